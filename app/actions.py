@@ -1,0 +1,116 @@
+"""The registry of everything that a key, the palette, a slash command or the help screen can name.
+
+Bindings, footer, command palette, help and the documentation are all made from `ACTIONS`; a key that is not
+listed here does not exist. Destructive actions are never `priority`, so no other widget can leak a key to them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from textual.binding import Binding
+
+Scope = Literal["app", "chat", "composer", "review", "diff", "approval"]
+"""Where a key works: everywhere, in the transcript, in the composer, in both review panes, or in one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that the user can do."""
+
+    id: str
+    """What the keymap in the configuration names: `review.approve`."""
+    title: str
+    """Short, for the footer."""
+    keys: str
+    """Default keys in Textual's notation, comma-separated; empty for none."""
+    handler: str
+    """The action's name in Textual: `approve` calls `action_approve`."""
+    scope: Scope
+    help: str = ""
+    """One sentence, for the help screen and the palette."""
+    footer: bool = False
+    """Whether the footer shows it."""
+    priority: bool = False
+    """Whether it works before the focused widget sees the key."""
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action("app.quit", "Quit", "ctrl+q", "app.quit", "app", "Leave signoff; nothing is lost.", priority=True),
+    Action("app.palette", "Palette", "ctrl+p", "app.command_palette", "app", "Find any command by name.", footer=True),
+    Action("app.interrupt", "Interrupt", "escape", "app.interrupt", "app", "Stop the model at once."),
+    Action("app.focus_chat", "Chat", "f2", "app.focus_chat", "app", "Go to the chat.", footer=True, priority=True),
+    Action("app.focus_diff", "Diff", "f3", "app.focus_diff", "app", "Go to the diff.", footer=True, priority=True),
+    Action(
+        "app.focus_approvals",
+        "Approvals",
+        "f4",
+        "app.focus_approvals",
+        "app",
+        "Go to the approvals.",
+        footer=True,
+        priority=True,
+    ),
+    Action("app.help", "Help", "f1", "app.help", "app", "All keys and commands.", footer=True, priority=True),
+    Action("review.approve", "Approve", "y", "approve", "review", "Write the chosen hunks to disk.", footer=True),
+    Action("review.deny", "Deny", "n", "deny", "review", "Discard the proposal; nothing changes.", footer=True),
+    Action(
+        "review.request_changes",
+        "Request changes",
+        "r",
+        "request_changes",
+        "review",
+        "Deny with feedback and line comments; the model goes on with your words.",
+        footer=True,
+    ),
+    Action("review.approve_all", "Approve all", "Y", "approve_all", "review", "Approve everything that waits."),
+    Action("review.deny_all", "Deny all", "N", "deny_all", "review", "Deny everything that waits."),
+    Action("review.toggle_hunk", "Hunk", "space", "toggle_hunk", "review", "Take the hunk in or out.", footer=True),
+    Action("review.undo", "Undo", "u", "undo", "review", "Undo an applied proposal, byte for byte."),
+    Action("review.redo", "Redo", "U", "redo", "review", "Apply an undone proposal again."),
+    Action("review.edit", "Edit", "e", "edit", "review", "Change the proposed text before approving."),
+    Action("review.next_proposal", "Next proposal", "J", "next_proposal", "review", "Show the next proposal."),
+    Action("review.previous_proposal", "Previous", "K", "previous_proposal", "review", "Show the previous proposal."),
+    Action("review.full_screen", "Full screen", "f", "full_screen", "review", "Give the diff the whole screen."),
+    Action("review.help", "Help", "question_mark", "app.help", "review", "All keys and commands."),
+    Action("diff.down", "Down", "j,down", "cursor_down", "diff", "Next line."),
+    Action("diff.up", "Up", "k,up", "cursor_up", "diff", "Previous line."),
+    Action("diff.page_down", "Page down", "pagedown,ctrl+d", "page_down", "diff", "Next page."),
+    Action("diff.page_up", "Page up", "pageup,ctrl+u", "page_up", "diff", "Previous page."),
+    Action("diff.top", "Top", "g,home", "top", "diff", "First line."),
+    Action("diff.bottom", "Bottom", "G,end", "bottom", "diff", "Last line."),
+    Action("diff.next_hunk", "Next hunk", "right_square_bracket", "next_hunk", "diff", "Next hunk.", footer=True),
+    Action("diff.previous_hunk", "Previous hunk", "left_square_bracket", "previous_hunk", "diff", "Previous hunk."),
+    Action("diff.next_file", "Next file", "right_curly_bracket", "next_file", "diff", "Next file."),
+    Action("diff.previous_file", "Previous file", "left_curly_bracket", "previous_file", "diff", "Previous file."),
+    Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=True),
+    Action("diff.wrap", "Wrap", "w", "toggle_wrap", "diff", "Wrap long lines or scroll them."),
+    Action("diff.folds", "Folds", "z", "toggle_folds", "diff", "Open or close unchanged stretches."),
+    Action("diff.comment", "Comment", "c", "comment", "diff", "Comment on this line.", footer=True),
+    Action("diff.search", "Search", "slash", "search", "diff", "Search in the diff."),
+    Action("diff.search_next", "Next match", "full_stop", "search_next", "diff", "Next match."),
+    Action("diff.search_previous", "Previous match", "comma", "search_previous", "diff", "Previous match."),
+    Action("diff.versions", "Versions", "V", "toggle_versions", "diff", "Show v1 against v2 of a revised proposal."),
+    Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=True),
+    Action("composer.newline", "New line", "shift+enter,ctrl+j", "newline", "composer", "Start a new line."),
+    Action("composer.history", "History", "ctrl+r", "search_history", "composer", "Search what you sent before."),
+    Action("composer.editor", "Editor", "ctrl+g", "external_editor", "composer", "Write in $EDITOR."),
+)
+"""Every action, in the order in which help lists them."""
+
+
+def bindings(*scopes: Scope) -> list["Binding"]:
+    """The bindings of these scopes, each with its registry id so that a keymap can move it."""
+    from textual.binding import Binding
+
+    return [
+        Binding(action.keys, action.handler, action.title, id=action.id, show=action.footer, priority=action.priority)
+        for action in in_scope(*scopes)
+        if action.keys
+    ]
+
+
+def in_scope(*scopes: Scope) -> Iterable[Action]:
+    """The actions of these scopes, in registry order."""
+    return (action for action in ACTIONS if action.scope in scopes)

@@ -1,0 +1,1 @@
+"""The turn: the loop, the decision ladder, the gate, interventions and prompts."""

@@ -1,0 +1,112 @@
+"""What a running session tells its subscribers: the screen, and `signoff run`."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.conversation.events import Event
+
+
+class Phase(StrEnum):
+    """What the session is doing."""
+
+    IDLE = "idle"
+    REQUESTING = "requesting"
+    """The request is out, nothing has come back."""
+    STREAMING = "streaming"
+    RUNNING = "running"
+    """Tools run."""
+    RETRYING = "retrying"
+    COMPACTING = "compacting"
+    ASKING = "asking"
+    """A question waits for its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event is on disk."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class TextStreamed:
+    """More of the answer that is being written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningStreamed:
+    """More of the reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStreamed:
+    """A tool call is being written."""
+
+    index: int
+    name: str
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDiscarded:
+    """What was streamed since the request began is void; the request is repeated."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChanged:
+    """The session does something else now."""
+
+    phase: Phase
+    detail: str = ""
+    """`read_file app.py`, `rate limited`."""
+    until: float = 0.0
+    """Monotonic time at which a wait ends, for a count-down; 0 if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateChanged:
+    """The gate closed or opened."""
+
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalsChanged:
+    """These proposals are new or different."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChanged:
+    """Messages that wait for the turn to end, oldest first."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput:
+    """Live output of a running command."""
+
+    call: str
+    text: str
+
+
+Update = (
+    Recorded
+    | TextStreamed
+    | ReasoningStreamed
+    | CallStreamed
+    | StreamDiscarded
+    | PhaseChanged
+    | GateChanged
+    | ProposalsChanged
+    | QueueChanged
+    | CommandOutput
+)

@@ -1,0 +1,401 @@
+"""The events of a session's log: immutable facts, told apart by their `type`.
+
+An event is written once and never edited. Everything else that signoff shows or sends (the payload of a
+request, the transcript, the state of the gate) is computed from the log, so no other copy can disagree with it.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class Source(StrEnum):
+    """Who said or did what an event records."""
+
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+    PROGRAM = "program"
+
+
+class Audience(StrEnum):
+    """Who gets to know it."""
+
+    MODEL = "model"
+    USER = "user"
+    BOTH = "both"
+
+
+class Record(BaseModel):
+    """A frozen value inside an event; unknown fields are an error, so that a newer log is noticed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EventBase(Record):
+    """What all events have."""
+
+    id: int = 0
+    """Position in the store, growing; 0 until the store has taken the event."""
+    time: float = 0.0
+    """Unix time in seconds; 0 until the store has taken the event."""
+    source: Source
+    audience: Audience
+
+
+class UserMessage(EventBase):
+    """Something the user typed."""
+
+    type: Literal["user_message"] = "user_message"
+    source: Literal[Source.USER] = Source.USER
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    text: str
+
+
+class ToolCall(Record):
+    """One call that the model made."""
+
+    uid: str
+    """signoff's own id, unique in the session whatever the server sent (`c12.0`: response 12, first call)."""
+    wire_id: str = ""
+    """The id that the server gave; may be empty, repeated or too long."""
+    name: str
+    arguments: dict[str, Any] | None
+    """The parsed arguments, or None if `raw_arguments` is not a JSON object."""
+    raw_arguments: str = ""
+    """The arguments as they came, kept where they did not parse."""
+    invalid: str = ""
+    """Why the call cannot run (the parser's message); empty for a good call."""
+    extras: dict[str, Any] = Field(default_factory=dict)
+    """Opaque fields that some servers want echoed (Gemini's thought signature)."""
+
+
+class Usage(Record):
+    """Tokens as the server counted them."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+    """US dollars, where the server says so."""
+
+
+class AssistantMessage(EventBase):
+    """One response of the model, as far as it came."""
+
+    type: Literal["assistant_message"] = "assistant_message"
+    source: Literal[Source.MODEL] = Source.MODEL
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    finish_reason: str | None = None
+    state: Literal["complete", "interrupted", "truncated", "discarded"] = "complete"
+    """`interrupted`: the user stopped it; `truncated`: the stream or the length limit cut it;
+    `discarded`: an attempt that failed and was repeated, never sent again."""
+    usage: Usage | None = None
+    endpoint: str = ""
+    model: str = ""
+    extras: dict[str, Any] = Field(default_factory=dict)
+    """Opaque fields echoed to the same endpoint and model only (`reasoning_details`)."""
+    duration: float = 0.0
+    """Seconds from the request to the end of the stream."""
+
+
+class Outcome(StrEnum):
+    """How a tool call ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    """The tool could not do it and says why."""
+    STAGED = "staged"
+    """The edit is part of a proposal; nothing on disk has changed."""
+    REFUSED = "refused"
+    """The executor did not run it: the gate was closed, or a question stopped the turn."""
+    REJECTED = "rejected"
+    """The user said no (a command that was not allowed)."""
+    ABORTED = "aborted"
+    """The user interrupted it."""
+    INVALID = "invalid"
+    """Unknown tool, or arguments that are malformed or were cut off; nothing ran."""
+
+
+class ToolStarted(EventBase):
+    """A call begins to run."""
+
+    type: Literal["tool_started"] = "tool_started"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.USER] = Audience.USER
+    call: str
+    """`ToolCall.uid`."""
+
+
+class ToolResult(EventBase):
+    """What one call came to; there is at most one per call."""
+
+    type: Literal["tool_result"] = "tool_result"
+    source: Literal[Source.TOOL] = Source.TOOL
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    call: str
+    """`ToolCall.uid`."""
+    outcome: Outcome
+    text: str
+    """What the model reads."""
+    summary: str = ""
+    """What the user reads in the transcript's one line (`42 lines`, `3 matches in 2 files`)."""
+    proposal: str = ""
+    """The proposal that a staged edit is part of."""
+    reads: dict[str, str] = Field(default_factory=dict)
+    """Files that the model saw by this call: workspace path to version (SHA-256 hex)."""
+    duration: float = 0.0
+    """Seconds."""
+
+
+class Question(EventBase):
+    """`ask_user`: the model asks, and the turn is over. The answer becomes the result of the call."""
+
+    type: Literal["question"] = "question"
+    source: Literal[Source.MODEL] = Source.MODEL
+    audience: Literal[Audience.USER] = Audience.USER
+    call: str
+    text: str
+    options: tuple[str, ...] = ()
+
+
+class Answer(EventBase):
+    """The user's answer to a question."""
+
+    type: Literal["answer"] = "answer"
+    source: Literal[Source.USER] = Source.USER
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    call: str
+    text: str
+
+
+class InterventionKind(StrEnum):
+    """Why the program speaks to the model."""
+
+    STAGED = "staged"
+    """An edit was staged: stop and hand control back (the closing request)."""
+    PENDING = "pending"
+    """What is pending, told when the gate opens again."""
+    EMPTY_RESPONSE = "empty_response"
+    NO_PROGRESS = "no_progress"
+    STEP_LIMIT = "step_limit"
+    REPEATED_DENIALS = "repeated_denials"
+    FILES_CHANGED = "files_changed"
+    """The user changed files since the model read them."""
+    TRUNCATED = "truncated"
+    """The last response was cut off."""
+    FACT = "fact"
+    """Anything else that happened and the model has to know (an undo, an edit by the user)."""
+
+
+class Intervention(EventBase):
+    """An instruction that the program gives the model: `role: system` on the wire, never `user`."""
+
+    type: Literal["intervention"] = "intervention"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    kind: InterventionKind
+    text: str
+    scope: Literal["request", "turn", "lasting"] = "lasting"
+    """`request`: in the next request only; `turn`: until this turn ends; `lasting`: stays in the history."""
+
+
+class FileStat(Record):
+    """One file of a proposal, in numbers."""
+
+    path: str
+    op: str
+    added: int
+    removed: int
+
+
+class ProposalStaged(EventBase):
+    """The edits of one step became a proposal."""
+
+    type: Literal["proposal_staged"] = "proposal_staged"
+    source: Literal[Source.MODEL] = Source.MODEL
+    audience: Literal[Audience.USER] = Audience.USER
+    proposal: str
+    summary: str
+    files: tuple[FileStat, ...]
+    calls: tuple[str, ...]
+    """`ToolCall.uid` of the edits in it."""
+    supersedes: str = ""
+    """The proposal that this one answers the feedback of, if any."""
+
+
+class LineComment(Record):
+    """A remark of the user on a line of a diff."""
+
+    path: str
+    line: int
+    """Counted from 1, on `side`."""
+    side: Literal["old", "new"]
+    quote: str
+    """The hunk's lines around it as shown, with their +, - or space."""
+    text: str
+
+
+class HunkFact(Record):
+    """What became of one hunk, in terms that the model can act on."""
+
+    path: str
+    hunk: str
+    header: str
+    """`@@ -3,4 +3,6 @@`."""
+    landed: bool
+    reason: str = ""
+    excerpt: str = ""
+    """For a partial decision: the file's text around the place as it is now, numbered."""
+
+
+class Decision(StrEnum):
+    """What was done with a proposal, by the user."""
+
+    APPROVED = "approved"
+    """Everything that was pending in it was written."""
+    PARTLY_APPROVED = "partly_approved"
+    DENIED = "denied"
+    UNDONE = "undone"
+    REDONE = "redone"
+    EDITED = "edited"
+    """The user changed the proposed text."""
+
+
+class ProposalDecided(EventBase):
+    """The user decided. The facts go to the model as system, the feedback as the user's words."""
+
+    type: Literal["proposal_decided"] = "proposal_decided"
+    source: Literal[Source.USER] = Source.USER
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    proposal: str
+    decision: Decision
+    files: tuple[FileStat, ...] = ()
+    hunks: tuple[HunkFact, ...] = ()
+    """Every hunk of the decision, where it was not the whole proposal."""
+    feedback: str = ""
+    comments: tuple[LineComment, ...] = ()
+    still_pending: bool = False
+    """Some hunks of the proposal still await a decision."""
+
+
+class ProposalChanged(EventBase):
+    """The world moved: a pending proposal was re-based, or turned stale."""
+
+    type: Literal["proposal_changed"] = "proposal_changed"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.USER] = Audience.USER
+    proposal: str
+    state: str
+    reason: str = ""
+
+
+class RequestSent(EventBase):
+    """A request went out."""
+
+    type: Literal["request_sent"] = "request_sent"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.USER] = Audience.USER
+    closing: bool = False
+    """True for the closing request, the one with `tool_choice: "none"`."""
+    messages: int = 0
+    estimated_tokens: int = 0
+
+
+class RequestFailed(EventBase):
+    """A request ended without a usable response."""
+
+    type: Literal["request_failed"] = "request_failed"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.USER] = Audience.USER
+    kind: str
+    """`app.llm.errors.FailureKind`."""
+    message: str
+    """One line that says what to do."""
+
+
+class TurnStarted(EventBase):
+    """The user did something that gives the model the word; the gate is open."""
+
+    type: Literal["turn_started"] = "turn_started"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.USER] = Audience.USER
+    cause: Literal["message", "feedback", "answer", "continue"]
+
+
+class TurnEnded(EventBase):
+    """Control is back with the user."""
+
+    type: Literal["turn_ended"] = "turn_ended"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.USER] = Audience.USER
+    stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
+    """`staged`: a proposal waits; `refused`: calls came back under a closed gate and did not run."""
+    message: str = ""
+
+
+class Compacted(EventBase):
+    """Older history is represented by a summary from here on; the log itself keeps everything."""
+
+    type: Literal["compacted"] = "compacted"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    upto: int
+    """Id of the last event that the summary stands for."""
+    summary: str
+    """Empty when history was cut off without one (the last resort)."""
+    method: Literal["summary", "truncation"]
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+class Pruned(EventBase):
+    """The texts of these old tool results are left out of payloads from here on."""
+
+    type: Literal["pruned"] = "pruned"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    results: tuple[int, ...]
+    """Ids of `ToolResult` events."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+class Notice(EventBase):
+    """A line for the user alone (a profile was corrected, a crash was recovered from)."""
+
+    type: Literal["notice"] = "notice"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.USER] = Audience.USER
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+Event = Annotated[
+    UserMessage
+    | AssistantMessage
+    | ToolStarted
+    | ToolResult
+    | Question
+    | Answer
+    | Intervention
+    | ProposalStaged
+    | ProposalDecided
+    | ProposalChanged
+    | RequestSent
+    | RequestFailed
+    | TurnStarted
+    | TurnEnded
+    | Compacted
+    | Pruned
+    | Notice,
+    Field(discriminator="type"),
+]
+"""Any event of the log."""
+
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+"""Reads and writes events as JSON: `EVENTS.validate_json(line)`, `event.model_dump_json()`."""

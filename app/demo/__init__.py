@@ -1,0 +1,1 @@
+"""The demo model and its sample repository."""

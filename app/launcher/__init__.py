@@ -1,0 +1,26 @@
+"""What is installed as `signoff`: finds the bundled packages, puts them first on the path, starts the CLI.
+
+The repository keeps plain top-level packages (`app`, `widgets`), which a user's own project may have too.
+In a wheel they lie under `signoff/_bundle`, so that `signoff` is the only name that it adds.
+"""
+
+import sys
+from pathlib import Path
+
+
+def _root() -> Path | None:
+    """The folder that holds `app`, `widgets` and `themes`: the wheel's bundle, else the editable checkout."""
+    bundle = Path(__file__).resolve().parent / "_bundle"
+    if bundle.is_dir():
+        return bundle
+    candidates = (Path(entry) for entry in sys.path)
+    return next((path for path in candidates if (path / "app" / "launcher" / "__main__.py").is_file()), None)
+
+
+def main() -> int:
+    """Run the command line and return its exit code."""
+    if root := _root():
+        sys.path.insert(0, str(root))
+    from app.cli import main as run
+
+    return run()

@@ -1,0 +1,1 @@
+"""The OpenAI-compatible client: streaming, retries, capability profiles."""

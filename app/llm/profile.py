@@ -1,0 +1,41 @@
+"""What an endpoint honours, as data; the projection and the client both follow it."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Profile(BaseModel):
+    """Capabilities of one endpoint and model. The defaults are those of an unknown server."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "unknown"
+    mid_system: Literal["inline", "fold_first", "fold_user"] = "inline"
+    """Where a system message in mid-conversation goes: in place, appended to the first system message, or as a
+    marked block at the head of the next user message (only where the server takes no system message at all)."""
+    tool_choice_none: Literal["honoured", "ignored", "rejected", "fails"] = "honoured"
+    """What the server does with `tool_choice: "none"`; `fails` is an error if the model calls a tool all the same."""
+    tools_supported: bool = True
+    bridge_tool_user: bool = True
+    """Put a short assistant message between a tool result and a user message."""
+    single_call_turns: bool = False
+    """The chat template takes one call per assistant message: split the others."""
+    merge_users: bool = True
+    tool_id: Literal["any", "alnum9", "max64"] = "any"
+    tool_name_on_result: bool = False
+    empty_content: Literal["empty", "null", "absent"] = "empty"
+    """What stands as content beside tool calls without text."""
+    developer_role: bool = False
+    """Send `developer` where others take `system`."""
+    parallel_tool_calls: bool | None = None
+    """Sent when set."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    stream_usage: bool = True
+    """Ask for usage in the stream."""
+    reasoning_echo: Literal["never", "same_model", "required_on_calls"] = "never"
+    call_extras_echo: bool = False
+    finish_optional: bool = False
+    """The server never sends a finish reason: a clean end is an end."""
+    context_window: int | None = None
+    """Tokens, where known."""

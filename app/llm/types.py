@@ -1,0 +1,117 @@
+"""What goes into the client and what comes out of it."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import SecretStr
+
+from app.llm.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where requests go."""
+
+    base_url: str
+    model: str
+    api_key: SecretStr | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What one request says; a pure projection of the log. `tools` is the same list, byte for byte, in every one."""
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    tool_choice: Literal["none"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedCall:
+    """A tool call as assembled from the stream; `invalid` says why it cannot run."""
+
+    wire_id: str
+    name: str
+    arguments: dict[str, Any] | None
+    raw_arguments: str
+    invalid: str = ""
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens as the server counted them."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More of the reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """A tool call is being written: its name as far as known and the size of its arguments so far."""
+
+    index: int
+    name: str
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetryScheduled:
+    """The attempt failed; the same request goes out again after `delay` seconds."""
+
+    attempt: int
+    delay: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDiscarded:
+    """Text that this attempt had already shown is void; the next attempt starts over."""
+
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileCorrected:
+    """The endpoint refused something; the request is built anew with `profile` and sent again at once."""
+
+    profile: Profile
+    notice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The response is whole, or as whole as it gets; always the last update of a request that did not fail."""
+
+    text: str
+    reasoning: str
+    calls: tuple[ReceivedCall, ...]
+    finish_reason: str | None
+    truncated: bool
+    """The stream ended early or the length limit cut it: calls must not run."""
+    usage: TokenUsage | None
+    model: str
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
+StreamUpdate = (
+    TextDelta | ReasoningDelta | CallProgress | RetryScheduled | AttemptDiscarded | ProfileCorrected | Completed
+)

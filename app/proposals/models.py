@@ -1,0 +1,204 @@
+"""Proposal, file change, hunk: the values that cross to disk, JSON and the screen."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Value(BaseModel):
+    """Frozen, and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ProposalState(StrEnum):
+    """Where a proposal stands; `app.proposals.states` holds the allowed transitions."""
+
+    PENDING = "pending"
+    PARTLY_APPROVED = "partly_approved"
+    """Some hunks were applied, others still wait."""
+    APPLIED = "applied"
+    DENIED = "denied"
+    STALE = "stale"
+    SUPERSEDED = "superseded"
+    UNDONE = "undone"
+    FAILED = "failed"
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the user still has something to decide."""
+        return self in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED, ProposalState.STALE)
+
+
+class Op(StrEnum):
+    """What happens to a file."""
+
+    CREATE = "create"
+    EDIT = "edit"
+    DELETE = "delete"
+    RENAME = "rename"
+    """Moved, perhaps with edits."""
+    MODE = "mode"
+    """Only the mode bits change."""
+
+
+class HunkState(StrEnum):
+    """Where a hunk stands."""
+
+    PENDING = "pending"
+    APPLIED = "applied"
+    DENIED = "denied"
+
+
+class Rung(StrEnum):
+    """How the place of an edit was found, from exact to tolerant."""
+
+    EXACT = "exact"
+    TRAILING_SPACE = "trailing_space"
+    INDENTATION = "indentation"
+    SPACING = "spacing"
+    """Runs of inner whitespace and look-alike dashes, quotes and spaces folded."""
+    ALIGNED = "aligned"
+    """Lines aligned: removed lines match, some context lines differ."""
+    LINE_HINT = "line_hint"
+    """Several exact places; the model's line number chose."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the place is beyond doubt, so that a bulk approval may include it."""
+        return self in (Rung.EXACT, Rung.TRAILING_SPACE)
+
+
+class FileVersion(Value):
+    """One content of a file; the bytes are in the blob store under `sha256`."""
+
+    sha256: str
+    size: int
+    mode: int = 0o644
+    """Permission bits."""
+
+
+class Match(Value):
+    """How one edit of a file was found."""
+
+    rung: Rung
+    line: int
+    """First line of the place, from 1."""
+    note: str = ""
+
+
+class Hunk(Value):
+    """A contiguous edit, with no context lines: the smallest unit of a decision."""
+
+    id: str
+    """Stable: a hash of the path, the old lines, the new lines, and a count among equals."""
+    number: int
+    """From 1, through all files of the proposal, as in `--hunks 1,3`; stable over partial decisions."""
+    old_start: int
+    """First line replaced, from 0; for a pure insertion, the line that it goes before."""
+    old_count: int
+    new_start: int
+    new_count: int
+    state: HunkState = HunkState.PENDING
+    repeat_of: str = ""
+    """The proposal in which the user denied the same hunk before."""
+
+
+class Conflict(Value):
+    """Where the disk and the proposal disagree."""
+
+    line: int
+    """On disk, from 1."""
+    base: tuple[str, ...]
+    disk: tuple[str, ...]
+    proposed: tuple[str, ...]
+
+
+class FileChange(Value):
+    """The part of a proposal in one file."""
+
+    path: str
+    """Workspace-relative, POSIX; the new path of a rename."""
+    old_path: str = ""
+    """For a rename."""
+    op: Op
+    base: FileVersion | None
+    """What the disk holds; None for a create."""
+    result: FileVersion | None
+    """What an approval writes; None for a delete."""
+    hunks: tuple[Hunk, ...] = ()
+    """Empty for a binary file, a pure rename or a mode change: decided as a whole."""
+    added: int = 0
+    removed: int = 0
+    binary: bool = False
+    matches: tuple[Match, ...] = ()
+    rebased: bool = False
+    """The base was moved by a three-way merge since the model wrote the edit."""
+    edited: bool = False
+    """The user changed the proposed text."""
+    already_applied: bool = False
+    """The disk already holds the result."""
+    conflicts: tuple[Conflict, ...] = ()
+    stacked_on: tuple[str, ...] = ()
+    """Proposals whose pending edits this one builds on."""
+    notes: tuple[str, ...] = ()
+    """Facts worth a line in the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
+
+    @property
+    def inexact(self) -> bool:
+        """Whether any edit was found by a tolerant rung."""
+        return any(not match.rung.exact for match in self.matches)
+
+
+class Proposal(Value):
+    """The edits staged by one step, as one change set."""
+
+    id: str
+    """Short, unique in the workspace: `P7`."""
+    workspace: str
+    """Absolute path."""
+    session: str = ""
+    """The session whose model made it; empty for a patch from elsewhere."""
+    origin: Literal["model", "patch", "undo"] = "model"
+    created: float
+    """Unix time, seconds."""
+    summary: str
+    state: ProposalState = ProposalState.PENDING
+    revision: int = 1
+    """Grows whenever what an approval would write has changed."""
+    files: tuple[FileChange, ...]
+    reason: str = ""
+    """Why it is stale, failed or superseded."""
+    supersedes: str = ""
+    superseded_by: str = ""
+    version: int = 1
+    """2 for the first answer to feedback, and so on."""
+    feedback: str = ""
+    """What the user wrote with the denial."""
+
+    @property
+    def added(self) -> int:
+        """Lines added."""
+        return sum(change.added for change in self.files)
+
+    @property
+    def removed(self) -> int:
+        """Lines removed."""
+        return sum(change.removed for change in self.files)
+
+    @property
+    def hunks(self) -> tuple[Hunk, ...]:
+        """All hunks, in order."""
+        return tuple(hunk for change in self.files for hunk in change.hunks)
+
+
+class FileDiff(Value):
+    """What the diff preview draws of one file: both texts as display lines, and the change between them."""
+
+    change: FileChange
+    old: tuple[str, ...]
+    """Lines without their ending, undecodable bytes as U+DC80..U+DCFF; not made safe for a terminal."""
+    new: tuple[str, ...]
+    old_final_newline: bool = True
+    new_final_newline: bool = True

@@ -1,0 +1,83 @@
+"""What the proposals engine needs of a store; `app.storage` keeps it in SQLite, tests keep it in memory."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
+
+from app.proposals.models import Op, Proposal, Value
+
+
+class JournalEntry(Value):
+    """One path transition of an apply: from `before` to `after` (SHA-256 of the bytes, None for no file)."""
+
+    path: str
+    op: Op
+    new_path: str = ""
+    """For a rename."""
+    before: str | None
+    after: str | None
+    before_mode: int | None = None
+    after_mode: int | None = None
+    temp: str = ""
+    """Workspace path of the prepared file beside the target, if any."""
+
+
+class JournalRecord(Value):
+    """One apply, undo or redo, written before the first byte of the workspace changes."""
+
+    id: int = 0
+    """0 until the store has taken it."""
+    proposal: str
+    action: Literal["apply", "undo", "redo"]
+    time: float
+    entries: tuple[JournalEntry, ...]
+    state: Literal["open", "done", "rolled_back", "blocked"] = "open"
+    after_proposal: str
+    """The proposal as it stands once the record is done (JSON), so that recovery can finish the bookkeeping."""
+
+
+class ProposalStore(Protocol):
+    """Proposals, blobs and the apply journal of one workspace. Synchronous, safe to call from any thread.
+
+    Every method that writes has its data on disk when it returns (`synchronous=FULL`) and raises
+    `app.storage.StorageError` (or OSError in memory fakes) if it could not.
+    """
+
+    def next_proposal_id(self) -> str:
+        """Reserve the next short id (`P7`); never given twice, also not to another process."""
+        ...
+
+    def save_proposal(self, proposal: Proposal) -> None:
+        """Insert or replace."""
+        ...
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        """One proposal by id, case-insensitive."""
+        ...
+
+    def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
+        """Oldest first."""
+        ...
+
+    def put_blob(self, data: bytes) -> str:
+        """Keep bytes, return their SHA-256 hex; putting the same bytes again is free."""
+        ...
+
+    def put_blobs(self, many: Iterable[bytes]) -> list[str]:
+        """`put_blob` for many, in one transaction."""
+        ...
+
+    def blob(self, sha256: str) -> bytes:
+        """The bytes; raises KeyError."""
+        ...
+
+    def journal_open(self, record: JournalRecord) -> JournalRecord:
+        """Write the intent; returns it with its id."""
+        ...
+
+    def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
+        """Write the record's final state and the proposal's new one in one transaction."""
+        ...
+
+    def journal(self, *, proposal: str = "", state: str = "") -> Sequence[JournalRecord]:
+        """Records, newest first, filtered."""
+        ...

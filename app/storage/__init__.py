@@ -1,0 +1,1 @@
+"""The SQLite store of sessions, proposals and the apply journal."""

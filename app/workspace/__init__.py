@@ -1,0 +1,1 @@
+"""The folder that the user opened: paths, ignore rules, watching, git facts, trust."""
