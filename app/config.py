@@ -1,0 +1,186 @@
+"""The configuration: flags, then environment, then the workspace's file, then the user's file.
+
+Each layer is parsed into the same strict model, so a misspelt key is an error with a name, not a silent default.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+WORKSPACE_FILE = ".signoff.toml"
+"""The workspace's own configuration, below its root."""
+
+ENVIRONMENT = {
+    "OPENAI_API_KEY": "api_key",
+    "OPENAI_BASE_URL": "base_url",
+    "SIGNOFF_API_KEY": "api_key",
+    "SIGNOFF_BASE_URL": "base_url",
+    "SIGNOFF_MODEL": "model",
+    "SIGNOFF_THEME": "theme",
+    "SIGNOFF_GATE": "gate",
+}
+"""Environment variables and the keys that they set; a later one wins over an earlier one."""
+
+UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate"})
+"""What a workspace may set before the user has trusted its file. `gate` only ever to `every-edit`."""
+
+NEVER_FROM_WORKSPACE = frozenset({"api_key", "headers", "keys", "editor"})
+"""What a workspace may never set, trusted or not."""
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message is one line that names the file and the key."""
+
+
+class Settings(BaseModel):
+    """Everything that can be configured, with its default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: str = ""
+    """The endpoint: an OpenAI-compatible base URL that ends before `/chat/completions`."""
+    api_key: SecretStr | None = None
+    """Sent to the endpoint as a bearer token."""
+    model: str = ""
+    """The model's name as the endpoint knows it."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """More headers for each request."""
+    profile: dict[str, Any] = Field(default_factory=dict)
+    """Overrides of the endpoint's capability profile."""
+    context_window: int | None = Field(default=None, ge=1_000)
+    """Tokens, where the endpoint doesn't say."""
+    gate: Literal["every-edit", "chain"] = "every-edit"
+    """When the gate closes: after every step that stages an edit, or after a chain of them."""
+    chain_steps: int = Field(default=3, ge=1, le=50)
+    """Staging steps before the gate closes, with `gate = "chain"`."""
+    max_steps: int = Field(default=50, ge=1, le=1_000)
+    """Steps in one turn before the model is told to stop."""
+    theme: str = "signoff-dark"
+    """A theme of signoff, of Textual, or of the user's `themes` folder."""
+    layout: Literal["auto", "unified", "split"] = "auto"
+    """How the diff is laid out; `auto` goes by its width."""
+    wrap: bool = False
+    """Whether long lines in the diff wrap."""
+    show_interventions: bool = True
+    """Whether the chat shows what signoff tells the model."""
+    notify: Literal["bell", "desktop", "off"] = "bell"
+    """How the terminal calls for attention when control is back and it is not focused."""
+    commit: bool = False
+    """Make a git commit of each approved proposal, holding just its files."""
+    editor: str = ""
+    """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
+    keys: dict[str, str] = Field(default_factory=dict)
+    """Remapped keys: action id to comma-separated keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The merged settings and how they came about."""
+
+    settings: Settings
+    untrusted: tuple[str, ...] = ()
+    """Keys of the workspace's file that are not in force until the user trusts it."""
+    ignored: tuple[str, ...] = ()
+    """Keys of the workspace's file that no workspace may set."""
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """A configuration file as a mapping, empty if there is none; raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+
+
+def load(
+    *,
+    user_file: Path,
+    workspace: Path,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str] = os.environ,
+    trusted: bool = False,
+) -> Configuration:
+    """Merge all layers.
+
+    Args:
+        user_file: the user's `config.toml`.
+        workspace: the workspace's root, which may hold a `.signoff.toml`.
+        flags: what the command line set; None values are left out.
+        environment: the process's environment.
+        trusted: whether the user trusts the workspace's file as it is now.
+
+    Raises:
+        ConfigError: a file is not TOML, or a value is of the wrong kind.
+    """
+    user = read_file(user_file)
+    _check(user, user_file)
+    project_file = workspace / WORKSPACE_FILE
+    project = read_file(project_file)
+    _check(project, project_file)
+    ignored = tuple(sorted(project.keys() & NEVER_FROM_WORKSPACE))
+    allowed = {key: value for key, value in project.items() if key not in NEVER_FROM_WORKSPACE}
+    untrusted: tuple[str, ...] = ()
+    if not trusted:
+        held = {key for key in allowed if key not in UNTRUSTED_KEYS}
+        if allowed.get("gate", "every-edit") != "every-edit":
+            held.add("gate")
+        untrusted = tuple(sorted(held))
+        allowed = {key: value for key, value in allowed.items() if key not in held}
+    variables = {key: environment[name] for name, key in ENVIRONMENT.items() if environment.get(name)}
+    given = {key: value for key, value in flags.items() if value is not None}
+    try:
+        settings = Settings.model_validate({**user, **allowed, **variables, **given})
+    except ValidationError as error:
+        raise ConfigError(_explain(error, "The command line or the environment")) from error
+    return Configuration(settings, untrusted, ignored)
+
+
+def save(user_file: Path, changes: Mapping[str, Any]) -> None:
+    """Write changed keys to the user's file, keeping its comments and order; None removes a key.
+
+    Raises:
+        ConfigError: the file cannot be read or written.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        document = tomlkit.parse(user_file.read_text(encoding="utf-8")) if user_file.exists() else tomlkit.document()
+        for key, value in changes.items():
+            if value is None:
+                document.pop(key, None)
+            else:
+                document[key] = value
+        user_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = user_file.with_suffix(".toml.new")
+        partial.write_text(tomlkit.dumps(document), encoding="utf-8")
+        partial.chmod(0o600)
+        partial.replace(user_file)
+    except (OSError, UnicodeDecodeError, TOMLKitError) as error:
+        raise ConfigError(f"{user_file} cannot be written: {error}.") from error
+
+
+def _check(values: Mapping[str, Any], path: Path) -> None:
+    try:
+        Settings.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, str(path))) from error
+
+
+def _explain(error: ValidationError, where: str) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{where}: there is no setting {key!r}; the README lists them all."
+    return f"{where}: {key}: {first['msg'][0].lower()}{first['msg'][1:]}."

@@ -1,0 +1,130 @@
+"""The connection to the database: opened safely, migrated by `user_version`, shared by threads under a lock."""
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.storage.errors import StorageError
+from app.storage.schema import MIGRATIONS
+
+_BUSY_SECONDS = 15.0
+
+
+class Database:
+    """One SQLite database in WAL mode; every method may be called from any thread.
+
+    WAL with `synchronous=FULL` makes each committed transaction durable, also across a power cut
+    (https://www.sqlite.org/pragma.html#pragma_synchronous).
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the database, make it if it is missing, and bring it up to the present schema.
+
+        Raises:
+            StorageError: it is damaged, made by a newer signoff, or the folder cannot be written.
+        """
+        self.path = path
+        self._lock = threading.RLock()
+        try:
+            _make_private(path)
+            self._connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(f"Cannot open {path}: {error}. Set SIGNOFF_HOME to a folder that you own.") from error
+        try:
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise StorageError(_explain(path, error)) from error
+        except StorageError:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        version = self._version()
+        if version > len(MIGRATIONS):
+            raise StorageError(
+                f"{self.path} was written by a newer signoff (format {version}, this one knows {len(MIGRATIONS)}): "
+                "update signoff, or set SIGNOFF_HOME to another folder. Nothing was changed."
+            )
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=FULL")
+        self._connection.execute("PRAGMA foreign_keys=ON")
+        if version == len(MIGRATIONS):
+            return
+        with self.transaction() as connection:
+            # Another process may have migrated while this one waited for the lock.
+            for script in MIGRATIONS[self._version() :]:
+                for statement in script:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+
+    def _version(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction: all or nothing, on disk when the block ends.
+
+        Raises:
+            StorageError: the disk is full, the database is locked for too long or has become unreadable.
+        """
+        with self._lock, self._explained():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # A failed COMMIT (a full disk) leaves the transaction open, or has ended it already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def rows(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+        """All rows of a query."""
+        with self._lock, self._explained():
+            return self._connection.execute(statement, values).fetchall()
+
+    def close(self) -> None:
+        """Close the connection; safe to call twice."""
+        with self._lock:
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StorageError(_explain(self.path, error)) from error
+
+
+def _make_private(path: Path) -> None:
+    """Make the folder (0700) and the file (0600) so that no one else ever could read them."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if path.parent.stat().st_uid == os.getuid():
+        path.parent.chmod(0o700)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.close(descriptor)
+    path.chmod(0o600)
+
+
+def _explain(path: Path, error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    match code:
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return (
+                f"{path} is damaged ({error}). It was left as it is: "
+                "move it away to start afresh, or restore it from a backup."
+            )
+        case sqlite3.SQLITE_FULL:
+            return f"The disk is full, so {path} could not be written. Free some space and try again."
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return f"Another process keeps {path} locked. Close it and try again."
+        case sqlite3.SQLITE_READONLY:
+            return f"{path} cannot be written. Check its permissions, or set SIGNOFF_HOME to a folder that you own."
+        case _:
+            return f"{path} could not be used: {error}."

@@ -1,0 +1,53 @@
+"""Where signoff keeps its configuration and its state."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME_VARIABLE = "SIGNOFF_HOME"
+"""Environment variable that moves both folders below one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders and files of one installation for one user."""
+
+    config: Path
+    """Folder of `config.toml`, `themes/` and whatever else the user writes."""
+    state: Path
+    """Folder of the database and the locks; readable by its owner only."""
+
+    @property
+    def config_file(self) -> Path:
+        """The user's configuration."""
+        return self.config / "config.toml"
+
+    @property
+    def themes(self) -> Path:
+        """Folder of the user's own themes."""
+        return self.config / "themes"
+
+    @property
+    def database(self) -> Path:
+        """The one database."""
+        return self.state / "signoff.db"
+
+    @property
+    def locks(self) -> Path:
+        """Folder of the lock files, one per workspace."""
+        return self.state / "locks"
+
+    @property
+    def signals(self) -> Path:
+        """Folder of the files that tell other processes of a change, one per workspace."""
+        return self.state / "signals"
+
+
+def places() -> Places:
+    """The platform's folders, or those below `SIGNOFF_HOME`."""
+    if home := os.environ.get(HOME_VARIABLE):
+        root = Path(home).expanduser().absolute()
+        return Places(config=root / "config", state=root / "state")
+    from platformdirs import user_config_path, user_state_path
+
+    return Places(config=user_config_path("signoff"), state=user_state_path("signoff"))

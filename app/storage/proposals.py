@@ -1,0 +1,121 @@
+"""The proposals of one workspace in SQLite; implements `app.proposals.store.ProposalStore`."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from app.proposals.models import Proposal
+from app.proposals.store import JournalRecord
+from app.storage.database import Database
+from app.storage.signals import Signal
+
+
+class SqliteProposalStore:
+    """Proposals, blobs and the apply journal; on disk when a method returns."""
+
+    def __init__(self, database: Database, workspace: str, signal: Signal) -> None:
+        self._database = database
+        self._workspace = workspace
+        self._signal = signal
+
+    def next_proposal_id(self) -> str:
+        """Reserve the next short id."""
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                "INSERT INTO proposal_numbers VALUES (?, 1)"
+                " ON CONFLICT (workspace) DO UPDATE SET last = last + 1 RETURNING last",
+                (self._workspace,),
+            ).fetchone()
+        return f"P{row[0]}"
+
+    def save_proposal(self, proposal: Proposal) -> None:
+        """Insert or replace."""
+        with self._database.transaction() as connection:
+            connection.execute(_SAVE, self._row(proposal))
+        self._signal.send()
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        """One proposal by id, case-insensitive."""
+        number = proposal_id.strip()[1:]
+        if proposal_id.strip()[:1] not in ("P", "p") or not (number.isascii() and number.isdigit()):
+            return None
+        rows = self._database.rows(
+            "SELECT body FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(number[:15]))
+        )
+        return Proposal.model_validate_json(cast(str, rows[0][0])) if rows else None
+
+    def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
+        """Oldest first."""
+        rows = self._database.rows(
+            "SELECT body FROM proposals WHERE workspace = ? AND waiting >= ? ORDER BY number",
+            (self._workspace, int(waiting_only)),
+        )
+        return [Proposal.model_validate_json(cast(str, body)) for (body,) in rows]
+
+    def put_blob(self, data: bytes) -> str:
+        """Keep bytes, return their SHA-256 hex."""
+        return self.put_blobs((data,))[0]
+
+    def put_blobs(self, many: Iterable[bytes]) -> list[str]:
+        """`put_blob` for many, in one transaction."""
+        named = [(hashlib.sha256(data).hexdigest(), data) for data in many]
+        if named:
+            with self._database.transaction() as connection:
+                connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", named)
+        return [name for name, _ in named]
+
+    def blob(self, sha256: str) -> bytes:
+        """The bytes; raises KeyError."""
+        rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
+        if not rows:
+            raise KeyError(sha256)
+        return cast(bytes, rows[0][0])
+
+    def journal_open(self, record: JournalRecord) -> JournalRecord:
+        """Write the intent; returns it with its id."""
+        with self._database.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO journal (workspace, proposal, state, time, body) VALUES (?, ?, ?, ?, ?)",
+                (self._workspace, record.proposal, record.state, record.time, record.model_dump_json()),
+            )
+        return record.model_copy(update={"id": cursor.lastrowid})
+
+    def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
+        """Write the record's final state and the proposal's new one in one transaction."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE journal SET state = ?, body = ? WHERE id = ?",
+                (record.state, record.model_dump_json(), record.id),
+            )
+            if proposal:
+                connection.execute(_SAVE, self._row(proposal))
+        self._signal.send()
+
+    def journal(self, *, proposal: str = "", state: str = "") -> Sequence[JournalRecord]:
+        """Records, newest first, filtered."""
+        rows = self._database.rows(
+            "SELECT id, body FROM journal WHERE workspace = ?"
+            " AND (? = '' OR proposal = ?) AND (? = '' OR state = ?) ORDER BY id DESC",
+            (self._workspace, proposal, proposal, state, state),
+        )
+        return [
+            JournalRecord.model_validate_json(cast(str, body)).model_copy(update={"id": number})
+            for number, body in rows
+        ]
+
+    def _row(self, proposal: Proposal) -> tuple[object, ...]:
+        return (
+            self._workspace,
+            int(proposal.id[1:]),
+            proposal.session,
+            proposal.state,
+            int(proposal.state.waiting),
+            proposal.created,
+            proposal.model_dump_json(),
+        )
+
+
+_SAVE = (
+    "INSERT OR REPLACE INTO proposals (workspace, number, session, state, waiting, created, body)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)

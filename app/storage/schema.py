@@ -1,0 +1,71 @@
+"""The schema as a list of migrations; the database's `user_version` is how many of them it has."""
+
+_INITIAL = (
+    """
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        workspace TEXT NOT NULL,
+        title TEXT NOT NULL DEFAULT '',
+        model TEXT NOT NULL DEFAULT '',
+        forked_from TEXT NOT NULL DEFAULT '',
+        created REAL NOT NULL,
+        updated REAL NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX sessions_of_workspace ON sessions (workspace, updated)",
+    """
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        time REAL NOT NULL,
+        type TEXT NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX events_of_session ON events (session, id)",
+    """
+    CREATE TABLE proposals (
+        workspace TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        session TEXT NOT NULL DEFAULT '',
+        state TEXT NOT NULL,
+        waiting INTEGER NOT NULL,
+        created REAL NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (workspace, number)
+    ) STRICT
+    """,
+    "CREATE INDEX proposals_waiting ON proposals (workspace, waiting, number)",
+    "CREATE TABLE proposal_numbers (workspace TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT",
+    """
+    CREATE TABLE decisions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        workspace TEXT NOT NULL,
+        proposal TEXT NOT NULL,
+        session TEXT NOT NULL DEFAULT '',
+        time REAL NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX decisions_of_workspace ON decisions (workspace, id)",
+    "CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL) STRICT, WITHOUT ROWID",
+    """
+    CREATE TABLE journal (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        workspace TEXT NOT NULL,
+        proposal TEXT NOT NULL,
+        state TEXT NOT NULL,
+        time REAL NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX journal_of_workspace ON journal (workspace, state, id)",
+    """
+    CREATE TABLE settings (
+        scope TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (scope, key)
+    ) STRICT
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_INITIAL,)
+"""Each entry brings the schema one version further; entries are appended, never changed."""

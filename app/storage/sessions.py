@@ -1,0 +1,206 @@
+"""Sessions and their events, decisions, and small settings such as drafts and learned profiles."""
+
+import sqlite3
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from pydantic import ValidationError
+
+from app.conversation.events import EVENTS, Event, ProposalDecided
+from app.storage.database import Database
+from app.storage.errors import StorageError
+from app.storage.signals import Signal
+
+_TITLE_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What is known of a session without reading its log."""
+
+    id: str
+    workspace: str
+    title: str
+    model: str
+    forked_from: str
+    created: float
+    updated: float
+    """Unix time of the last event, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One line of the audit trail."""
+
+    id: int
+    session: str
+    """Empty where the proposal came from no session."""
+    time: float
+    decided: ProposalDecided
+
+
+class SessionStore:
+    """Everything of one workspace that is not a proposal. Synchronous; call it off the event loop."""
+
+    def __init__(self, database: Database, workspace: str, signal: Signal) -> None:
+        self._database = database
+        self._workspace = workspace
+        self._signal = signal
+
+    def create(self, *, model: str = "", title: str = "", forked_from: str = "") -> SessionRecord:
+        """A new, empty session."""
+        now = time.time()
+        record = SessionRecord(uuid.uuid4().hex[:8], self._workspace, title, model, forked_from, now, now)
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO sessions (id, workspace, title, model, forked_from, created, updated)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (record.id, record.workspace, title, model, forked_from, now, now),
+            )
+        return record
+
+    def fork(self, session_id: str, upto: int | None = None) -> SessionRecord:
+        """A copy of a session (up to and including event `upto`) that goes its own way from there."""
+        original = self.get(session_id)
+        forked = self.create(model=original.model, title=original.title, forked_from=original.id)
+        events = [event for event in self.events(session_id) if upto is None or event.id <= upto]
+        if events:
+            self._insert(forked.id, events, keep_time=True)
+        return replace(forked, updated=time.time())
+
+    def get(self, session_id: str) -> SessionRecord:
+        """A session of this workspace by its id or a unique beginning of it; raises StorageError."""
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ? AND id LIKE ? || '%' ESCAPE '\\'",
+            (self._workspace, session_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
+        )
+        if not session_id or not rows:
+            raise StorageError(f"There is no session {session_id!r} here; `signoff sessions` lists them.")
+        if len(rows) > 1:
+            raise StorageError(f"Several sessions begin with {session_id!r}; give more of the id.")
+        return _session(rows[0])
+
+    def all(self) -> list[SessionRecord]:
+        """The sessions of this workspace that hold anything, the latest first."""
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ?"
+            " AND EXISTS (SELECT 1 FROM events WHERE events.session = sessions.id) ORDER BY updated DESC",
+            (self._workspace,),
+        )
+        return [_session(row) for row in rows]
+
+    def latest(self) -> SessionRecord | None:
+        """The session that was active last."""
+        return next(iter(self.all()), None)
+
+    def rename(self, session_id: str, title: str) -> None:
+        """Give a session another title."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title[:_TITLE_LENGTH], session_id))
+
+    def delete(self, session_ids: Sequence[str]) -> None:
+        """Remove sessions with their events; proposals and decisions stay."""
+        with self._database.transaction() as connection:
+            connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
+
+    def append(self, session_id: str, events: Sequence[Event]) -> list[Event]:
+        """Write events in one transaction; returns them with their ids and times."""
+        stored = self._insert(session_id, events)
+        self._signal.send()
+        return stored
+
+    def _insert(self, session_id: str, events: Sequence[Event], *, keep_time: bool = False) -> list[Event]:
+        now = time.time()
+        stored: list[Event] = []
+        with self._database.transaction() as connection:
+            for event in events:
+                at = event.time if keep_time and event.time else now
+                cursor = connection.execute(
+                    "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
+                    (session_id, at, event.type, event.model_dump_json(exclude={"id", "time"})),
+                )
+                numbered = event.model_copy(update={"id": cursor.lastrowid, "time": at})
+                stored.append(numbered)
+                if isinstance(numbered, ProposalDecided) and not keep_time:
+                    _insert_decision(connection, self._workspace, session_id, numbered)
+            connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (now, session_id))
+        return stored
+
+    def events(self, session_id: str, after: int = 0) -> list[Event]:
+        """The events of a session with an id above `after`, in order."""
+        rows = self._database.rows(
+            "SELECT id, time, body FROM events WHERE session = ? AND id > ? ORDER BY id", (session_id, after)
+        )
+        try:
+            return [
+                EVENTS.validate_json(cast(str, body)).model_copy(update={"id": number, "time": at})
+                for number, at, body in rows
+            ]
+        except ValidationError as error:
+            raise StorageError(
+                f"Session {session_id} holds something that this signoff cannot read: update signoff. "
+                "Nothing was changed."
+            ) from error
+
+    def record_decision(self, decided: ProposalDecided) -> None:
+        """Keep a decision on a proposal that belongs to no session."""
+        with self._database.transaction() as connection:
+            _insert_decision(connection, self._workspace, "", decided.model_copy(update={"time": time.time()}))
+        self._signal.send()
+
+    def decisions(self) -> list[DecisionRecord]:
+        """The audit trail of this workspace, oldest first."""
+        rows = self._database.rows(
+            "SELECT id, session, time, body FROM decisions WHERE workspace = ? ORDER BY id", (self._workspace,)
+        )
+        return [
+            DecisionRecord(
+                cast(int, number),
+                cast(str, session),
+                cast(float, at),
+                ProposalDecided.model_validate_json(cast(str, body)),
+            )
+            for number, session, at, body in rows
+        ]
+
+    def sent_messages(self, limit: int = 500) -> list[str]:
+        """What the user sent in this workspace, the oldest of the last `limit` first: the composer's history."""
+        rows = self._database.rows(
+            "SELECT json_extract(body, '$.text') FROM events JOIN sessions ON sessions.id = events.session"
+            " WHERE sessions.workspace = ? AND type IN ('user_message', 'answer') ORDER BY events.id DESC LIMIT ?",
+            (self._workspace, limit),
+        )
+        return [cast(str, text) for (text,) in reversed(rows)]
+
+    def setting(self, key: str, *, shared: bool = False) -> str | None:
+        """A small value of this workspace, or of all of them."""
+        rows = self._database.rows(
+            "SELECT value FROM settings WHERE scope = ? AND key = ?", ("" if shared else self._workspace, key)
+        )
+        return cast(str, rows[0][0]) if rows else None
+
+    def set_setting(self, key: str, value: str | None, *, shared: bool = False) -> None:
+        """Keep a small value, or forget it with None."""
+        scope = "" if shared else self._workspace
+        with self._database.transaction() as connection:
+            if value is None:
+                connection.execute("DELETE FROM settings WHERE scope = ? AND key = ?", (scope, key))
+            else:
+                connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (scope, key, value))
+
+
+_COLUMNS = "id, workspace, title, model, forked_from, created, updated"
+
+
+def _session(row: tuple[object, ...]) -> SessionRecord:
+    return SessionRecord(*cast(tuple[str, str, str, str, str, float, float], row))
+
+
+def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:
+    connection.execute(
+        "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
+        (workspace, decided.proposal, session, decided.time, decided.model_dump_json()),
+    )

@@ -1,0 +1,38 @@
+"""Tells other processes on the same workspace that something was written, and hears it from them.
+
+SQLite has no notifications across processes, so each write touches a small file that the others watch: the
+kernel wakes them, nobody polls the database.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+_QUIET_MS = 150
+_STEP_MS = 100
+
+
+class Signal:
+    """One file per workspace, rewritten after each commit."""
+
+    def __init__(self, folder: Path, workspace: str) -> None:
+        """Make the file if it is missing; raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = folder / hashlib.sha256(workspace.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self.path.touch(mode=0o600)
+
+    def send(self) -> None:
+        """Wake the others; a failure to do so loses nothing, since they read the database anyway when used."""
+        try:
+            self.path.write_bytes(b"")
+        except OSError:
+            return
+
+    async def heard(self) -> AsyncIterator[None]:
+        """Yields soon after any process wrote, this one included."""
+        from watchfiles import awatch
+
+        async for _ in awatch(
+            self.path, debounce=_QUIET_MS, step=_STEP_MS, rust_timeout=60_000, recursive=False, watch_filter=None
+        ):
+            yield None
