@@ -1,0 +1,91 @@
+"""The rules that the text of a path must meet, whatever is on disk: relative, POSIX, no way out, nothing of git's."""
+
+import re
+import unicodedata
+
+LONGEST_NAME = 255
+"""Bytes of one component, as on ext4, APFS and most others."""
+LONGEST_PATH = 4000
+"""Characters of a whole path; the walk by folders needs no PATH_MAX, but no honest path is longer."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+_SHORT_GIT = re.compile(r"\.?git~[0-9]+")
+
+
+class WorkspaceError(Exception):
+    """The workspace can't or won't do it; the message is one clear line."""
+
+
+class UnsafePath(WorkspaceError, ValueError):
+    """The path leaves the workspace, or names something in it that no tool may touch."""
+
+
+class TooLarge(WorkspaceError):
+    """The file is larger than what is read into memory."""
+
+
+def components(text: str) -> list[str]:
+    """Split a relative path into checked names, `.` dropped and `..` folded in; empty for the root itself.
+
+    Raises:
+        UnsafePath: The path is empty or absolute, climbs above its start, or has a name that `check_name` refuses.
+    """
+    if not text:
+        raise UnsafePath("the path is empty; write it relative to the workspace root")
+    if len(text) > LONGEST_PATH:
+        raise UnsafePath("the path is too long")
+    if text.startswith("/"):
+        raise UnsafePath(f"{text!r} is outside the workspace; write paths relative to the workspace root")
+    names: list[str] = []
+    for name in text.split("/"):
+        match name:
+            case "" | ".":
+                continue
+            case "..":
+                if not names:
+                    raise UnsafePath(f"{text!r} leads out of the workspace")
+                names.pop()
+            case _:
+                check_name(name)
+                names.append(name)
+    if names and (names[0] == "~" or _DRIVE.fullmatch(names[0])):
+        raise UnsafePath(f"{text!r} is outside the workspace; write paths relative to the workspace root")
+    return names
+
+
+def check_name(name: str) -> None:
+    """Refuse a component that no tool may name: control characters, text that is not UTF-8, git's own folder.
+
+    Raises:
+        UnsafePath: With what is wrong.
+    """
+    if "\\" in name:
+        raise UnsafePath(f"{name!r} has a backslash; write / between folders")
+    if _CONTROL.search(name):
+        raise UnsafePath(f"{name!r} has control characters")
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        raise UnsafePath(f"{name!r} is not a UTF-8 name; tools can't reach it") from None
+    if length > LONGEST_NAME:
+        raise UnsafePath(f"a name in the path is longer than {LONGEST_NAME} bytes")
+    if is_git_name(name):
+        raise UnsafePath(f"{name!r} belongs to git; tools don't touch it")
+
+
+def is_git_name(name: str) -> bool:
+    """Whether some file system would take this component for `.git`.
+
+    Besides case, file systems ignore invisible characters (HFS+), trailing dots, spaces and stream names (NTFS),
+    and know the folder by its short name `git~1` (NTFS); these are the spellings that git itself refuses in trees.
+    """
+    if "git" in name.casefold() and name.isascii():
+        folded = name.casefold()
+    elif name.isascii():
+        return False
+    else:
+        plain = unicodedata.normalize("NFKC", name).casefold()
+        folded = "".join(letter for letter in plain if unicodedata.category(letter) not in ("Cf", "Mn", "Cc"))
+    folded = folded.partition(":")[0].rstrip(" .")
+    return folded == ".git" or _SHORT_GIT.fullmatch(folded) is not None

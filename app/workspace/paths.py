@@ -1,0 +1,283 @@
+"""The one door through which tools reach files: nothing that they name can lie outside the workspace.
+
+A path is walked one component at a time with a file descriptor of each folder and `O_NOFOLLOW` (as the *at()
+functions of POSIX.1-2008 allow), so no link that appears between a check and a read is ever followed unseen.
+Links that are there are read and followed by hand, as long as they stay inside.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from errno import ELOOP, ENOTDIR
+from pathlib import Path
+from typing import Literal
+
+from app.workspace.path_rules import TooLarge, UnsafePath, WorkspaceError, check_name, components
+
+__all__ = ["Place", "TooLarge", "UnsafePath", "Workspace", "WorkspaceError"]
+
+READ_LIMIT = 20 * 1024 * 1024
+"""Bytes of the largest file that is read into memory."""
+
+_MOST_LINKS = 40
+"""Links followed in one path before it counts as a loop, as in Linux."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a path leads once its links are followed."""
+
+    folder: int | None
+    """An open descriptor of the real parent folder; None if a folder on the way doesn't exist."""
+    name: str
+    """The last component inside `folder`; `.` for a folder that was reached by a link or is the root."""
+    path: str
+    """The real path, relative to the workspace; `.` for the root."""
+
+
+class Workspace:
+    """The folder that the user opened.
+
+    Every method that takes a path raises `UnsafePath` for one that a tool must not touch, and `OSError` as usual.
+    """
+
+    def __init__(self, root: Path, *, off_limits: Collection[Path] = (), read_limit: int = READ_LIMIT) -> None:
+        """Open a workspace.
+
+        Args:
+            root: An existing folder.
+            off_limits: Files and folders that no tool may touch wherever they lie: the program's own state.
+            read_limit: Bytes of the largest file that `read` takes.
+
+        Raises:
+            WorkspaceError: `root` is not a folder.
+        """
+        self._given = root.absolute()
+        try:
+            self.root = root.resolve(strict=True)
+        except OSError as error:
+            raise WorkspaceError(f"{root} can't be opened: {error.strerror}") from error
+        if not self.root.is_dir():
+            raise WorkspaceError(f"{root} is not a folder")
+        self.read_limit = read_limit
+        self._off_limits = tuple(Path(os.path.realpath(path)) for path in off_limits)
+
+    def __repr__(self) -> str:
+        return f"Workspace({str(self.root)!r})"
+
+    def locate(self, text: str) -> str:
+        """Turn what the model wrote into a normalised, workspace-relative POSIX path; `.` is the root.
+
+        The file need not exist. An absolute path is taken if it lies inside the workspace. A link is allowed if it
+        ends inside, and stays unresolved in the result.
+
+        Raises:
+            UnsafePath: With one line that says why.
+        """
+        relative = self.inside(text) if text.startswith("/") else None
+        path = "/".join(components(text if relative is None else relative)) or "."
+        self.resolve(path)
+        return path
+
+    def resolve(self, relative: str) -> str:
+        """The workspace path of the real file behind `relative`, all links followed."""
+        with self.place(relative) as place:
+            return place.path
+
+    def absolute(self, relative: str) -> Path:
+        """The absolute path, once it is sure that no link on the way leads out at this moment."""
+        self.resolve(relative)
+        return self.root.joinpath(*components(relative))
+
+    def read(self, relative: str) -> bytes:
+        """The bytes of a regular file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            IsADirectoryError: It is a folder.
+            UnsafePath: It leads out of the workspace, changed into a link meanwhile, or is a device or pipe.
+            TooLarge: It has more than `read_limit` bytes.
+        """
+        with self.place(relative) as place:
+            if place.folder is None:
+                raise FileNotFoundError(f"{relative} does not exist")
+            try:
+                descriptor = os.open(place.name, _FILE, dir_fd=place.folder)
+            except FileNotFoundError:
+                raise FileNotFoundError(f"{relative} does not exist") from None
+            except OSError as error:
+                if error.errno == ELOOP:
+                    raise UnsafePath(f"{relative} turned into a link while it was being read") from error
+                raise
+            try:
+                return self._read_open(descriptor, relative)
+            finally:
+                os.close(descriptor)
+
+    def kind(self, relative: str) -> Literal["file", "folder", "other", "missing"]:
+        """What the path leads to, links followed."""
+        with self.place(relative) as place:
+            if place.folder is None:
+                return "missing"
+            try:
+                mode = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode
+            except FileNotFoundError:
+                return "missing"
+        if stat.S_ISREG(mode):
+            return "file"
+        return "folder" if stat.S_ISDIR(mode) else "other"
+
+    def files(self, under: str = ".") -> Iterator[str]:
+        """All files that no ignore rule leaves out, as sorted paths; `under` names the folder to walk.
+
+        Ignore rules do not hide `under` itself, only what is in it. Links to folders are not entered; names that
+        `locate` would refuse are left out.
+        """
+        from app.workspace.ignore import walk
+
+        start = self.locate(under)
+        return walk(self.root, "" if start == "." else start, lambda path: not self.forbidden(path))
+
+    def forbidden(self, relative: str) -> bool:
+        """Whether the path is, or lies in, a place that is off limits."""
+        if not self._off_limits:
+            return False
+        path = self.root / relative
+        return any(path == place or place in path.parents for place in self._off_limits)
+
+    @contextmanager
+    def place(self, relative: str) -> Iterator[Place]:
+        """Walk to the real parent folder of `relative` and hold it open: the base of every read and write.
+
+        Inside the `with` block, `os.open(place.name, flags | os.O_NOFOLLOW, dir_fd=place.folder)` and its kin
+        can't be led elsewhere by a link that somebody plants.
+        """
+        walked = _Walk(self, relative)
+        try:
+            yield walked.run()
+        finally:
+            walked.close()
+
+    def inside(self, absolute: str) -> str | None:
+        """The workspace-relative form of an absolute path, by its text alone; None if it lies outside."""
+        path = Path(absolute)
+        for root in (self.root, self._given):
+            if path.is_relative_to(root):
+                return path.relative_to(root).as_posix()
+        return None
+
+    def _read_open(self, descriptor: int, relative: str) -> bytes:
+        facts = os.fstat(descriptor)
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(f"{relative} is a folder")
+        if not stat.S_ISREG(facts.st_mode):
+            raise UnsafePath(f"{relative} is not a regular file")
+        if facts.st_size > self.read_limit:
+            raise TooLarge(f"{relative} has {facts.st_size:,} bytes; the limit is {self.read_limit:,}")
+        parts: list[bytes] = []
+        size = 0
+        # One byte more than the file's size also notices one that grows meanwhile.
+        while part := os.read(descriptor, max(facts.st_size - size, 0) + 1):
+            parts.append(part)
+            size += len(part)
+            if size > self.read_limit:
+                raise TooLarge(f"{relative} grew over {self.read_limit:,} bytes while it was being read")
+        return b"".join(parts)
+
+
+class _Walk:
+    """One walk down a path, with a descriptor of every folder on the way so that `..` in a link can go back."""
+
+    def __init__(self, workspace: Workspace, relative: str) -> None:
+        self._workspace = workspace
+        self._relative = relative
+        self._folders: list[int | None] = []
+        """Open folders from the root down; None for those that don't exist."""
+        self._names: list[str] = []
+        """Real names under the root; `_folders` has one more item."""
+        self._links = 0
+
+    def run(self) -> Place:
+        """Walk to the end; raises UnsafePath."""
+        todo = components(self._relative)[::-1]
+        self._folders.append(os.open(self._workspace.root, _FOLDER))
+        while todo:
+            name = todo.pop()
+            match name:
+                case "" | ".":
+                    continue
+                case "..":
+                    self._leave()
+                    continue
+            check_name(name)
+            self._check_limits(name)
+            if (target := self._link(name)) is not None:
+                todo.extend(self._steps(target))
+            elif todo:
+                self._enter(name)
+            else:
+                return Place(self._folders[-1], name, "/".join([*self._names, name]))
+        return Place(self._folders[-1], ".", "/".join(self._names) or ".")
+
+    def close(self) -> None:
+        """Close every folder."""
+        for folder in self._folders:
+            if folder is not None:
+                os.close(folder)
+        self._folders.clear()
+
+    def _leave(self) -> None:
+        if not self._names:
+            raise UnsafePath(f"{self._relative} leads out of the workspace through a link")
+        self._names.pop()
+        folder = self._folders.pop()
+        if folder is not None:
+            os.close(folder)
+
+    def _enter(self, name: str) -> None:
+        folder: int | None = None
+        if self._folders[-1] is not None:
+            try:
+                folder = os.open(name, _FOLDER, dir_fd=self._folders[-1])
+            except FileNotFoundError:
+                pass
+            except PermissionError as error:
+                raise UnsafePath(f"{self._relative} can't be checked: no access to the folder {name}") from error
+            except OSError as error:
+                if error.errno not in (ENOTDIR, ELOOP):
+                    raise
+                if self._link(name) is not None:
+                    raise UnsafePath(f"{self._relative} turned into a link while it was being checked") from error
+        self._folders.append(folder)
+        self._names.append(name)
+
+    def _link(self, name: str) -> str | None:
+        """The target of the link, or None for anything else."""
+        if self._folders[-1] is None:
+            return None
+        with suppress(OSError):
+            return os.readlink(name, dir_fd=self._folders[-1])
+        return None
+
+    def _steps(self, target: str) -> list[str]:
+        """What is left to walk for a link, last step first; goes back to the root for an absolute target."""
+        self._links += 1
+        if self._links > _MOST_LINKS:
+            raise UnsafePath(f"{self._relative} is a loop of links")
+        if not target.startswith("/"):
+            return target.split("/")[::-1]
+        inside = self._workspace.inside(target)
+        if inside is None:
+            raise UnsafePath(f"{self._relative} leads out of the workspace through a link")
+        while self._names:
+            self._leave()
+        return inside.split("/")[::-1]
+
+    def _check_limits(self, name: str) -> None:
+        path = "/".join([*self._names, name])
+        if self._workspace.forbidden(path):
+            raise UnsafePath(f"{self._relative} belongs to signoff itself; tools don't touch it")
