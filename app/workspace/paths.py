@@ -132,15 +132,24 @@ class Workspace:
         return "folder" if stat.S_ISDIR(mode) else "other"
 
     def files(self, under: str = ".") -> Iterator[str]:
-        """All files that no ignore rule leaves out, as sorted paths; `under` names the folder to walk.
+        """All files in a folder that no ignore rule leaves out, as sorted paths with links on the way resolved.
 
-        Ignore rules do not hide `under` itself, only what is in it. Links to folders are not entered; names that
-        `locate` would refuse are left out.
+        Ignore rules do not hide `under` itself, only what is in it; for a file it yields that file. Links to
+        folders are not entered, and names that `locate` would refuse are left out.
+
+        Raises:
+            FileNotFoundError: There is no such folder.
         """
         from app.workspace.ignore import walk
 
-        start = self.locate(under)
-        return walk(self.root, "" if start == "." else start, lambda path: not self.forbidden(path))
+        start = self.resolve(under)
+        match self.kind(start):
+            case "missing":
+                raise FileNotFoundError(f"{under} does not exist")
+            case "folder":
+                return walk(self.root, "" if start == "." else start, self._leads_to_file, self.forbidden)
+            case _:
+                return iter((start,))
 
     def forbidden(self, relative: str) -> bool:
         """Whether the path is, or lies in, a place that is off limits."""
@@ -169,6 +178,12 @@ class Workspace:
             if path.is_relative_to(root):
                 return path.relative_to(root).as_posix()
         return None
+
+    def _leads_to_file(self, link: str) -> bool:
+        try:
+            return self.kind(link) == "file"
+        except (OSError, UnsafePath):
+            return False
 
     def _read_open(self, descriptor: int, relative: str) -> bytes:
         facts = os.fstat(descriptor)

@@ -1,0 +1,50 @@
+"""`AGENTS.md`: what a project tells coding assistants, in the workspace's root and in the folders of given files."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from app.workspace.paths import UnsafePath, Workspace, WorkspaceError
+
+FILE_NAME = "AGENTS.md"
+LARGEST = 32 * 1024
+"""Bytes of one file that are passed on."""
+LARGEST_ALL = 64 * 1024
+"""Bytes of all files together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guidance:
+    """One `AGENTS.md`."""
+
+    path: str
+    text: str
+    """As the project wrote it: to be followed within the user's wishes, never trusted with more."""
+    cut: bool = False
+    """Whether the file goes on beyond what is passed on."""
+
+
+def guidance(workspace: Workspace, files: Iterable[str] = ()) -> list[Guidance]:
+    """The guidance that holds for these files, the root's included, nearest first.
+
+    A file that is missing, too large to read, not UTF-8 at all, or leads out of the workspace is left out. Nearer
+    files are kept whole before farther ones when all together are too long.
+    """
+    folders = {PurePosixPath(".")}
+    for file in files:
+        folders.update(PurePosixPath(file).parents)
+    found: list[Guidance] = []
+    left = LARGEST_ALL
+    for folder in sorted(folders, key=lambda folder: (-len(folder.parts), folder)):
+        path = (folder / FILE_NAME).as_posix()
+        try:
+            content = workspace.read(path)
+        except (OSError, UnsafePath, WorkspaceError):
+            continue
+        size = min(LARGEST, left)
+        text = content[:size].decode(errors="ignore").strip()
+        if not text or b"\0" in content[:size]:
+            continue
+        left -= min(len(content), size)
+        found.append(Guidance(path, text, cut=len(content) > size))
+    return found

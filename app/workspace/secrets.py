@@ -1,0 +1,112 @@
+"""Which files look like secrets, so that the model sees their contents only after the user has said yes.
+
+Names first, contents second: a name can tell before anything is read. The lists err towards asking.
+"""
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+_HARMLESS = (".example", ".sample", ".template", ".dist", ".defaults", ".pub")
+"""Endings of files that show the form of a secret without holding one."""
+
+_NAMES = (
+    ".env",
+    ".env.*",
+    "*.env",
+    ".envrc",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.p8",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "*.ppk",
+    "*.ovpn",
+    "*.asc",
+    "*.gpg",
+    "*.tfstate",
+    "*.tfstate.backup",
+    "*.tfvars",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".htpasswd",
+    ".git-credentials",
+    ".vault-token",
+    ".dockercfg",
+    "credentials",
+    "credentials.*",
+    "*credentials.json",
+    "client_secret*.json",
+    "service-account*.json",
+    "service_account*.json",
+    "secret.*",
+    "secrets.*",
+    "master.key",
+    "auth.json",
+    "token.json",
+)
+_SOURCES = (
+    ".py",
+    ".pyi",
+    ".js",
+    ".ts",
+    ".tsx",
+    ".jsx",
+    ".go",
+    ".rs",
+    ".java",
+    ".rb",
+    ".c",
+    ".h",
+    ".md",
+    ".rst",
+    ".html",
+)
+"""Endings of code and prose: `secrets.py` is a module, not a secret."""
+_FOLDERS = {".ssh": "*", ".aws": "*", ".gnupg": "*", ".kube": "config", ".docker": "config.json"}
+"""Folders of credentials, and which names in them."""
+_PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----$", re.MULTILINE)
+_TOKEN_FILES = {
+    ".npmrc": re.compile(rb"_auth(?:Token)?\s*=|_password\s*=", re.IGNORECASE),
+    ".yarnrc.yml": re.compile(rb"npmAuth(?:Token|Ident)\s*:", re.IGNORECASE),
+    ".pypirc": re.compile(rb"^\s*password\s*[=:]", re.IGNORECASE | re.MULTILINE),
+    "pip.conf": re.compile(rb"://[^/\s]*:[^/\s]*@"),
+}
+"""Files of settings that hold a token in some repositories, and what gives that away."""
+_LOOKED_AT = 64 * 1024
+"""Bytes of a file that are searched for a private key."""
+
+
+def secret_reason(path: str, content: bytes | None = None) -> str:
+    """Why the file looks like a secret, in a few words for the user; empty if it doesn't.
+
+    Args:
+        path: A workspace path.
+        content: The bytes, where they are known: needed to tell a token in `.npmrc` or a private key in any file.
+    """
+    parts = PurePosixPath(path.casefold()).parts
+    if not parts:
+        return ""
+    name = parts[-1]
+    if not name.endswith(_HARMLESS):
+        for folder in parts[:-1]:
+            if folder in _FOLDERS and fnmatchcase(name, _FOLDERS[folder]):
+                return f"it is in {folder}"
+        if not name.endswith(_SOURCES) and any(fnmatchcase(name, pattern) for pattern in _NAMES):
+            return "its name is one that secrets have"
+    if content is None:
+        return ""
+    if (token := _TOKEN_FILES.get(name)) and token.search(content):
+        return "it has a password or token in it"
+    if _PRIVATE_KEY.search(content.replace(b"\r\n", b"\n") if b"\r\n" in content[:100] else content, 0, _LOOKED_AT):
+        return "it has a private key in it"
+    return ""

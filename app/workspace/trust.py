@@ -1,0 +1,58 @@
+"""Whether the user trusts what the workspace's own configuration file says, bound to the file's very bytes.
+
+A configuration that arrives with a clone, or changes with a pull, is somebody else's wish until the user has seen
+it. `app.config` holds which keys count before that (`UNTRUSTED_KEYS`) and which never do (`NEVER_FROM_WORKSPACE`).
+"""
+
+import hashlib
+from typing import Protocol
+
+from app.workspace.paths import Workspace
+
+FILE_NAME = ".signoff.toml"
+SETTING = "trusted_configuration"
+"""Key under which the store keeps the fingerprint that the user trusts."""
+
+
+class TrustStore(Protocol):
+    """What trust needs of a store: values of this one workspace, kept outside of it."""
+
+    def setting(self, key: str) -> str | None:
+        """The value, or None."""
+        ...
+
+    def set_setting(self, key: str, value: str | None) -> None:
+        """Keep a value; None forgets it."""
+        ...
+
+
+def fingerprint(content: bytes) -> str:
+    """SHA-256 of the configuration file's bytes, as hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def configuration(workspace: Workspace) -> bytes:
+    """The bytes of the workspace's configuration file, empty if there is none.
+
+    Raises:
+        OSError, WorkspaceError: It can't be read, is too large, or leads out of the workspace.
+    """
+    try:
+        return workspace.read(FILE_NAME)
+    except FileNotFoundError:
+        return b""
+
+
+def is_trusted(content: bytes, store: TrustStore) -> bool:
+    """Whether the user has trusted exactly these bytes; an empty file needs no trust."""
+    return not content or store.setting(SETTING) == fingerprint(content)
+
+
+def trust(content: bytes, store: TrustStore) -> None:
+    """Keep that the user trusts these bytes; pass the bytes that were shown, not those that are there by now."""
+    store.set_setting(SETTING, fingerprint(content))
+
+
+def distrust(store: TrustStore) -> None:
+    """Forget the user's trust."""
+    store.set_setting(SETTING, None)
