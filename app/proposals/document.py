@@ -1,0 +1,258 @@
+"""A file as bytes with a line table: what is matched and shown is a view, what is written is bytes.
+
+Lines are cut at the line feed and nowhere else: a form feed, U+2028 or a lone carriage return is part of its line, and the
+carriage return of a CRLF ending stays in the bytes of the line. Joining `Document.lines` gives `Document.data` back.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from app.proposals.refusals import NotEditable
+
+MAX_BYTES = 20 * 1024 * 1024
+"""Largest file that is edited as text."""
+MAX_LINES = 200_000
+"""Most lines of a file that is edited as text."""
+BINARY_WINDOW = 8 * 1024
+"""A NUL in so many first bytes makes a file binary, as in git."""
+
+BOM = "\ufeff"
+
+Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "bytes"]
+
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS: dict[bytes, Encoding] = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_UTF32_LE_MARK = b"\xff\xfe\x00\x00"
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """The lines of `data`, cut after each line feed, endings kept; joined, they are `data` again."""
+    lines = data.split(b"\n")
+    last = lines.pop()
+    result = [line + b"\n" for line in lines]
+    if last:
+        result.append(last)
+    return result
+
+
+def split_text(text: str) -> list[str]:
+    """The lines of a model's text without endings; `\\r\\n` counts as `\\n`, and one final newline ends the last line."""
+    if not text:
+        return []
+    lines = text.replace("\r\n", "\n").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def decode(data: bytes) -> str:
+    """UTF-8, with each undecodable byte as U+DC80..U+DCFF (PEP 383), so that `encode` gives the same bytes back."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    """The inverse of `decode`; raises NotEditable for a surrogate that stands for no byte."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise NotEditable(f"The text holds U+{ord(text[error.start]):04X}, half of a character pair.") from error
+
+
+@dataclass(frozen=True)
+class Document:
+    """One content of a file. The views are worked out when first asked for."""
+
+    data: bytes
+    bom_as_text: bool = False
+    """Treat a UTF-8 byte order mark as the first character of the text, as a patch made by git does."""
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """How the bytes spell text; `bytes` when no strict decoding fits."""
+        head = self.data[:4]
+        if head != _UTF32_LE_MARK and head[:2] in _UTF16_MARKS:
+            encoding = _UTF16_MARKS[head[:2]]
+            try:
+                self.data[2:].decode(encoding)
+            except UnicodeDecodeError:
+                return "bytes"
+            return encoding
+        try:
+            self.data.decode("utf-8")
+        except UnicodeDecodeError:
+            return "bytes"
+        return "utf-8-sig" if head[:3] == _UTF8_MARK and not self.bom_as_text else "utf-8"
+
+    @property
+    def wide(self) -> bool:
+        """Whether the text is UTF-16."""
+        return self.encoding in ("utf-16-le", "utf-16-be")
+
+    @cached_property
+    def binary(self) -> bool:
+        """Whether the file is no text: a NUL early on, and not UTF-16 with a byte order mark."""
+        return not self.wide and b"\0" in self.data[:BINARY_WINDOW]
+
+    @cached_property
+    def _mark(self) -> bytes:
+        if self.wide:
+            return self.data[:2]
+        return _UTF8_MARK if self.encoding == "utf-8-sig" else b""
+
+    @cached_property
+    def lines(self) -> tuple[bytes, ...]:
+        """The raw lines with their endings; a byte order mark is part of the first."""
+        if not self.wide:
+            return tuple(split_lines(self.data))
+        text = self.data[2:].decode(self.encoding)
+        pieces = text.split("\n")
+        last = pieces.pop()
+        raw = [f"{piece}\n".encode(self.encoding) for piece in pieces]
+        if last:
+            raw.append(last.encode(self.encoding))
+        if not raw:
+            return (self._mark,)
+        raw[0] = self._mark + raw[0]
+        return tuple(raw)
+
+    @cached_property
+    def _text_with_returns(self) -> str:
+        data = self.data[len(self._mark) :]
+        return data.decode(self.encoding) if self.wide else decode(data)
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The lines as text without ending and byte order mark, one for each of `lines`."""
+        pieces = self.text.split("\n")
+        if not pieces[-1] and len(pieces) > len(self.lines):
+            pieces.pop()
+        return tuple(pieces)
+
+    @cached_property
+    def text(self) -> str:
+        """The whole text with `\\n` endings: what a model reads and matches against."""
+        text = self._text_with_returns
+        if "\r" not in text:
+            return text
+        text = text.replace("\r\n", "\n")
+        return text
+
+    @cached_property
+    def endings(self) -> tuple[str, ...]:
+        """The ending of each line: `\\n`, `\\r\\n`, or nothing for a last line without newline."""
+        if self.wide:
+            pieces = self._text_with_returns.split("\n")
+            marks = ["\r\n" if piece.endswith("\r") else "\n" for piece in pieces[:-1]]
+            return tuple([*marks, ""] if len(self.lines) > len(marks) else marks)
+        return tuple(
+            "\r\n" if line.endswith(b"\r\n") else "\n" if line.endswith(b"\n") else "" for line in self.lines
+        )
+
+    @cached_property
+    def eol_counts(self) -> dict[str, int]:
+        """How many lines end in `\\n` and in `\\r\\n`."""
+        counts = Counter(self.endings)
+        return {"\n": counts["\n"], "\r\n": counts["\r\n"]}
+
+    @property
+    def eol(self) -> str:
+        """The ending that most lines have; `\\n` when there is none."""
+        counts = self.eol_counts
+        return "\r\n" if counts["\r\n"] > counts["\n"] else "\n"
+
+    @property
+    def mixed_eol(self) -> bool:
+        """Whether both endings occur."""
+        return all(self.eol_counts.values())
+
+    @property
+    def final_newline(self) -> bool:
+        """Whether the last line ends in a newline; an empty file has nothing left open, so True."""
+        return self.data in (b"", self._mark) or self.endings[-1] != ""
+
+    def display_lines(self, *, show_returns: bool = False) -> tuple[str, ...]:
+        """The lines for a reader, without endings and byte order mark, undecodable bytes as U+DC80..U+DCFF.
+
+        With `show_returns` the carriage return of a CRLF ending stays at the end of its line, so that a diff between
+        two styles of ending has something to show.
+        """
+        if not show_returns:
+            return self.texts
+        return tuple(
+            text + "\r" if ending == "\r\n" else text for text, ending in zip(self.texts, self.endings, strict=True)
+        )
+
+    def check_editable(self) -> None:
+        """Raise NotEditable for a binary file and for one over the limits."""
+        if len(self.data) > MAX_BYTES:
+            raise NotEditable(f"The file has {len(self.data):,} bytes; files over {MAX_BYTES:,} are not edited.")
+        if self.binary:
+            raise NotEditable(
+                "The file is binary; it can be replaced, renamed or deleted as a whole, but not edited."
+            )
+        if len(self.lines) > MAX_LINES:
+            raise NotEditable(f"The file has {len(self.lines):,} lines; files over {MAX_LINES:,} are not edited.")
+
+    def encode_text(self, text: str) -> bytes:
+        """The bytes of `text` in this file's encoding, no ending added; raises NotEditable if there are none.
+
+        In a file that is no valid UTF-8, only ASCII and characters that the file already spells in UTF-8 are taken:
+        anything else might mix two encodings.
+        """
+        try:
+            if self.wide:
+                return text.encode(self.encoding)
+            if self.encoding == "bytes" and not text.isascii():
+                self._check_spelled(text)
+            return encode(text)
+        except UnicodeEncodeError as error:
+            raise NotEditable(
+                f"The new text holds U+{ord(text[error.start]):04X}, which {self.encoding} can't hold."
+            ) from error
+
+    def _check_spelled(self, text: str) -> None:
+        known = self._foreign_characters
+        for character in text:
+            if not character.isascii() and character not in known and not "\udc80" <= character <= "\udcff":
+                raise NotEditable(
+                    f"The file is not valid UTF-8, and the new text holds {character!r}. Writing it as UTF-8 could mix two "
+                    "encodings: keep to ASCII, or to characters the file already has."
+                )
+
+    @cached_property
+    def _foreign_characters(self) -> frozenset[str]:
+        return frozenset(character for character in set(self.text) if not character.isascii())
+
+    def encode_ending(self, ending: str) -> bytes:
+        """The bytes of a line ending in this file's encoding."""
+        return ending.encode(self.encoding if self.wide else "ascii")
+
+    def ending_near(self, near: int) -> str:
+        """The ending that a new line takes at line `near` (from 0): that line's, else the one before it, else the majority."""
+        for index in (near, near - 1, near + 1):
+            if 0 <= index < len(self.endings) and self.endings[index]:
+                return self.endings[index]
+        return self.eol
+
+    def encode_line(self, text: str, near: int) -> bytes:
+        """A new line of `text` (no ending in it) for the place `near` (line from 0), with the ending of its surroundings."""
+        return self.encode_text(text) + self.encode_ending(self.ending_near(near))
+
+
+def display_pair(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Both texts as display lines such that every line that differs in bytes also differs to the eye where it can.
+
+    Carriage returns are shown unless each document has one style of ending and it is the same; a byte order mark that
+    only one of them has is shown as U+FEFF.
+    """
+    styles = {ending for document in (old, new) for ending, count in document.eol_counts.items() if count}
+    show_returns = len(styles) > 1
+    sides = [old.display_lines(show_returns=show_returns), new.display_lines(show_returns=show_returns)]
+    marked = [document.encoding not in ("utf-8", "bytes") for document in (old, new)]
+    if marked[0] != marked[1] and old.data and new.data:
+        index = marked.index(True)
+        first, *rest = sides[index] or ("",)
+        sides[index] = (BOM + first, *rest)
+    return sides[0], sides[1]
