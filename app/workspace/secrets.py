@@ -74,7 +74,7 @@ _SOURCES = (
 """Endings of code and prose: `secrets.py` is a module, not a secret."""
 _FOLDERS = {".ssh": "*", ".aws": "*", ".gnupg": "*", ".kube": "config", ".docker": "config.json"}
 """Folders of credentials, and which names in them."""
-_PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----$", re.MULTILINE)
+_PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?$", re.MULTILINE)
 _TOKEN_FILES = {
     ".npmrc": re.compile(rb"_auth(?:Token)?\s*=|_password\s*=", re.IGNORECASE),
     ".yarnrc.yml": re.compile(rb"npmAuth(?:Token|Ident)\s*:", re.IGNORECASE),
@@ -93,20 +93,25 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
         path: A workspace path.
         content: The bytes, where they are known: needed to tell a token in `.npmrc` or a private key in any file.
     """
-    parts = PurePosixPath(path.casefold()).parts
-    if not parts:
+    return _reason_by_name(path) or ("" if content is None else _reason_by_content(path, content))
+
+
+def _reason_by_name(path: str) -> str:
+    *folders, name = PurePosixPath(path.casefold()).parts or ("",)
+    if name.endswith(_HARMLESS):
         return ""
-    name = parts[-1]
-    if not name.endswith(_HARMLESS):
-        for folder in parts[:-1]:
-            if folder in _FOLDERS and fnmatchcase(name, _FOLDERS[folder]):
-                return f"it is in {folder}"
-        if not name.endswith(_SOURCES) and any(fnmatchcase(name, pattern) for pattern in _NAMES):
-            return "its name is one that secrets have"
-    if content is None:
-        return ""
-    if (token := _TOKEN_FILES.get(name)) and token.search(content):
+    for folder in folders:
+        if folder in _FOLDERS and fnmatchcase(name, _FOLDERS[folder]):
+            return f"it is in {folder}"
+    if not name.endswith(_SOURCES) and any(fnmatchcase(name, pattern) for pattern in _NAMES):
+        return "its name is one that secrets have"
+    return ""
+
+
+def _reason_by_content(path: str, content: bytes) -> str:
+    token = _TOKEN_FILES.get(PurePosixPath(path.casefold()).name)
+    if token is not None and token.search(content):
         return "it has a password or token in it"
-    if _PRIVATE_KEY.search(content.replace(b"\r\n", b"\n") if b"\r\n" in content[:100] else content, 0, _LOOKED_AT):
+    if _PRIVATE_KEY.search(content, 0, _LOOKED_AT):
         return "it has a private key in it"
     return ""

@@ -1,0 +1,242 @@
+"""What a tool is: its schema, what it may use, what it gives back, and how it says no."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from app.workspace.paths import Workspace
+
+ToolKind = Literal["read", "edit", "ask", "command"]
+"""What a call can do: look, stage an edit, hand the word to the user, or run a program."""
+
+
+class ToolError(Exception):
+    """The tool could not do it; the text tells the model why and what would work."""
+
+
+class Rejected(Exception):
+    """The user said no; the text is the call's whole result, with the user's words."""
+
+    def __init__(self, what: str, feedback: str = "") -> None:
+        """Say no.
+
+        Args:
+            what: What did not happen, as a sentence.
+            feedback: The user's words, all lines of them.
+        """
+        self.feedback = feedback
+        super().__init__(f"{what}\nThe user says:\n{feedback}" if feedback.strip() else what)
+
+
+class ToolArguments(BaseModel):
+    """Base of every tool's arguments: unknown names are an error that the model can act on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a call came to."""
+
+    text: str
+    """What the model reads; always encodable as UTF-8."""
+    summary: str
+    """What the user reads in one line."""
+    reads: dict[str, str] = field(default_factory=dict)
+    """Files that the model saw: workspace path to version (SHA-256 hex)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", encodable(self.text))
+        object.__setattr__(self, "summary", encodable(self.summary))
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Something that needs the user's yes before it happens."""
+
+    kind: Literal["command", "secret"]
+    title: str
+    """One line: what is asked."""
+    detail: str
+    """The exact command, or the exact path: what "allow this for the session" remembers."""
+    folder: str
+    """Where: a workspace path, `.` for the root."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationAnswer:
+    """The user's answer."""
+
+    allowed: bool
+    remember: bool = False
+    """Allow the same again in this session without asking."""
+    feedback: str = ""
+    """Why not, in the user's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One stretch of text to replace."""
+
+    old: str
+    new: str
+    replace_all: bool = False
+    line: int | None = None
+    """Where `old` begins, to choose among several places."""
+
+
+class OverlayFile(Protocol):
+    """A file as it would be with the pending edits."""
+
+    @property
+    def content(self) -> bytes | None:
+        """The bytes; None if there is no such file."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """SHA-256 hex of the bytes."""
+        ...
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The proposals whose edits it shows, which are not on disk."""
+        ...
+
+
+class FileReport(Protocol):
+    """One file that an edit touched."""
+
+    @property
+    def path(self) -> str:
+        """Workspace path."""
+        ...
+
+    @property
+    def op(self) -> str:
+        """`create`, `edit`, `delete`, `rename`."""
+        ...
+
+    @property
+    def added(self) -> int:
+        """Lines."""
+        ...
+
+    @property
+    def removed(self) -> int:
+        """Lines."""
+        ...
+
+
+class EditReport(Protocol):
+    """What one edit call did to the draft."""
+
+    @property
+    def files(self) -> Sequence[FileReport]:
+        """The files that it touched."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """What the model should know: how an inexact place was found, and the like."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """One line for the user."""
+        ...
+
+
+class DraftPort(Protocol):
+    """The edits of one step as the tools see them; synchronous, so it is called on a thread."""
+
+    @property
+    def proposal_id(self) -> str:
+        """The id that the proposal has or will have."""
+        ...
+
+    @property
+    def summaries(self) -> list[str]:
+        """The model's own words for its edits."""
+        ...
+
+    def read(self, path: str) -> OverlayFile:
+        """The file with pending edits and this draft's own."""
+        ...
+
+    def paths(self) -> tuple[set[str], set[str]]:
+        """Files that pending edits add to the disk's and remove from them."""
+        ...
+
+    def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> EditReport:
+        """Replace stretches of a file; raises EditRefused."""
+        ...
+
+    def write(self, path: str, content: str) -> EditReport:
+        """Create a file or replace all of it; raises EditRefused."""
+        ...
+
+    def delete(self, path: str) -> EditReport:
+        """Delete a file; raises EditRefused."""
+        ...
+
+    def rename(self, path: str, new_path: str) -> EditReport:
+        """Move a file; raises EditRefused."""
+        ...
+
+    def patch(self, text: str) -> EditReport:
+        """Apply a patch over any number of files; raises EditRefused."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a running tool may use."""
+
+    workspace: Workspace
+    draft: DraftPort
+    output: Callable[[str], None]
+    """Takes live output for the screen."""
+    confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
+    """Asks the user; answers at once what the user has allowed for the session."""
+
+
+ArgumentsType = TypeVar("ArgumentsType", bound=BaseModel)
+
+
+class Tool(ABC, Generic[ArgumentsTypeType]):
+    """One thing that the model can call."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    """For the model: what it does, when to use it, what it gives back."""
+    kind: ClassVar[ToolKind]
+    Arguments: ClassVar[type[BaseModel]]
+
+    @abstractmethod
+    async def run(self, arguments: ArgumentsType, context: ToolContext) -> ToolOutput:
+        """Do it.
+
+        Raises:
+            ToolError: It can't be done.
+            Rejected: The user said no.
+        """
+
+    def label(self, arguments: BaseModel) -> str:
+        """The call in a few words, for the status bar and the transcript: the tool's name and its main argument."""
+        values: dict[str, Any] = dict(arguments)
+        first = next((value for value in values.values() if isinstance(value, str) and value), "")
+        line = " ".join(first.split())
+        return f"{self.name} {line[:77] + '…' if len(line) > 78 else line}".rstrip()
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates written out as `\\udc80`, so that it survives JSON, disk and wire."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text

@@ -1,0 +1,64 @@
+"""What the edit tools share: write to the draft on a thread, and tell the model that it is staged and no more."""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+from app.proposals.refusals import EditRefused
+from app.tools.contract import EditReport, ToolContext, ToolError, ToolOutput
+from app.workspace.paths import WorkspaceError
+
+NEXT = "awaiting approval; do not call tools; hand control back"
+"""What every staging result tells the model to do."""
+
+
+async def stage(context: ToolContext, summary: str | None, edit: Callable[[], EditReport]) -> ToolOutput:
+    """Run one edit of the draft.
+
+    Args:
+        context: The call's context.
+        summary: The model's words for the edit.
+        edit: Calls one method of the draft.
+
+    Raises:
+        ToolError: The edit was refused; nothing was staged by this call.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(edit))
+    try:
+        report = await asyncio.shield(work)
+    except asyncio.CancelledError:
+        # A thread can't be stopped: wait, so that nothing reaches the draft after the call has ended.
+        await asyncio.wait({work})
+        if not work.cancelled():
+            work.exception()
+        raise
+    except EditRefused as error:
+        raise ToolError(str(error)) from error
+    except WorkspaceError as error:
+        raise ToolError(f"Nothing was staged: {error}.") from error
+    except OSError as error:
+        raise ToolError(f"Nothing was staged: {error.strerror or error}.") from error
+    if summary and (line := " ".join(summary.split())):
+        context.draft.summaries.append(line)
+    return ToolOutput(staged_text(context.draft.proposal_id, report), report.summary or _stat(report))
+
+
+def staged_text(proposal_id: str, report: EditReport) -> str:
+    """The result as JSON, which models read as a fact and not as praise."""
+    result: dict[str, object] = {
+        "status": "staged",
+        "proposal": proposal_id,
+        "applied": False,
+        "next": NEXT,
+        "files": [
+            {"path": file.path, "op": str(file.op), "added": file.added, "removed": file.removed}
+            for file in report.files
+        ],
+    }
+    if report.text.strip():
+        result["notes"] = report.text.strip()
+    return json.dumps(result, ensure_ascii=False)
+
+
+def _stat(report: EditReport) -> str:
+    return ", ".join(f"{file.path} +{file.added} -{file.removed}" for file in report.files)
