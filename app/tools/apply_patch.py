@@ -23,7 +23,7 @@ class ApplyPatchArguments(ToolArguments):
     summary: str | None = Field(default=None, description="One line for the user: what the patch does and why.")
 
 
-class ApplyPatch(Tool[ApplyPatchArguments]):
+class ApplyPatch(Tool):
     """Stages a patch as a whole or not at all."""
 
     name = "apply_patch"

@@ -14,7 +14,7 @@ class AskUserArguments(ToolArguments):
     )
 
 
-class AskUser(Tool[AskUserArguments]):
+class AskUser(Tool):
     """Only describes the call: the loop turns it into a question, and the user's answer becomes its result."""
 
     name = "ask_user"

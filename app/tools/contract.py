@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,6 +15,9 @@ ToolKind = Literal["read", "edit", "ask", "command"]
 
 class ToolError(Exception):
     """The tool could not do it; the text tells the model why and what would work."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(encodable(text))
 
 
 class Rejected(Exception):
@@ -204,10 +207,7 @@ class ToolContext:
     """Asks the user; answers at once what the user has allowed for the session."""
 
 
-ArgumentsType = TypeVar("ArgumentsType", bound=BaseModel)
-
-
-class Tool(ABC, Generic[ArgumentsTypeType]):
+class Tool(ABC):
     """One thing that the model can call."""
 
     name: ClassVar[str]
@@ -217,7 +217,7 @@ class Tool(ABC, Generic[ArgumentsTypeType]):
     Arguments: ClassVar[type[BaseModel]]
 
     @abstractmethod
-    async def run(self, arguments: ArgumentsType, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
         """Do it.
 
         Raises:

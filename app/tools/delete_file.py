@@ -14,7 +14,7 @@ class DeleteFileArguments(ToolArguments):
     summary: str | None = Field(default=None, description="One line for the user: why the file can go.")
 
 
-class DeleteFile(Tool[DeleteFileArguments]):
+class DeleteFile(Tool):
     """Stages a deletion."""
 
     name = "delete_file"

@@ -36,7 +36,7 @@ class EditFileArguments(ToolArguments):
     summary: str | None = Field(default=None, description="One line for the user: what this edit does and why.")
 
 
-class EditFile(Tool[EditFileArguments]):
+class EditFile(Tool):
     """Stages replacements in one file."""
 
     name = "edit_file"

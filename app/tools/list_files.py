@@ -26,7 +26,7 @@ class ListFilesArguments(ToolArguments):
     )
 
 
-class ListFiles(Tool[ListFilesArguments]):
+class ListFiles(Tool):
     """Lists what no ignore rule leaves out, with the pending edits in place."""
 
     name = "list_files"

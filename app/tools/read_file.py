@@ -26,7 +26,7 @@ class ReadFileArguments(ToolArguments):
     )
 
 
-class ReadFile(Tool[ReadFileArguments]):
+class ReadFile(Tool):
     """Reads with the pending edits in place, and says so."""
 
     name = "read_file"

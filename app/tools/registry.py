@@ -12,7 +12,7 @@ from app.tools.schemas import json_schema, parse_arguments
 class ToolSet:
     """What the model may call."""
 
-    def __init__(self, tools: Sequence[Tool[Any]]) -> None:
+    def __init__(self, tools: Sequence[Tool]) -> None:
         """Keep the tools in the order in which the model is told of them; names must be unique."""
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) != len(tools):
@@ -30,7 +30,7 @@ class ToolSet:
         ]
         """OpenAI's tool list: the same bytes in every request, so that the server's prefix cache holds."""
 
-    def __iter__(self) -> Iterator[Tool[Any]]:
+    def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
     @property
@@ -38,7 +38,7 @@ class ToolSet:
         """The tools' names, in order."""
         return tuple(self._tools)
 
-    def get(self, name: str) -> Tool[Any] | None:
+    def get(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
         return self._tools.get(name)
 

@@ -15,7 +15,7 @@ class RenameFileArguments(ToolArguments):
     summary: str | None = Field(default=None, description="One line for the user: why the file moves.")
 
 
-class RenameFile(Tool[RenameFileArguments]):
+class RenameFile(Tool):
     """Stages a move."""
 
     name = "rename_file"

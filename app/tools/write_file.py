@@ -15,7 +15,7 @@ class WriteFileArguments(ToolArguments):
     summary: str | None = Field(default=None, description="One line for the user: what this edit does and why.")
 
 
-class WriteFile(Tool[WriteFileArguments]):
+class WriteFile(Tool):
     """Stages a whole file."""
 
     name = "write_file"
