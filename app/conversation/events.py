@@ -202,6 +202,8 @@ class Intervention(EventBase):
     text: str
     scope: Literal["request", "turn", "lasting"] = "lasting"
     """`request`: in the next request only; `turn`: until this turn ends; `lasting`: stays in the history."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """For `files_changed`: the files it speaks of, path to the version they have now (empty for a deleted file)."""
 
 
 class FileStat(Record):

@@ -1,0 +1,60 @@
+"""The gate as a fold over the log: whether the model may call tools.
+
+It opens when the user gives the model the word (`TurnStarted`) and closes when that turn has staged as many
+proposals as the policy allows. Nothing else moves it, so it stands where it stood after a crash.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from app.conversation.events import Event, ProposalStaged, TurnStarted
+
+
+@dataclass(frozen=True, slots=True)
+class GatePolicy:
+    """How many steps of a turn may stage edits before the gate closes."""
+
+    kind: Literal["every-edit", "chain"] = "every-edit"
+    chain_steps: int = 3
+    """For `chain`: the gate closes after this many staging steps."""
+
+    @property
+    def staging_steps(self) -> int:
+        """The number of staging steps after which the gate is closed; at least 1."""
+        return max(1, self.chain_steps) if self.kind == "chain" else 1
+
+
+class Gate:
+    """Fold: the gate of a session. Attach it to the log."""
+
+    def __init__(self, policy: GatePolicy) -> None:
+        self.policy = policy
+        """May be replaced at any time; counts from the same turn."""
+        self._staged: list[str] = []
+
+    @property
+    def closed(self) -> bool:
+        """Whether no tool may run now."""
+        return len(self._staged) >= self.policy.staging_steps
+
+    @property
+    def staged(self) -> tuple[str, ...]:
+        """The proposals that this turn has staged, one per staging step."""
+        return tuple(self._staged)
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case TurnStarted():
+                self._staged.clear()
+            case ProposalStaged():
+                self._staged.append(event.proposal)
+
+
+def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:
+    """Whether the gate is closed after these events."""
+    gate = Gate(policy)
+    for event in events:
+        gate.apply(event)
+    return gate.closed

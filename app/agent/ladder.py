@@ -1,0 +1,196 @@
+"""The decision ladder: what happens next in a turn, as one pure function of a small state.
+
+It is asked before every request and after every response and batch of calls. The rungs, in order: control flow (the
+user's stop, an open question, the closed gate, a closing request already made, the step limit), room in the context,
+a failed request, the finish reason and the shape of what came last. No other code decides.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from app.conversation.events import InterventionKind
+
+NO_PROGRESS_REPEATS = 3
+"""The same call this often in a turn: the model is told."""
+NO_PROGRESS_FRUITLESS_STEPS = 4
+"""This many steps in a row without any effect: the model is told."""
+NO_PROGRESS_PATIENCE = 2
+"""After it was told, this many more before the turn is closed."""
+NUDGES = 1
+"""How many responses in a row that are empty or cut off are answered with a nudge."""
+
+
+class Last(StrEnum):
+    """What came last in the conversation, from the point of view of the next move."""
+
+    USER = "user"
+    """The user's move (a message, an answer, feedback, continue): nothing of the model yet."""
+    RESULTS = "results"
+    """All calls of the last response have results."""
+    CALLS = "calls"
+    """Whole calls that have not all been run."""
+    CUT_CALLS = "cut_calls"
+    """Calls in a response that was cut off: not to be run."""
+    TEXT = "text"
+    CUT_TEXT = "cut_text"
+    EMPTY = "empty"
+    REASONING_ONLY = "reasoning_only"
+    NO_ROOM = "no_room"
+    """Nothing at all because the context was full (`length` without output)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderState:
+    """All that the decision depends on."""
+
+    last: Last = Last.USER
+    aborted: bool = False
+    """The user has interrupted, or the program is ending."""
+    question_open: bool = False
+    """A question of the model waits for the user."""
+    gate_closed: bool = False
+    closing_sent: bool = False
+    """This turn's closing request has been made."""
+    steps: int = 0
+    """Requests made in this turn, without the closing one."""
+    step_limit: int = 50
+    failure: str = ""
+    """`app.llm.errors.FailureKind` of the last request, if it failed and was not made again."""
+    failure_message: str = ""
+    room_needed: bool = False
+    """By measure, the next request would overflow the context."""
+    compacted: bool = False
+    """Making room was tried since the last good response, with success or without."""
+    finish_reason: str | None = None
+    repeats: int = 0
+    """How often the most repeated call of the last step was made in this turn."""
+    fruitless_steps: int = 0
+    no_progress_nudges: int = 0
+    empty_nudges: int = 0
+    truncated_nudges: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The turn is over; control is with the user."""
+
+    stopped: Literal["answer", "staged", "refused", "aborted", "failed"]
+    message: str = ""
+    """One line for the user, where there is something to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForUser:
+    """A question is open: the turn is over until the user answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingRequest:
+    """Ask the model to hand control back, with no tool allowed; refuse whatever calls are still open."""
+
+    kind: InterventionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Make room in the context, then ask the ladder again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCalls:
+    """Run the calls of the last response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Ask the model, after the given intervention if any."""
+
+    nudge: InterventionKind | None = None
+
+
+Action = Stop | WaitForUser | ClosingRequest | Compact | RunCalls | Request
+
+
+def decide(state: LadderState) -> Action:
+    """The next move."""
+    if (action := _control_flow(state)) is not None:
+        return action
+    if state.failure == "context_full" or state.last is Last.NO_ROOM:
+        if state.compacted:
+            return Stop("failed", _STILL_FULL)
+        return Compact()
+    action = _after_failure(state) if state.failure else _by_shape(state)
+    if isinstance(action, Request):
+        return _request(state, action)
+    return action
+
+
+def _control_flow(state: LadderState) -> Action | None:
+    if state.aborted:
+        return Stop("aborted")
+    if state.question_open:
+        return WaitForUser()
+    if state.closing_sent:
+        return _after_closing(state)
+    if state.gate_closed:
+        return ClosingRequest(InterventionKind.STAGED)
+    return None
+
+
+def _after_closing(state: LadderState) -> Stop:
+    """One closing request per turn: whatever came of it, control goes back."""
+    # An endpoint may answer a call under "none" with an error: the gate has held all the same.
+    failed = state.failure not in ("", "tool_use_failed")
+    message = state.failure_message if failed else ""
+    if not state.failure and state.last in (Last.CALLS, Last.CUT_CALLS, Last.RESULTS):
+        return Stop("refused", "The model called tools although it was told to stop; they did not run.")
+    if state.gate_closed:
+        return Stop("staged", message)
+    return Stop("failed", message) if failed else Stop("answer", "The turn was ended before the model was done.")
+
+
+def _after_failure(state: LadderState) -> Action:
+    if state.failure == "tool_use_failed" and state.truncated_nudges < NUDGES:
+        return Request(InterventionKind.TRUNCATED)
+    return Stop("failed", state.failure_message)
+
+
+def _by_shape(state: LadderState) -> Action:
+    action: Action = Request()
+    match state.last:
+        case Last.CALLS:
+            action = RunCalls()
+        case Last.TEXT:
+            action = Stop("answer")
+        case Last.CUT_TEXT if state.finish_reason == "content_filter":
+            action = Stop("answer", "The server's content filter cut the answer.")
+        case Last.CUT_CALLS | Last.CUT_TEXT if state.truncated_nudges < NUDGES:
+            action = Request(InterventionKind.TRUNCATED)
+        case Last.CUT_CALLS | Last.CUT_TEXT:
+            action = Stop("answer" if state.last is Last.CUT_TEXT else "failed", _CUT_AGAIN)
+        case Last.EMPTY | Last.REASONING_ONLY if state.empty_nudges < NUDGES:
+            action = Request(InterventionKind.EMPTY_RESPONSE)
+        case Last.EMPTY | Last.REASONING_ONLY:
+            action = Stop("failed", _EMPTY_AGAIN)
+    return action
+
+
+def _request(state: LadderState, request: Request) -> Action:
+    """Whether the model may be asked once more, and whether there is room to."""
+    if state.steps >= state.step_limit:
+        return ClosingRequest(InterventionKind.STEP_LIMIT)
+    if state.last is Last.RESULTS and request.nudge is None:
+        stuck = max(state.repeats - NO_PROGRESS_REPEATS, state.fruitless_steps - NO_PROGRESS_FRUITLESS_STEPS)
+        if stuck >= NO_PROGRESS_PATIENCE:
+            return ClosingRequest(InterventionKind.NO_PROGRESS)
+        if stuck >= 0 and state.no_progress_nudges < NUDGES:
+            request = Request(InterventionKind.NO_PROGRESS)
+    if state.room_needed and not state.compacted:
+        return Compact()
+    return request
+
+
+_STILL_FULL = "The context is full, and making room did not help. Start a new session."
+_CUT_AGAIN = "The response was cut off twice. Raise the output limit, or ask for less at a time."
+_EMPTY_AGAIN = "The model returned an empty response twice. Send a message to go on."

@@ -1,0 +1,210 @@
+"""The running turn as a fold over the log: what the decision ladder has to know, at constant cost per event."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+
+from app.agent.gate import Gate
+from app.agent.ladder import LadderState, Last
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Event,
+    Intervention,
+    InterventionKind,
+    Outcome,
+    ProposalStaged,
+    Pruned,
+    Question,
+    RequestFailed,
+    RequestSent,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+_FRUITLESS = frozenset({Outcome.ERROR, Outcome.INVALID, Outcome.REFUSED, Outcome.REJECTED, Outcome.ABORTED})
+_CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
+
+
+def shape_of(message: AssistantMessage) -> Last:
+    """The shape of a response, as the ladder tells them apart."""
+    cut = message.state == "truncated"
+    if message.calls:
+        return Last.CUT_CALLS if cut else Last.CALLS
+    if message.text.strip():
+        return Last.CUT_TEXT if cut else Last.TEXT
+    if message.finish_reason in _CUT_REASONS and not message.reasoning.strip():
+        return Last.NO_ROOM
+    return Last.REASONING_ONLY if message.reasoning.strip() else Last.EMPTY
+
+
+class TurnState:
+    """Fold: the turn that runs, or the last one. Attach it to the log."""
+
+    def __init__(self) -> None:
+        self.running = False
+        """Whether a turn has started and not ended."""
+        self.responses = 0
+        """Responses of the model in the whole session, discarded ones too; numbers the call uids."""
+        self.open_questions: dict[str, Question] = {}
+        """Questions by their call's uid that the user has neither answered nor passed over with a message."""
+        self._reset()
+
+    def _reset(self) -> None:
+        self.steps = 0
+        """Requests sent in this turn, without the closing one."""
+        self.closing_sent = False
+        self.last = Last.USER
+        self.finish_reason: str | None = None
+        self.failure = ""
+        self.failure_message = ""
+        self.compacted = False
+        """Room was made since the last good response."""
+        self.repeats = 0
+        """How often the most repeated call of the last step was made in this turn, since an edit was staged."""
+        self.fruitless_steps = 0
+        """Steps in a row in which no call achieved anything."""
+        self.nudges: Counter[InterventionKind] = Counter()
+        """Interventions of this turn, by kind, since the last response that was as it should be."""
+        self.last_message: AssistantMessage | None = None
+        self._open_calls: set[str] = set()
+        self._fruitful = False
+        self._made: Counter[str] = Counter()
+
+    @property
+    def question(self) -> Question | None:
+        """The oldest question that waits for the user."""
+        return next(iter(self.open_questions.values()), None)
+
+    @property
+    def unfinished_calls(self) -> tuple[ToolCall, ...]:
+        """Calls of the last response without a result, in order."""
+        if self.last_message is None:
+            return ()
+        return tuple(call for call in self.last_message.calls if call.uid in self._open_calls)
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case TurnStarted():
+                self._reset()
+                self.running = True
+            case TurnEnded():
+                self.running = False
+            case UserMessage():
+                self.open_questions.clear()
+            case Question():
+                self.open_questions[event.call] = event
+            case Answer():
+                self.open_questions.pop(event.call, None)
+                self._finished(event.call, fruitful=True)
+            case ToolResult():
+                self._finished(event.call, fruitful=event.outcome not in _FRUITLESS)
+            case AssistantMessage():
+                self._response(event)
+            case _:
+                self._apply_rare(event)
+
+    def _apply_rare(self, event: Event) -> None:
+        match event:
+            case RequestSent():
+                self.failure = self.failure_message = ""
+                if event.closing:
+                    self.closing_sent = True
+                    # What came before it has been dealt with; whatever comes now is its answer.
+                    self.last = Last.USER
+                else:
+                    self.steps += 1
+            case RequestFailed():
+                self.failure, self.failure_message = event.kind, event.message
+            case Intervention():
+                self.nudges[event.kind] += 1
+            case ProposalStaged():
+                self._made.clear()
+                self.nudges.pop(InterventionKind.NO_PROGRESS, None)
+            case Compacted() | Pruned():
+                self._made.clear()
+                self.compacted = True
+                if self.failure == "context_full":
+                    self.failure = self.failure_message = ""
+                if self.last is Last.NO_ROOM:
+                    self.last = Last.USER
+
+    def _response(self, message: AssistantMessage) -> None:
+        self.responses += 1
+        if message.state == "discarded":
+            return
+        self.last = shape_of(message)
+        self.finish_reason = message.finish_reason
+        self.last_message = message
+        self._open_calls = {call.uid for call in message.calls} if message.state != "interrupted" else set()
+        self._fruitful = False
+        if self.last is not Last.NO_ROOM:
+            self.compacted = False
+        if self.last in (Last.CALLS, Last.TEXT):
+            self.nudges.pop(InterventionKind.TRUNCATED, None)
+            self.nudges.pop(InterventionKind.EMPTY_RESPONSE, None)
+        self.repeats = 0
+        for call in message.calls:
+            signature = _signature(call.name, call.arguments)
+            self._made[signature] += 1
+            self.repeats = max(self.repeats, self._made[signature])
+
+    def _finished(self, call: str, *, fruitful: bool) -> None:
+        if call not in self._open_calls:
+            return
+        self._open_calls.discard(call)
+        self._fruitful = self._fruitful or fruitful
+        if not self._open_calls:
+            if self.last is Last.CALLS:
+                self.last = Last.RESULTS
+            self.fruitless_steps = 0 if self._fruitful else self.fruitless_steps + 1
+
+
+def ladder_state(
+    turn: TurnState,
+    gate: Gate,
+    *,
+    step_limit: int,
+    aborted: bool = False,
+    room_needed: bool = False,
+    compaction_tried: bool = False,
+) -> LadderState:
+    """What the ladder is to decide on.
+
+    Args:
+        turn: the running turn.
+        gate: the gate of the session.
+        step_limit: requests that a turn may make.
+        aborted: the user has interrupted.
+        room_needed: by measure, the next request would overflow.
+        compaction_tried: making room was tried for this very request and found nothing to remove, which leaves no
+            event in the log.
+    """
+    return LadderState(
+        last=turn.last,
+        aborted=aborted,
+        question_open=bool(turn.open_questions),
+        gate_closed=gate.closed,
+        closing_sent=turn.closing_sent,
+        steps=turn.steps,
+        step_limit=step_limit,
+        failure=turn.failure,
+        failure_message=turn.failure_message,
+        room_needed=room_needed,
+        compacted=turn.compacted or compaction_tried,
+        finish_reason=turn.finish_reason,
+        repeats=turn.repeats,
+        fruitless_steps=turn.fruitless_steps,
+        no_progress_nudges=turn.nudges[InterventionKind.NO_PROGRESS],
+        empty_nudges=turn.nudges[InterventionKind.EMPTY_RESPONSE],
+        truncated_nudges=turn.nudges[InterventionKind.TRUNCATED],
+    )
+
+
+def _signature(name: str, arguments: Mapping[str, object] | None) -> str:
+    return f"{name} {json.dumps(arguments, sort_keys=True, default=str)}"

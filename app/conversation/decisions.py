@@ -1,0 +1,69 @@
+"""What a decision tells the model: the facts in the program's words, the feedback in the user's own."""
+
+from collections.abc import Iterable, Sequence
+
+from app.conversation.events import Decision, FileStat, HunkFact, LineComment, ProposalDecided
+
+
+def decision_facts(decided: ProposalDecided) -> str:
+    """The facts of a decision, for a system message: which proposal, files and hunks, and what is on disk now."""
+    lines = [_headline(decided)]
+    lines += _hunk_lines(decided.hunks)
+    if decided.still_pending:
+        lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")
+    if decided.feedback.strip() or decided.comments:
+        lines.append("The user's own words on it follow as the user's message.")
+    return "\n".join(lines)
+
+
+def feedback_words(decided: ProposalDecided) -> str:
+    """The user's feedback and line comments, whole, as a user message; empty if there are none."""
+    parts = [decided.feedback] if decided.feedback.strip() else []
+    parts += [_comment(comment) for comment in decided.comments]
+    return "\n\n".join(parts)
+
+
+def file_list(files: Iterable[FileStat]) -> str:
+    """`a.py (edit, +3 -1), b.py (create, +10 -0)`."""
+    return ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in files)
+
+
+_HEADLINES = {
+    Decision.APPROVED: "The user approved proposal {id}. It is written to disk now",
+    Decision.PARTLY_APPROVED: "The user approved proposal {id} in part. Only the hunks that landed are on disk; "
+    "build on the files as they are now",
+    Decision.DENIED: "The user denied proposal {id}. Nothing of it was written",
+    Decision.UNDONE: "The user undid proposal {id}. Its changes are no longer on disk",
+    Decision.REDONE: "The user applied proposal {id} again. Its changes are on disk",
+    Decision.EDITED: "The user changed the proposed text of {id} by hand. It awaits approval in the new form",
+}
+_HUNKS_DENIED = "The user denied hunks of proposal {id}. They were not written"
+
+
+def _headline(decided: ProposalDecided) -> str:
+    headline = _HEADLINES[decided.decision]
+    if decided.decision is Decision.DENIED and decided.hunks:
+        headline = _HUNKS_DENIED
+    files = f": {file_list(decided.files)}" if decided.files else ""
+    return f"{headline.replace('{id}', decided.proposal)}{files}."
+
+
+def _hunk_lines(hunks: Sequence[HunkFact]) -> list[str]:
+    lines: list[str] = []
+    for fact in hunks:
+        state = "landed" if fact.landed else "did not land"
+        reason = f" ({fact.reason})" if fact.reason else ""
+        lines.append(f"- {fact.path} {fact.header}: {state}{reason}")
+        if fact.excerpt:
+            lines.append(f"  {fact.path} reads there now:")
+            lines += [f"    {line}" for line in fact.excerpt.splitlines()]
+    return lines
+
+
+def _comment(comment: LineComment) -> str:
+    side = " (before the change)" if comment.side == "old" else ""
+    fence = "```"
+    while fence in comment.quote:
+        fence += "`"
+    quote = f"\n{fence}diff\n{comment.quote}\n{fence}" if comment.quote else ""
+    return f"{comment.path}:{comment.line}{side}{quote}\n{comment.text}"

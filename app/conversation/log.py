@@ -1,0 +1,103 @@
+"""The log of a session in memory: append-only, and changed only after the store has taken the events."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from pydantic_core import PydanticSerializationError
+
+from app.conversation.events import EVENTS, Event
+
+
+class EventSink(Protocol):
+    """Where events are kept."""
+
+    async def append(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Keep a batch, all of it or none, and return it in the same order with ids and times."""
+        ...
+
+
+class Fold(Protocol):
+    """Something computed from the log, one event at a time."""
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event; constant time."""
+        ...
+
+
+FoldT = TypeVar("FoldT", bound=Fold)
+
+
+class EventLog:
+    """The events of one session, in the order of their ids.
+
+    Folds that are attached see every event once, in order; that keeps questions such as "is the gate closed"
+    at constant cost per event.
+    """
+
+    def __init__(self, sink: EventSink, events: Iterable[Event] = ()) -> None:
+        self._sink = sink
+        self._events: list[Event] = list(events)
+        self._ids = {event.id for event in self._events if event.id}
+        self._folds: list[Fold] = []
+        self._appending = asyncio.Lock()
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """All events so far, oldest first: a live view, to be read only."""
+        return self._events
+
+    def attach(self, fold: FoldT) -> FoldT:
+        """Feed `fold` all events so far, and every later one as it arrives; returns it."""
+        for event in self._events:
+            fold.apply(event)
+        self._folds.append(fold)
+        return fold
+
+    async def append(self, *events: Event) -> tuple[Event, ...]:
+        """Write a batch in one go and return it as stored.
+
+        Batches are written one after the other, so the view has the order of the store. If the store refuses,
+        its error passes through and nothing has changed here.
+        """
+        if not events:
+            return ()
+        batch = tuple(_writable(event) for event in events)
+        async with self._appending:
+            stored = tuple(await self._sink.append(batch))
+            self.extend(stored)
+        return stored
+
+    def extend(self, foreign: Iterable[Event]) -> tuple[Event, ...]:
+        """Take in events that the store already holds (another process wrote them); returns those that are new."""
+        fresh: list[Event] = []
+        for event in foreign:
+            if event.id:
+                if event.id in self._ids:
+                    continue
+                self._ids.add(event.id)
+            self._events.append(event)
+            fresh.append(event)
+            for fold in self._folds:
+                fold.apply(event)
+        return tuple(fresh)
+
+
+def _writable(event: Event) -> Event:
+    """The event, with what UTF-8 cannot hold replaced: a model may send half of a surrogate pair."""
+    try:
+        event.model_dump_json()
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return EVENTS.validate_python(_encodable(event.model_dump()))
+    return event
+
+
+def _encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode("utf-8")
+        case dict():
+            return {_encodable(key): _encodable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_encodable(item) for item in value]
+    return value

@@ -1,0 +1,103 @@
+"""What stands as the result of a call that left none: the true reason, worded once.
+
+A call can lose its result to an interruption, a crash, a closed gate or a question. Servers insist on a result for
+each call, and the model has to know what happened, so the reason is worked out from the events around the call and
+never depends on when the payload is made.
+"""
+
+from dataclasses import dataclass
+
+from app.conversation.events import ToolCall, ToolResult
+
+ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."
+ABORTED_DURING = "Aborted by the user before it finished; it may have had part of its effect."
+ENDED_BEFORE = "Not run: the program ended before this call began; nothing was done."
+ENDED_DURING = "The program ended while this call ran; whether it took effect is unknown."
+TURN_OVER = "Not run: the turn ended before this call began; nothing was done."
+TURN_OVER_DURING = "No result: the turn ended while this call ran; whether it took effect is unknown."
+TRUNCATED = "Not run: the response was cut off, so the arguments may be incomplete. Send the call again, whole."
+REFUSED = "Refused: no tool runs until the user has the word again; hand control back."
+AFTER_QUESTION = "Not run: the question to the user comes first. Call again after the answer if it is still needed."
+UNANSWERED = "The user has not answered yet."
+ANSWERED_OTHERWISE = "The user did not answer this question as such; see the user's next message."
+EMPTY_ANSWER = "The user gave an empty answer."
+NO_OUTPUT = "(no output)"
+PRUNED = "[This old output was removed to save room. Call the tool again if you need it.]"
+
+_STARTED = {None: ENDED_DURING, "aborted": ABORTED_DURING}
+_NOT_STARTED = {None: ENDED_BEFORE, "aborted": ABORTED_BEFORE}
+
+_RAW_LIMIT = 2_000
+"""Characters of unparsable arguments that are shown to the model again."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """One call of a response, and what is known of how it went."""
+
+    call: ToolCall
+    wire_id: str
+    started: bool = False
+    asked: bool = False
+    """It put a question to the user."""
+    result: ToolResult | None = None
+    answer: str | None = None
+    reason: str = ""
+    """Stands in where there is neither a result nor an answer."""
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing has been recorded as its result."""
+        return self.result is None and self.answer is None
+
+    def text(self, pruned: frozenset[int]) -> str:
+        """The content of the tool message."""
+        if self.answer is not None:
+            return self.answer if self.answer.strip() else EMPTY_ANSWER
+        if self.result is None:
+            text = self.reason or ENDED_BEFORE
+        elif self.result.id and self.result.id in pruned:
+            text = PRUNED
+        else:
+            text = self.result.text
+        if self.call.arguments is None and self.call.raw_arguments:
+            # The history shows `{}` in their place, since servers reject what does not parse.
+            raw = self.call.raw_arguments
+            shown = raw if len(raw) <= _RAW_LIMIT else f"{raw[:_RAW_LIMIT]}… ({len(raw)} characters)"
+            text = f"{text}\n\nThe arguments as they arrived:\n{shown}"
+        return text if text.strip() else NO_OUTPUT
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What was going on around a response when its calls were left without results."""
+
+    truncated: bool
+    """The response was cut off."""
+    closing: bool
+    """It answered a closing request."""
+    question: bool
+    """One of its calls asked the user."""
+    turn_ended: str | None
+    """How the turn ended (`TurnEnded.stopped`), or None if it never did."""
+
+
+def missing_reason(slot: Slot, around: Circumstances) -> str:
+    """Why this call has no result."""
+    if slot.asked:
+        return UNANSWERED
+    if slot.started:
+        return _STARTED.get(around.turn_ended, TURN_OVER_DURING)
+    return _why_not_started(slot.call, around)
+
+
+def _why_not_started(call: ToolCall, around: Circumstances) -> str:
+    if around.truncated:
+        return TRUNCATED
+    if call.invalid or call.arguments is None:
+        return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
+    if around.closing:
+        return REFUSED
+    if around.question:
+        return AFTER_QUESTION
+    return _NOT_STARTED.get(around.turn_ended, TURN_OVER)

@@ -1,0 +1,75 @@
+"""Which proposals of a session await a decision, and how the last decisions went: a fold over the log."""
+
+from dataclasses import dataclass, replace
+
+from app.conversation.decisions import file_list
+from app.conversation.events import (
+    Decision,
+    Event,
+    FileStat,
+    ProposalChanged,
+    ProposalDecided,
+    ProposalStaged,
+)
+
+_OVER = frozenset({"applied", "denied", "superseded", "undone", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class PendingProposal:
+    """A proposal that the user has not finished deciding."""
+
+    id: str
+    summary: str
+    files: tuple[FileStat, ...]
+    partly_decided: bool = False
+    state: str = "pending"
+    """`stale` where the file has moved on."""
+    reason: str = ""
+
+    def line(self) -> str:
+        """One line for the model."""
+        notes = [self.state] if self.state != "pending" else []
+        notes += ["some hunks decided"] if self.partly_decided else []
+        notes += [self.reason] if self.reason else []
+        note = f" ({'; '.join(notes)})" if notes else ""
+        return f"{self.id}{note}: {self.summary or 'no summary'} [{file_list(self.files)}]"
+
+
+class PendingProposals:
+    """Fold: the proposals that await a decision, oldest first, and the denials since the last approval."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, PendingProposal] = {}
+        self.denials_in_row = 0
+        """Whole proposals denied since the user last approved anything."""
+
+    @property
+    def waiting(self) -> tuple[PendingProposal, ...]:
+        """What the user has still to decide."""
+        return tuple(self._waiting.values())
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case ProposalStaged():
+                self._waiting[event.proposal] = PendingProposal(event.proposal, event.summary, event.files)
+                self._waiting.pop(event.supersedes, None)
+            case ProposalDecided():
+                self._decided(event)
+            case ProposalChanged() if event.state in _OVER:
+                self._waiting.pop(event.proposal, None)
+            case ProposalChanged():
+                if known := self._waiting.get(event.proposal):
+                    self._waiting[event.proposal] = replace(known, state=event.state, reason=event.reason)
+
+    def _decided(self, decided: ProposalDecided) -> None:
+        if decided.decision in (Decision.APPROVED, Decision.PARTLY_APPROVED):
+            self.denials_in_row = 0
+        elif decided.decision is Decision.DENIED and not decided.still_pending:
+            self.denials_in_row += 1
+        if decided.decision is Decision.EDITED:
+            return
+        known = self._waiting.pop(decided.proposal, None)
+        if known is not None and decided.still_pending:
+            self._waiting[decided.proposal] = replace(known, partly_decided=True)
