@@ -96,10 +96,18 @@ class Document:
         return not self.wide and b"\0" in self.data[:BINARY_WINDOW]
 
     @cached_property
-    def _mark(self) -> bytes:
+    def mark(self) -> bytes:
+        """The byte order mark that is not text, or nothing."""
         if self.wide:
             return self.data[:2]
         return _UTF8_MARK if self.encoding == "utf-8-sig" else b""
+
+    @cached_property
+    def bodies(self) -> tuple[bytes, ...]:
+        """The raw lines with their endings, the first without the byte order mark."""
+        if not self.mark:
+            return self.lines
+        return (self.lines[0][len(self.mark) :], *self.lines[1:])
 
     @cached_property
     def lines(self) -> tuple[bytes, ...]:
@@ -113,13 +121,13 @@ class Document:
         if last:
             raw.append(last.encode(self.encoding))
         if not raw:
-            return (self._mark,)
-        raw[0] = self._mark + raw[0]
+            return (self.mark,)
+        raw[0] = self.mark + raw[0]
         return tuple(raw)
 
     @cached_property
     def _text_with_returns(self) -> str:
-        data = self.data[len(self._mark) :]
+        data = self.data[len(self.mark) :]
         return data.decode(self.encoding) if self.wide else decode(data)
 
     @cached_property
@@ -136,8 +144,7 @@ class Document:
         text = self._text_with_returns
         if "\r" not in text:
             return text
-        text = text.replace("\r\n", "\n")
-        return text
+        return text.replace("\r\n", "\n")
 
     @cached_property
     def endings(self) -> tuple[str, ...]:
@@ -170,7 +177,7 @@ class Document:
     @property
     def final_newline(self) -> bool:
         """Whether the last line ends in a newline; an empty file has nothing left open, so True."""
-        return self.data in (b"", self._mark) or self.endings[-1] != ""
+        return self.data in (b"", self.mark) or self.endings[-1] != ""
 
     def display_lines(self, *, show_returns: bool = False) -> tuple[str, ...]:
         """The lines for a reader, without endings and byte order mark, undecodable bytes as U+DC80..U+DCFF.
