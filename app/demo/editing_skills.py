@@ -1,0 +1,204 @@
+"""The skills that propose edits: fix, rename, document, move, delete, write a changelog."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+from app.demo.docstrings import docstring_styles, documented
+from app.demo.renaming import renamed, renamings
+from app.demo.reply import NewCall, Reply
+from app.demo.rewriting import edits_between
+from app.demo.task import Task
+from app.demo.tide_fix import TideBug, find_bug, mended, styles
+
+_MOST_FILES = 12
+"""Files read in search of a bug."""
+
+_Variant = tuple[list[str], Mapping[str, str]]
+"""What sets a proposal apart, a sentence each, and the files that it changes with their new text."""
+
+
+def fix(task: Task) -> Reply:
+    """Find the bug that the tests complain of, and mend it."""
+    texts = task.findings.texts
+    if task.feedback and (known := find_bug(task.earlier_findings.texts)):
+        again = [path for path in (known.moon, known.tides, known.test) if path]
+        if calls := task.findings.readings(again):
+            return Reply("I read the files again before I change the proposal.", tuple(calls))
+    else:
+        if task.listed is None:
+            return Reply("I'll look at what is here first.", (NewCall("list_files", {}),))
+        if step := _next_reading(task, task.listed):
+            return step
+    bug = find_bug(texts)
+    if bug is None:
+        return Reply(_nothing_found(texts))
+    variants = ((style.reasons(bug), mended(texts, bug, style)) for style in styles(task.feedback, bug))
+    return _propose(task, variants, _diagnosis(bug), "Keep the moon's time: a lunar day is 24 h 50 min")
+
+
+def _next_reading(task: Task, listed: list[str]) -> Reply | None:
+    """Read the tests, then what they import, then other code; None when enough was read."""
+    findings = task.findings
+    code = [path for path in listed if path.endswith(".py")]
+    tests = [path for path in code if PurePosixPath(path).name.startswith("test_")][: _MOST_FILES // 2]
+    if calls := findings.readings(tests):
+        return Reply("The tests say what is expected, so I begin with them.", tuple(calls))
+    if (bug := find_bug(findings.texts)) and bug.tides:
+        return None
+    modules = re.findall(r"^(?:from|import) ([\w.]+)", "\n".join(findings.texts.values()), re.MULTILINE)
+    endings = tuple(dict.fromkeys(f"{module.replace('.', '/')}.py" for module in modules))
+    imported = [path for path in code if path.endswith(endings)] if endings else []
+    if len(findings.asked) < _MOST_FILES and (calls := findings.readings(imported)):
+        return Reply("Now the modules that they use.", tuple(calls[:_MOST_FILES]))
+    if len(findings.asked) >= _MOST_FILES:
+        return None
+    rest = findings.readings(path for path in code if not path.endswith("__init__.py"))
+    text = "That is not where it is. I read on."
+    return Reply(text, tuple(rest[: _MOST_FILES - len(findings.asked)])) if rest else None
+
+
+def _diagnosis(bug: TideBug) -> str:
+    parts = [
+        f"Found it: the tides keep the sun's time. `{bug.constant}` in `{bug.moon}` is a lunar day, "
+        "and that takes **24 h 50 min**."
+    ]
+    if bug.tides:
+        parts.append(f"`{bug.tides}` doesn't use it at all: it steps by a flat 12 and 6 hours.")
+    return " ".join(parts)
+
+
+def _nothing_found(texts: Mapping[str, str]) -> str:
+    read = ", ".join(f"`{path}`" for path in texts) or "nothing"
+    marks = [
+        f"- `{path}:{number}` {line.strip()[:100]}"
+        for path, text in texts.items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if re.search(r"\b(?:TODO|FIXME|XXX|HACK)\b", line)
+    ]
+    found = "\n\nThese lines ask for attention themselves:\n\n" + "\n".join(marks[:10]) if marks else ""
+    return (
+        f"I read {read} and see nothing that I can mend. I am a demo model and know one kind of bug, the one in my "
+        f"own sample; if it was here, it is mended.{found}"
+    )
+
+
+def rename(task: Task) -> Reply:
+    """Rename a word wherever it occurs."""
+    old = task.intent.old
+    if task.earlier_findings.matches is None:
+        return Reply(f"Where does `{old}` occur?", (NewCall("search_text", {"pattern": old}),))
+    word = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
+    paths = list(dict.fromkeys(match.path for match in task.earlier_findings.matches if word.search(match.text)))
+    if not paths:
+        return Reply(f"`{old}` occurs nowhere in the workspace, so there is nothing to rename.")
+    if calls := task.findings.readings(paths):
+        files = "one file" if len(paths) == 1 else f"{len(paths)} files"
+        return Reply(f"In {files}. I read before I write.", tuple(calls))
+    sources = {path: task.findings.texts[path] for path in paths if path in task.findings.texts}
+    ways = renamings(old, task.intent.new, task.feedback, paths)
+    variants = ((way.reasons(), renamed(sources, way)) for way in ways)
+    return _propose(task, variants, f"`{old}` becomes `{task.intent.new}`", f"Rename {old} to {task.intent.new}")
+
+
+def add_docstrings(task: Task) -> Reply:
+    """Add the docstrings that are missing in the named files, or in the file that lacks most."""
+    paths = [path for path in task.intent.paths if path.endswith(".py")]
+    if not paths:
+        if task.listed is None:
+            return Reply("I look for files without docstrings.", (NewCall("list_files", {}),))
+        paths = [path for path in task.listed if path.endswith(".py") and "test" not in path][:_MOST_FILES]
+    if calls := task.findings.readings(paths):
+        return Reply("I read before I write.", tuple(calls))
+    try:
+        sources = {path: task.findings.texts[path] for path in paths if path in task.findings.texts}
+        variants = [
+            (style.reasons(), {path: documented(text, style) for path, text in sources.items()})
+            for style in docstring_styles(task.feedback)
+        ]
+    except SyntaxError as error:
+        return Reply(f"I can't add docstrings, because Python can't parse the file: {error}.")
+    changed = [(reasons, {p: text for p, text in after.items() if text != sources[p]}) for reasons, after in variants]
+    return _propose(task, changed, "Some functions say nothing of themselves", "Add the missing docstrings")
+
+
+def move(task: Task) -> Reply:
+    """Rename a file."""
+    arguments = {"path": task.intent.old, "new_path": task.intent.new, "summary": f"Move {task.intent.old}"}
+    return _once(task, NewCall("rename_file", arguments), f"`{task.intent.old}` moves to `{task.intent.new}`.")
+
+
+def delete(task: Task) -> Reply:
+    """Delete a file, after a look at it."""
+    path = task.intent.paths[0]
+    if calls := task.findings.readings([path]):
+        return Reply("I look at it before I propose to delete it.", tuple(calls))
+    call = NewCall("delete_file", {"path": path, "summary": f"Delete {path}"})
+    return _once(task, call, f"`{path}` goes.")
+
+
+def write_changelog(task: Task) -> Reply:
+    """Write a CHANGELOG.md from what the project says of itself."""
+    if calls := task.findings.readings(["README.md", "pyproject.toml"]):
+        return Reply("I read what the project says of itself.", tuple(calls))
+    texts = task.findings.texts
+    version = re.search(r'^version = "(.+)"', texts.get("pyproject.toml", ""), re.MULTILINE)
+    if (bug := find_bug(findings.texts)) and bug.tides:
+        return None
+    modules = re.findall(r"^\| `(\S+)`\s*\| (.+?)\s*\|$", texts.get("README.md", ""), re.MULTILINE)
+    entries = [f"- `{name}`: {says}." for name, says in modules] or ["- Everything up to now."]
+    if task.feedback:
+        entries.append("- Also, as asked: " + " ".join(task.feedback[-1].split()))
+    content = "\n".join(["# Changelog", "", f"## {version[1] if version else 'Unreleased'}", "", *entries, ""])
+    arguments = {"path": "CHANGELOG.md", "content": content, "summary": "Start a changelog"}
+    return _once(task, NewCall("write_file", arguments), "A changelog, from the version and the README.")
+
+
+def _once(task: Task, call: NewCall, text: str) -> Reply:
+    """Propose a single call; after a denial ask what would be better, for there is no second way."""
+    if task.is_new([call]):
+        return Reply(_cited(task) + text, (call,))
+    question = {"question": "I have only that one way to do it. What should I do instead?"}
+    return Reply(_cited(task) + "I would propose the same again.", (NewCall("ask_user", question),))
+
+
+def _propose(task: Task, variants: Iterable[_Variant], what: str, summary: str) -> Reply:
+    """The first of `variants` that changes something and was not proposed before."""
+    seen = False
+    for reasons, after in variants:
+        calls = [
+            NewCall(
+                "edit_file",
+                {
+                    "path": path,
+                    "edits": edits_between(task.findings.texts[path], text),
+                    "summary": summary,
+                    **_version(task, path),
+                },
+            )
+            for path, text in after.items()
+        ]
+        if not calls:
+            continue
+        seen = True
+        if task.is_new(calls):
+            told = " ".join([what.rstrip(".") + ".", *reasons]) if not task.feedback else " ".join(reasons)
+            return Reply(_cited(task) + (told or what), tuple(calls))
+    if not seen:
+        return Reply(f"{what}? Not in what I just read: there is nothing left to change.")
+    question = {"question": "I have run out of other ways to do it. How should it look?"}
+    return Reply(_cited(task) + "I have no other way left.", (NewCall("ask_user", question),))
+
+
+def _version(task: Task, path: str) -> dict[str, str]:
+    """The version of `path` that the edit is based on, as an argument of the call."""
+    version = task.findings.versions.get(path)
+    return {"version": version} if version else {}
+
+
+def _cited(task: Task) -> str:
+    """The user's last feedback, quoted."""
+    if not task.feedback:
+        return ""
+    quoted = "\n".join(f"> {line}" for line in task.feedback[-1].splitlines())
+    return f"You wrote:\n\n{quoted}\n\nSo this proposal is different. "

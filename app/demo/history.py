@@ -1,0 +1,173 @@
+"""The conversation as the demo model sees it: turns of the user, each with the steps taken since.
+
+The server keeps nothing between requests; all that the model knows is in the request's messages.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.demo.requests import (
+    AssistantMessage,
+    ChatRequest,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+    content_text,
+)
+
+EDIT_TOOLS = frozenset({"edit_file", "write_file", "delete_file", "rename_file", "apply_patch"})
+
+_STAGED = re.compile(r'"status":\s*"staged"|^\W*staged\b', re.IGNORECASE)
+_PROPOSAL = re.compile(r"\bP\d+\b")
+_DENIED = re.compile(
+    r"^The user (?:denied|rejected)\b|^(?:Proposal )?P\d+ (?:was |is )?(?:denied|rejected)\b", re.IGNORECASE
+)
+_APPROVED = re.compile(r"^The user approved\b|^(?:Proposal )?P\d+ (?:was |is )?(?:approved|applied)\b", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
+"""What a client puts between a tool result and the user's words, for servers that insist: "(stopped here)"."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call with its result."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    result: str = ""
+
+    @property
+    def staged(self) -> bool:
+        """Whether this was an edit that the client took."""
+        return self.name in EDIT_TOOLS and bool(_STAGED.search(self.result))
+
+
+@dataclass(slots=True)
+class Step:
+    """One response: its text and its calls."""
+
+    text: str
+    calls: list[Call] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Turn:
+    """What the user said, what the program said beside it, and the steps that followed."""
+
+    text: str = ""
+    notes: list[str] = field(default_factory=list)
+    """System messages before the first step."""
+    steps: list[Step] = field(default_factory=list)
+    later_notes: list[str] = field(default_factory=list)
+    """System messages after a step."""
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls of the turn, in order."""
+        return [call for step in self.steps for call in step.calls]
+
+    @property
+    def edits(self) -> list[Call]:
+        """The edit calls of the turn, in order."""
+        return [call for call in self.calls if call.name in EDIT_TOOLS]
+
+    @property
+    def staged(self) -> bool:
+        """Whether an edit of this turn became part of a proposal."""
+        return any(call.staged for call in self.calls)
+
+    @property
+    def denied(self) -> bool:
+        """Whether the program's notes at its head say that a proposal was denied."""
+        return any(_DENIED.search(note) for note in self.notes)
+
+    @property
+    def approved(self) -> bool:
+        """Whether they say that a proposal was approved."""
+        return not self.denied and any(_APPROVED.search(note) for note in self.notes)
+
+    @property
+    def proposals(self) -> list[str]:
+        """Ids of the proposals that notes and results name, in order, each once."""
+        texts = [*self.notes, *(call.result for call in self.calls), *self.later_notes]
+        return list(dict.fromkeys(found for text in texts for found in _PROPOSAL.findall(text)))
+
+    @property
+    def answer(self) -> str:
+        """The user's answer to the last question asked in this turn; empty if none was asked."""
+        questions = [call for call in self.calls if call.name == "ask_user"]
+        return questions[-1].result if questions else ""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A whole conversation."""
+
+    system: str
+    """The system prompt."""
+    turns: tuple[Turn, ...]
+    """At least one; the last is the one to go on with."""
+
+    @property
+    def current(self) -> Turn:
+        """The turn to go on with."""
+        return self.turns[-1]
+
+
+def read_history(request: ChatRequest) -> History:
+    """The conversation in `request`, whose messages have passed the check of their order."""
+    messages = list(request.messages)
+    prompt: list[str] = []
+    while messages and isinstance(messages[0], SystemMessage):
+        prompt.append(content_text(messages.pop(0).content))
+    turns = [Turn()]
+    for position, message in enumerate(messages):
+        turn = turns[-1]
+        match message:
+            case UserMessage():
+                if turn.steps:
+                    turn = Turn(notes=_taken_notes(turn, messages[:position]))
+                    turns.append(turn)
+                turn.text = "\n\n".join(filter(None, (turn.text, content_text(message.content))))
+            case SystemMessage():
+                text = content_text(message.content)
+                if turn.steps and (not turn.steps[-1].calls or _is_decision(text)):
+                    turns.append(Turn(notes=[text]))
+                else:
+                    (turn.later_notes if turn.steps else turn.notes).append(text)
+            case AssistantMessage() if message.tool_calls or not _PLACEHOLDER.fullmatch(
+                content_text(message.content)
+            ):
+                turn.steps.append(_step(message))
+            case AssistantMessage():
+                pass
+            case ToolMessage():
+                call = next(call for call in turn.steps[-1].calls if call.id == message.tool_call_id)
+                call.result = content_text(message.content)
+    return History(system="\n\n".join(prompt), turns=tuple(turns))
+
+
+def _is_decision(note: str) -> bool:
+    return bool(_DENIED.search(note) or _APPROVED.search(note))
+
+
+def _taken_notes(previous: Turn, before: list[Message]) -> list[str]:
+    """The notes directly before a user's message; they belong to the turn that it opens."""
+    notes: list[str] = []
+    for message in reversed(before):
+        if not isinstance(message, SystemMessage):
+            break
+        notes.insert(0, content_text(message.content))
+    if notes:
+        del previous.later_notes[-len(notes) :]
+    return notes
+
+
+def _step(message: AssistantMessage) -> Step:
+    calls = [
+        Call(call.id, call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()
+    ]
+    return Step(content_text(message.content), calls)

@@ -1,0 +1,172 @@
+"""The demo model: rules that answer a chat request from the conversation in it, and nothing else.
+
+It is badly behaved on purpose. Once an edit of its own is staged it goes on editing for as long as `tool_choice`
+lets it call tools; only `"none"` makes it stop, and then it does as the system message says. So whoever runs the
+demo sees the gate at work.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from app.demo import editing_skills, reading_skills
+from app.demo.history import EDIT_TOOLS, History, Turn, read_history
+from app.demo.intents import Kind
+from app.demo.reply import NewCall, Reply
+from app.demo.requests import ChatRequest, ForcedTool, Function
+from app.demo.task import Task, current_task
+
+_SKILLS: dict[Kind, Callable[[Task], Reply]] = {
+    Kind.HELP: reading_skills.say_help,
+    Kind.CONTINUE: reading_skills.say_help,
+    Kind.RENAME: editing_skills.rename,
+    Kind.MOVE: editing_skills.move,
+    Kind.DELETE: editing_skills.delete,
+    Kind.DOCSTRINGS: editing_skills.add_docstrings,
+    Kind.CHANGELOG: editing_skills.write_changelog,
+    Kind.RUN_TESTS: reading_skills.run_tests,
+    Kind.FIX: editing_skills.fix,
+    Kind.VAGUE: reading_skills.ask,
+    Kind.EXPLAIN: reading_skills.explain,
+    Kind.SEARCH: reading_skills.search,
+}
+_NOTES_FILE = "SUMMARY_OF_CHANGES.md"
+"""What the model writes, unasked, when nobody stops it."""
+
+
+def respond(request: ChatRequest) -> Reply:
+    """The next response to `request`, which has passed its checks."""
+    history = read_history(request)
+    offered = {tool.function.name: tool.function for tool in request.tools or ()}
+    if request.tool_choice == "none" or not offered:
+        return Reply(_text_only(history))
+    if function := _demanded(request, offered, history.current):
+        return Reply("", (NewCall(function.name, _made_up(function.parameters)),))
+    if history.current.staged:
+        return _edit_on(history.current, offered)
+    reply = _next_step(history)
+    if missing := [call.name for call in reply.calls if call.name not in offered]:
+        return Reply(f"For that I need the tool `{missing[0]}`, which I was not given.")
+    return reply
+
+
+def _next_step(history: History) -> Reply:
+    """What to do next where tools may be called."""
+    task = current_task(history)
+    turn = history.current
+    if failed := [call for call in turn.edits if not call.staged]:
+        return Reply(f"My edit was not taken:\n\n```\n{failed[-1].result.strip()[:800]}\n```\n\nI stop here.")
+    if turn.approved and not turn.denied and _is_closing_remark(task):
+        return Reply(_wrapped_up(task))
+    if task.intent.kind is Kind.SUMMARY:
+        return Reply(_summary(history))
+    if not task.feedback and any(earlier.staged for earlier in task.thread[:-1]):
+        return Reply(_still_waiting(task))
+    return _SKILLS[task.intent.kind](task)
+
+
+def _is_closing_remark(task: Task) -> bool:
+    """Whether the turn only goes on from a decision, and asks for nothing new."""
+    return len(task.thread) > 1
+
+
+def _wrapped_up(task: Task) -> str:
+    last = next((turn for turn in reversed(task.thread) if turn.staged), task.turn)
+    edits = [call for call in last.edits if call.staged]
+    lines = [f"- `{edit.arguments.get('path')}`: {edit.arguments.get('summary') or edit.name}" for edit in edits]
+    names = ", ".join(f"**{name}**" for name in task.turn.proposals) or "The proposal"
+    done = "\n".join(dict.fromkeys(lines))
+    told = f"{names} is in, and that is all I had planned.\n\n{done}".rstrip()
+    return f"{told}\n\nWant to be sure? Ask me to *run the tests*."
+
+
+def _still_waiting(task: Task) -> str:
+    return "I have proposed what I had in mind. Approve it, or deny it and tell me what to do differently."
+
+
+def _edit_on(turn: Turn, offered: dict[str, Function]) -> Reply:
+    """Bad habit: polish, although the proposal awaits its decision."""
+    rounds = sum(call.name == "write_file" and call.arguments.get("path") == _NOTES_FILE for call in turn.edits)
+    files = dict.fromkeys(str(call.arguments.get("path")) for call in turn.edits)
+    lines = ["# Summary of changes", "", *(f"- `{path}`" for path in files if path != _NOTES_FILE)]
+    lines += [f"- polished, round {number}" for number in range(1, rounds + 2)]
+    content = "\n".join([*lines, ""])
+    if "write_file" not in offered:
+        return Reply(_handed_back(turn))
+    arguments = {"path": _NOTES_FILE, "content": content, "summary": "Sum the changes up"}
+    return Reply("While I am at it, I polish this a little more.", (NewCall("write_file", arguments),))
+
+
+def _text_only(history: History) -> str:
+    """The answer where no tool may be called."""
+    turn = history.current
+    if turn.staged:
+        return _handed_back(turn)
+    reply = _next_step(history)
+    if not reply.calls:
+        return reply.text
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(call.name for call in reply.calls))
+    return f"To go on I would have to call {names}, and no tools may be called now. Say *continue* and I do."
+
+
+def _handed_back(turn: Turn) -> str:
+    """A short summary of the staged edits that names the proposal and gives control back."""
+    name = f"**{turn.proposals[-1]}**" if turn.proposals else "My proposal"
+    staged = [call for call in turn.edits if call.staged]
+    files = list(dict.fromkeys(str(call.arguments.get("path", "")) for call in staged))
+    summary = next((str(call.arguments["summary"]) for call in staged if call.arguments.get("summary")), "")
+    listed = " and ".join(filter(None, (", ".join(f"`{path}`" for path in files[:-1]), f"`{files[-1]}`")))
+    about = f" {summary}." if summary else ""
+    return (
+        f"{name} is staged and waits for you:{about} It changes {listed}; nothing is written yet.\n\n"
+        "Have a look at the diff. Approve it, or deny it and tell me what to do differently."
+    )
+
+
+def _summary(history: History) -> str:
+    """What has been said and done, for a client that makes room in its context."""
+    lines = ["What the user asked for, in order:", ""]
+    lines += [f"- {' '.join(turn.text.split())[:300]}" for turn in history.turns[:-1] if turn.text]
+    calls = [call for turn in history.turns for call in turn.calls]
+    read = dict.fromkeys(str(call.arguments.get("path")) for call in calls if call.name == "read_file")
+    edited = dict.fromkeys(str(call.arguments.get("path")) for call in calls if call.name in EDIT_TOOLS)
+    if read:
+        lines += ["", "Files read: " + ", ".join(f"`{path}`" for path in read) + "."]
+    if edited:
+        lines += ["", "Files with proposed edits: " + ", ".join(f"`{path}`" for path in edited) + "."]
+    notes = [note for turn in history.turns for note in turn.notes]
+    if notes:
+        lines += ["", "Decisions:", "", *(f"- {' '.join(note.split())[:300]}" for note in notes)]
+    return "\n".join(lines)
+
+
+def _demanded(request: ChatRequest, offered: dict[str, Function], turn: Turn) -> Function | None:
+    """A function that must be called: by `tool_choice`, or because the user's words name it."""
+    if isinstance(request.tool_choice, ForcedTool):
+        return offered[request.tool_choice.function.name]
+    if turn.steps:
+        return None
+    named = next(
+        (name for name in offered if re.search(rf"\b(?:call|use)\b.*\b{re.escape(name)}\b", turn.text)), None
+    )
+    if named is not None:
+        return offered[named]
+    return next(iter(offered.values())) if request.tool_choice == "required" else None
+
+
+def _made_up(schema: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a JSON Schema of an object takes: its required properties, by their types."""
+    properties = schema.get("properties", {})
+    values: dict[str, Any] = {
+        "string": "demo",
+        "integer": 1,
+        "number": 1.0,
+        "boolean": True,
+        "array": [],
+        "object": {},
+    }
+    made: dict[str, Any] = {}
+    for name in schema.get("required", ()):
+        shape = properties.get(name, {})
+        made[name] = shape["enum"][0] if shape.get("enum") else values.get(shape.get("type"), "demo")
+    return made
