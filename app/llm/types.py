@@ -25,6 +25,8 @@ class Payload:
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     tool_choice: Literal["none"] | None = None
+    max_tokens: int | None = None
+    """Limit of the response; sent when set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,273 @@
+"""The model client: one request as an async stream of updates, with retries and learned corrections.
+
+Importing this module does not import the OpenAI SDK; `ModelClient.preload` does, on a thread.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from app.llm.assembly import ResponseAssembly, ResponseTooLong
+from app.llm.corrections import correct
+from app.llm.errors import AttemptFailed, Failure, FailureKind, RequestFailed
+from app.llm.failures import FailureReader
+from app.llm.fields import request_fields
+from app.llm.profile import Profile
+from app.llm.profiles import ProfileCache, remember
+from app.llm.retry import STANDARD, RetryPolicy
+from app.llm.server_words import parse_body
+from app.llm.sse import ServerEvent
+from app.llm.transport import Patience, StreamEnd, Timeouts, Transport
+from app.llm.types import (
+    AttemptDiscarded,
+    CallProgress,
+    Completed,
+    Endpoint,
+    Payload,
+    ProfileCorrected,
+    ReasoningDelta,
+    RetryScheduled,
+    StreamUpdate,
+    TextDelta,
+)
+
+NO_FINISH_TOLERATED = 2
+"""Clean ends without a finish reason after which they are taken for the server's way to end."""
+
+
+class ModelClient:
+    """Talks to one endpoint and model; learns what it takes while talking."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        profile: Profile,
+        *,
+        retry: RetryPolicy = STANDARD,
+        timeouts: Timeouts | None = None,
+        cache: ProfileCache | None = None,
+    ) -> None:
+        """`cache` keeps what is learned about the endpoint beyond this client's life."""
+        self.endpoint = endpoint
+        self._profile = profile
+        self._retry = retry
+        self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
+        self._cache = cache
+        self._reader = FailureReader(endpoint)
+        self._transport = Transport(endpoint, self._timeouts, self._reader)
+        self._unfinished = 0
+
+    @property
+    def profile(self) -> Profile:
+        """What the endpoint is known to honour, corrections included."""
+        return self._profile
+
+    def preload(self) -> None:
+        """Load the SDK on a thread; returns at once."""
+        self._transport.preload()
+
+    async def models(self) -> list[str]:
+        """Ids of the models that the endpoint offers.
+
+        Raises:
+            RequestFailed: It gives no list.
+        """
+        try:
+            return await self._transport.models()
+        except AttemptFailed as failed:
+            raise self._final(failed.failure, None) from failed
+
+    async def aclose(self) -> None:
+        """Close the connections; a later request opens new ones."""
+        await self._transport.aclose()
+
+    async def stream(
+        self, build: Callable[[Profile], Payload], *, closing: bool = False
+    ) -> AsyncGenerator[StreamUpdate]:
+        """Send what `build` makes of the profile and give out the response as it comes; the last update is `Completed`.
+
+        The concatenated `TextDelta`s since the last `AttemptDiscarded` are `Completed.text`. Cancelling the task, or
+        closing the generator (use `contextlib.aclosing` if you may leave it early), closes the connection at once.
+        A closing request is retried once, within seconds, and tool calls that leak into its text are left out of it.
+
+        Raises:
+            RequestFailed: No usable response; `partial` has what came of the last attempt.
+        """
+        started = time.monotonic()
+        attempt = 0
+        corrected: set[str] = set()
+        while True:
+            payload = build(self._profile)
+            fields = request_fields(self.endpoint.model, self._profile, payload)
+            assembly = ResponseAssembly(_tool_names(payload), closing=closing)
+            attempt += 1
+            try:
+                async with aclosing(self._attempt(fields, assembly, closing=closing)) as updates:
+                    async for update in updates:
+                        yield update
+                return
+            except AttemptFailed as failed:
+                failure, cause = failed.failure, failed
+            self._note(failure)
+            if correction := correct(self._profile, failure, payload, corrected):
+                corrected.add(correction.name)
+                attempt -= 1
+                self._learn(correction.profile)
+                if not assembly.empty:
+                    yield AttemptDiscarded(assembly.text, failure.message)
+                yield ProfileCorrected(correction.profile, correction.notice)
+                continue
+            delay = self._retry.delay(failure, attempt, time.monotonic() - started, closing=closing)
+            if delay is None:
+                raise self._final(failure, assembly) from cause
+            if not assembly.empty:
+                yield AttemptDiscarded(assembly.text, failure.message)
+            yield RetryScheduled(attempt, delay, failure.message)
+            await asyncio.sleep(delay)
+
+    async def _attempt(
+        self, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
+    ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | Completed]:
+        """Send once and assemble the response into `assembly`; raises `AttemptFailed`."""
+        patience = Patience(self._timeouts, closing=closing)
+        done = False
+        try:
+            async with aclosing(self._transport.exchange(fields, patience)) as items:
+                async for item in items:
+                    if isinstance(item, StreamEnd):
+                        done = item.done
+                        chunk = self._unframed(item.unframed, assembly)
+                    else:
+                        chunk = self._chunk(item)
+                    for update in self._fed(assembly, chunk):
+                        yield update
+                        patience.progressed()
+                    self._raise_error(chunk, assembly)
+                    if assembly.finish_reason:
+                        patience.finishing()
+        except AttemptFailed:
+            # What breaks after the finish reason does not make the response less whole.
+            if not assembly.finish_reason:
+                raise
+        for late in assembly.flush():
+            yield late
+        yield self._judged(assembly, fields, done=done)
+
+    def _fed(
+        self, assembly: ResponseAssembly, chunk: Mapping[str, Any]
+    ) -> list[TextDelta | ReasoningDelta | CallProgress]:
+        try:
+            return assembly.feed(chunk)
+        except ResponseTooLong as endless:
+            raise AttemptFailed(self._reader.broken("does not end", str(endless))) from endless
+
+    def _chunk(self, event: ServerEvent) -> Mapping[str, Any]:
+        body = parse_body(event.data)
+        if event.name == "error":
+            raise AttemptFailed(self._reader.in_stream(body))
+        if not isinstance(body, Mapping):
+            raise AttemptFailed(self._reader.broken("contains something that is no JSON object", event.data))
+        if event.damaged and _has_call(body):
+            # U+FFFD may stand in a text that people read, but not in what a tool would write.
+            raise AttemptFailed(self._reader.broken("has a tool call that is damaged"))
+        return body
+
+    def _unframed(self, text: str, assembly: ResponseAssembly) -> Mapping[str, Any]:
+        """A body that was no event stream: a whole completion, an error, or something else altogether."""
+        if not text.strip():
+            return {}
+        body = parse_body(text)
+        if isinstance(body, Mapping):
+            return body
+        if isinstance(body, list) and body and isinstance(body[0], Mapping):
+            return body[0]
+        if assembly.empty:
+            raise AttemptFailed(self._reader.not_a_stream(text))
+        return {}
+
+    def _raise_error(self, chunk: Mapping[str, Any], assembly: ResponseAssembly) -> None:
+        finished = assembly.finish_reason is not None and assembly.finish_reason != "error"
+        if not finished and (error := _error_in(chunk)) is not None:
+            raise AttemptFailed(self._reader.in_stream(error))
+
+    def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
+        """The response, if what came is one."""
+        if assembly.empty:
+            if assembly.finish_reason in ("length", "model_context_window_exceeded"):
+                raise AttemptFailed(self._reader.overflow())
+            if assembly.finish_reason is None:
+                raise AttemptFailed(self._reader.broken("is empty"))
+        ended = assembly.finish_reason is not None or self._ended_without_reason(assembly, done=done)
+        completed = assembly.complete(ended=ended)
+        if completed.calls and fields.get("tool_choice") == "none":
+            self._learn(self._profile.model_copy(update={"tool_choice_none": "ignored"}))
+        return completed
+
+    def _ended_without_reason(self, assembly: ResponseAssembly, *, done: bool) -> bool:
+        """No finish reason usually means that the stream was cut; a server that never gives one is told by habit."""
+        if any(call.invalid for call in assembly.calls()):
+            return False
+        if self._profile.finish_optional:
+            return True
+        if not done:
+            return False
+        self._unfinished += 1
+        if self._unfinished < NO_FINISH_TOLERATED:
+            return False
+        self._learn(self._profile.model_copy(update={"finish_optional": True}))
+        return True
+
+    def _note(self, failure: Failure) -> None:
+        """Learn what needs no other request."""
+        if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:
+            self._learn(self._profile.model_copy(update={"tool_choice_none": "fails"}))
+        if failure.context_window is not None:
+            self._learn(self._profile.model_copy(update={"context_window": failure.context_window}))
+
+    def _learn(self, profile: Profile) -> None:
+        if profile == self._profile:
+            return
+        before, self._profile = self._profile, profile
+        if self._cache is not None:
+            remember(self._cache, self.endpoint, before, profile)
+
+    def _final(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestFailed:
+        partial = None
+        if assembly is not None and not assembly.empty:
+            partial = assembly.complete(ended=False)
+        return RequestFailed(
+            failure.kind,
+            failure.message,
+            time.time() + failure.retry_after if failure.retry_after is not None else None,
+            status=failure.status,
+            context_window=failure.context_window,
+            partial=partial,
+        )
+
+
+def _tool_names(payload: Payload) -> list[str]:
+    return [str((tool.get("function") or {}).get("name", "")) for tool in payload.tools]
+
+
+def _has_call(chunk: Mapping[str, Any]) -> bool:
+    choices = chunk.get("choices")
+    return isinstance(choices, list) and any(
+        isinstance(choice, Mapping) and "tool_calls" in (choice.get("delta") or choice.get("message") or {})
+        for choice in choices
+    )
+
+
+def _error_in(chunk: Mapping[str, Any]) -> Any:
+    """The error that a chunk carries, in any of the shapes in use, or None."""
+    if chunk.get("error"):
+        return chunk
+    if "choices" in chunk:
+        choices = chunk["choices"]
+        first = choices[0] if isinstance(choices, list) and choices else None
+        # OpenRouter: an error inside the choice.
+        return first if isinstance(first, Mapping) and first.get("error") else None
+    if chunk.get("object") == "error" or chunk.get("type") == "error" or "detail" in chunk:
+        return chunk
+    return chunk if isinstance(chunk.get("message"), str) and ("code" in chunk or "status" in chunk) else None

@@ -1,0 +1,166 @@
+"""From what went wrong to a `Failure`: what it means, and one line that says what to do about it."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.llm.classification import classify, context_window
+from app.llm.errors import Failure, FailureKind
+from app.llm.server_words import headline, one_line, parse_body, searchable
+from app.llm.types import Endpoint
+from app.llm.wait_hints import wait_hint
+
+
+class FailureReader:
+    """Reads failures of one endpoint; nothing it returns contains the endpoint's key."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._host = urlsplit(endpoint.base_url).netloc.rpartition("@")[2] or endpoint.base_url
+        self._secrets = [value for value in endpoint.headers.values() if value]
+        if endpoint.api_key is not None:
+            self._secrets.append(endpoint.api_key.get_secret_value())
+
+    def response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
+        """An HTTP response that is an error."""
+        return self._read(status, headers, parse_body(body))
+
+    def in_stream(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
+        """An error object (or just its words) that came inside a stream, or with status 200."""
+        return self._read(_inner_status(data), headers or {}, data)
+
+    def unreachable(self, cause: BaseException) -> Failure:
+        """No connection, or none that lasted until the response began."""
+        words = one_line(_root(cause), self._secrets)
+        lowered = words.lower()
+        where = one_line(self._endpoint.base_url, self._secrets)
+        if "certificate" in lowered or "ssl" in lowered:
+            message = (
+                f"{self._host} has a TLS certificate that this machine does not trust ({words}). Set SSL_CERT_FILE."
+            )
+            return Failure(FailureKind.UNREACHABLE, message, words)
+        if any(sign in lowered for sign in ("name or service", "nodename", "getaddrinfo", "name resolution")):
+            message = f"There is no host {self._host}. Check the base URL ({where}) and the network."
+            return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
+        if "refused" in lowered or "all connection attempts failed" in lowered:
+            message = f"Nothing answers at {where}. Is the server running?"
+            return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
+        message = f"The connection to {self._host} failed: {words or 'no reason given'}. Try again."
+        return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
+
+    def unusable_address(self, cause: BaseException) -> Failure:
+        """The base URL is none."""
+        where = one_line(self._endpoint.base_url, self._secrets)
+        message = (
+            f"{where!r} is not a usable base URL: {one_line(str(cause), self._secrets)}. Check the configuration."
+        )
+        return Failure(FailureKind.INVALID_REQUEST, message, message)
+
+    def timed_out(self, seconds: float, waiting_for: str) -> Failure:
+        """Silence for too long."""
+        message = f"{self._host} sent nothing for {seconds:.3g} s while waiting for {waiting_for}. Try again."
+        return Failure(FailureKind.STREAM_BROKEN, message, message, retryable=True)
+
+    def broken(self, what: str, detail: str = "") -> Failure:
+        """The response is damaged or ends too early."""
+        words = one_line(detail, self._secrets)
+        message = f"The response of {self._host} {what}{f' ({words})' if words else ''}. Try again."
+        return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
+
+    def not_a_stream(self, body: str) -> Failure:
+        """Status 200, but neither a stream nor a completion: most often the base URL leads to a web page."""
+        words = one_line(headline(parse_body(body)), self._secrets)
+        said = f" but “{words}”" if words else ""
+        message = f"{self._host} answers with no model response{said}. Check the base URL (it often ends in /v1)."
+        return Failure(FailureKind.INVALID_REQUEST, message, body[:10_000])
+
+    def overflow(self) -> Failure:
+        """The response stopped for length before it began."""
+        message = "The conversation fills the model's context window: there was no room for an answer. Compact it."
+        return Failure(FailureKind.CONTEXT_FULL, message, message)
+
+    def unexpected(self, cause: BaseException) -> Failure:
+        """Something that no rule covers."""
+        words = one_line(f"{type(cause).__name__}: {cause}", self._secrets)
+        return Failure(FailureKind.UNKNOWN, f"The request to {self._host} failed: {words}", words, retryable=True)
+
+    def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
+        text = searchable(body)
+        hint = wait_hint(headers, text, time.time())
+        kind, retryable = classify(status, text, hinted=hint is not None)
+        match headers.get("x-should-retry", "").lower():
+            case "false":
+                retryable = False
+            case "true" if kind in (FailureKind.SERVER_ERROR, FailureKind.UNKNOWN):
+                retryable = True
+        return Failure(
+            kind=kind,
+            message=self._message(kind, status, one_line(headline(body), self._secrets)),
+            text=text,
+            status=status,
+            retryable=retryable,
+            retry_after=hint,
+            context_window=context_window(text) if kind is FailureKind.CONTEXT_FULL else None,
+        )
+
+    def _message(self, kind: FailureKind, status: int | None, words: str) -> str:
+        number = f" ({status})" if status else ""
+        said = f": {words}" if words else ""
+        stop = "" if said.endswith((".", "!", "?", "…")) else "."
+        match kind:
+            case FailureKind.AUTH if self._endpoint.api_key is None:
+                return (
+                    f"{self._host} wants an API key{number}{said}{stop} Set OPENAI_API_KEY or api_key in the config."
+                )
+            case FailureKind.AUTH if status == 403:
+                return f"{self._host} does not allow this{number}{said}{stop} Check what the API key may do."
+            case FailureKind.AUTH:
+                return f"{self._host} does not accept the API key{number}{said}{stop} Check OPENAI_API_KEY or the config."
+            case FailureKind.QUOTA:
+                return f"The account at {self._host} has no quota left{number}{said}{stop} Check its plan and credit."
+            case FailureKind.RATE_LIMITED:
+                return f"{self._host} limits the rate of requests{number}{said}{stop} Wait a little, then continue."
+            case FailureKind.MODEL_NOT_FOUND:
+                model = one_line(self._endpoint.model, self._secrets)
+                return (
+                    f"{self._host} has no model {model!r}{number}{said}{stop} Choose another with --model or /model."
+                )
+            case FailureKind.CONTEXT_FULL:
+                return f"The conversation does not fit the model's context window{number}{said}{stop} Compact it."
+            case FailureKind.TOOL_USE_FAILED:
+                return f"{self._host} could not use the model's tool call{number}{said}{stop} Continue to try again."
+            case FailureKind.INVALID_REQUEST if status in (404, 405):
+                where = one_line(self._endpoint.base_url, self._secrets)
+                return (
+                    f"There is no chat API at {where}{number}{said}{stop} Check the base URL (it often ends in /v1)."
+                )
+            case FailureKind.INVALID_REQUEST:
+                return f"{self._host} refuses the request{number}{said}{stop} `signoff doctor` shows what it takes."
+            case _:
+                return f"{self._host} has a problem{number}{said}{stop} Try again in a moment."
+
+
+def _inner_status(data: Any) -> int | None:
+    """The HTTP status that an error object names, as OpenRouter and vLLM do."""
+    inner = data.get("error") if isinstance(data, Mapping) and isinstance(data.get("error"), Mapping) else data
+    if not isinstance(inner, Mapping):
+        return None
+    for key in ("code", "status", "status_code"):
+        value = inner.get(key)
+        number = int(value) if isinstance(value, int | str) and str(value).isdecimal() else 0
+        if 400 <= number < 600:
+            return number
+    return None
+
+
+def _root(cause: BaseException) -> str:
+    """The words of the innermost cause that has any: the SDK's own are just "Connection error."."""
+    words = str(cause)
+    seen: set[int] = set()
+    current: BaseException | None = cause
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        words = str(current) or words
+        current = current.__cause__ or current.__context__
+    return words

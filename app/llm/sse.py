@@ -1,0 +1,124 @@
+"""Framing of streamed responses: from bytes to the data of events.
+
+Server-sent events as the WHATWG HTML standard defines them (section 9.2), and beyond it what servers really send:
+comments and `retry:` as heartbeats, events without data, a byte order mark, a last event without its blank line,
+an `error:` field, and bodies that are no event stream at all (a JSON document, JSON lines, an HTML page).
+"""
+
+import json
+import re
+from dataclasses import dataclass
+
+MAX_UNFRAMED = 16 * 2**20
+"""Bytes of a body without any event framing that are kept to find out what it is."""
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_FIELDS = ("data", "event", "id", "retry", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event with data; heartbeats are not events."""
+
+    data: str
+    name: str = ""
+    """`event:` as sent, or `error` for data that came in an `error:` field."""
+    damaged: bool = False
+    """Some of its bytes were not UTF-8 and stand as U+FFFD."""
+
+
+class EventDecoder:
+    """Incremental decoder; `feed` returns the events that the bytes complete, `finish` what is left at the end."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._started = False
+        self._after_return = False
+        self._name = ""
+        self._data: list[str] = []
+        self._damaged = False
+        self._unframed: list[str] = []
+        self._unframed_size = 0
+
+    @property
+    def unframed(self) -> str:
+        """What came outside any event framing and is no JSON object on a line of its own: a page, a document."""
+        return "\n".join(self._unframed)
+
+    def feed(self, piece: bytes) -> list[ServerEvent]:
+        """Take the next bytes."""
+        if self._after_return and piece:
+            piece = piece.removeprefix(b"\n")
+            self._after_return = False
+        if b"\n" not in piece and b"\r" not in piece:
+            self._pending += piece
+            return []
+        self._pending += piece
+        events: list[ServerEvent] = []
+        start = 0
+        for match in _LINE_END.finditer(self._pending):
+            self._line(bytes(self._pending[start : match.start()]), events)
+            start = match.end()
+        # A return at the very end may be the first half of CRLF.
+        self._after_return = start == len(self._pending) and self._pending.endswith(b"\r")
+        del self._pending[:start]
+        return events
+
+    def finish(self) -> list[ServerEvent]:
+        """The body has ended: whatever is complete but for its blank line counts."""
+        events: list[ServerEvent] = []
+        if self._pending:
+            self._line(bytes(self._pending), events)
+            self._pending.clear()
+        self._dispatch(events)
+        return events
+
+    def _line(self, raw: bytes, events: list[ServerEvent]) -> None:
+        if not self._started:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+            self._started = True
+        if not raw:
+            self._dispatch(events)
+            return
+        try:
+            line = raw.decode()
+        except UnicodeDecodeError:
+            line = raw.decode(errors="replace")
+            self._damaged = True
+        name, _, value = line.partition(":")
+        if not name:
+            return
+        if name not in _FIELDS:
+            self._outside(line, events)
+            return
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._data.append(value)
+        elif name == "event":
+            self._name = value
+        elif name == "error":
+            self._dispatch(events)
+            events.append(ServerEvent(value, "error"))
+
+    def _dispatch(self, events: list[ServerEvent]) -> None:
+        data = "\n".join(self._data)
+        if data.strip():
+            events.append(ServerEvent(data, self._name, self._damaged))
+        self._data.clear()
+        self._name = ""
+        self._damaged = False
+
+    def _outside(self, line: str, events: list[ServerEvent]) -> None:
+        if line.startswith("{") and not self._unframed and _is_object(line):
+            events.append(ServerEvent(line, damaged=self._damaged))
+            self._damaged = False
+        elif self._unframed_size < MAX_UNFRAMED:
+            self._unframed.append(line)
+            self._unframed_size += len(line)
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False

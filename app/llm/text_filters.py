@@ -1,0 +1,130 @@
+"""Separation of what is not part of the answer from streamed text, however the deltas cut it."""
+
+import re
+from dataclasses import dataclass, field
+
+_OPENERS = ("<think>", "<thinking>")
+_HIGH_SURROGATE = re.compile("[\ud800-\udbff]$")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(slots=True)
+class SurrogateJoiner:
+    """Rejoins characters that a server cut in two (it counts in UTF-16) and replaces what stays half by U+FFFD."""
+
+    _held: str = ""
+
+    def feed(self, text: str) -> str:
+        """The text that is whole by now."""
+        if not self._held and not _SURROGATE.search(text):
+            return text
+        text = self._held + text
+        self._held = ""
+        if _HIGH_SURROGATE.search(text):
+            text, self._held = text[:-1], text[-1]
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+    def finish(self) -> str:
+        """What is left: at most one replacement character."""
+        left = "\ufffd" if self._held else ""
+        self._held = ""
+        return left
+
+
+@dataclass(slots=True)
+class ThinkSplitter:
+    """Takes a leading `<think>…</think>` block out of the answer; the same tags further down are the answer's own."""
+
+    _state: str = "start"
+    _held: str = ""
+    _closer: str = ""
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """(answer, reasoning) among the text that can be told apart by now."""
+        match self._state:
+            case "start":
+                return self._start(self._held + text)
+            case "thinking":
+                return self._thinking(self._held + text)
+            case "ended":
+                text = text.lstrip("\n")
+                if text:
+                    self._state = "answer"
+                return text, ""
+            case _:
+                return text, ""
+
+    def finish(self) -> tuple[str, str]:
+        """(answer, reasoning) that was held back in case it was the beginning of a tag."""
+        held, self._held = self._held, ""
+        return ("", held) if self._state == "thinking" else (held, "")
+
+    def _start(self, text: str) -> tuple[str, str]:
+        stripped = text.lstrip()
+        for opener in _OPENERS:
+            if stripped.startswith(opener):
+                self._state, self._held = "thinking", ""
+                self._closer = opener.replace("<", "</")
+                return self._thinking(stripped.removeprefix(opener))
+        if not stripped or any(opener.startswith(stripped) for opener in _OPENERS):
+            self._held = text
+            return "", ""
+        self._state, self._held = "answer", ""
+        return text, ""
+
+    def _thinking(self, text: str) -> tuple[str, str]:
+        reasoning, found, answer = text.partition(self._closer)
+        if found:
+            self._state, self._held = "ended", ""
+            return self.feed(answer)[0], reasoning
+        keep = _overlap(text, self._closer)
+        self._held = text[len(text) - keep :]
+        return "", text[: len(text) - keep]
+
+
+_CALL_MARKS = (
+    "<tool_call>",
+    "<tool_calls>",
+    "<function=",
+    "<|tool_call",
+    "<|tool▁call",
+    "[TOOL_CALLS]",
+    "<function_call",
+)
+
+
+@dataclass(slots=True)
+class CallMarkupHider:
+    """Cuts off tool calls that a server lets out as text: from the first mark on, nothing more is the answer.
+
+    For closing requests only, where a call can't be meant and is never run; elsewhere such marks may be an answer
+    about them.
+    """
+
+    hidden: list[str] = field(default_factory=list)
+    _held: str = ""
+
+    def feed(self, text: str) -> str:
+        """The text that is certainly none of it."""
+        if self.hidden:
+            self.hidden.append(text)
+            return ""
+        text = self._held + text
+        found = min((at for mark in _CALL_MARKS if (at := text.find(mark)) >= 0), default=-1)
+        if found >= 0:
+            self._held = ""
+            self.hidden.append(text[found:])
+            return text[:found]
+        keep = max(_overlap(text, mark) for mark in _CALL_MARKS)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+    def finish(self) -> str:
+        """What was held back in case it was the beginning of a mark."""
+        held, self._held = self._held, ""
+        return held
+
+
+def _overlap(text: str, tag: str) -> int:
+    """Length of the longest end of `text` that is a beginning of `tag`, but not the whole."""
+    return next((size for size in range(min(len(text), len(tag) - 1), 0, -1) if tag.startswith(text[-size:])), 0)

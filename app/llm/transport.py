@@ -1,0 +1,242 @@
+"""One streamed HTTP exchange with the endpoint, through the OpenAI SDK's client; no retries, no interpretation.
+
+The SDK sends the request and maps HTTP errors. The body is read raw and decoded here, because the SDK's own iteration
+ends in silence or in foreign exceptions on much of what servers send (heartbeats without data, errors with status 200,
+complete documents, damaged UTF-8).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from app.llm.errors import AttemptFailed
+from app.llm.failures import FailureReader
+from app.llm.sdk import Sdk, loaded, preload
+from app.llm.server_words import parse_body
+from app.llm.sse import EventDecoder, ServerEvent
+from app.llm.types import Endpoint
+
+DRAIN = 0.1
+"""Seconds for the rest of a body after its last event, so that the connection can serve the next request."""
+_NO_KEY = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds."""
+
+    connect: float = 10.0
+    read: float = 120.0
+    """Without a single byte, comments included."""
+    write: float = 30.0
+    pool: float = 10.0
+    first: float = 300.0
+    """From the request to the first token."""
+    idle: float = 120.0
+    """Between tokens."""
+    linger: float = 2.0
+    """After the finish reason, for the usage and the end of the stream."""
+    closing: float = 20.0
+    """Between tokens of a closing request, and to its first: the proposal is on screen, the words can be missed."""
+
+    @classmethod
+    def for_endpoint(cls, endpoint: Endpoint) -> Self:
+        """More patience with a server on this machine, which may first have to load a model and read a long prompt."""
+        return cls(read=600, first=600, idle=300, closing=45) if is_local(endpoint.base_url) else cls()
+
+
+def is_local(base_url: str) -> bool:
+    """Whether the URL leads to this machine."""
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    with contextlib.suppress(ValueError):
+        return ip_address(host).is_loopback
+    return False
+
+
+class Patience:
+    """How long the next byte may take; moved on by progress in the response, not by mere bytes."""
+
+    def __init__(self, timeouts: Timeouts, *, closing: bool) -> None:
+        self._timeouts = timeouts
+        self._closing = closing
+        self.waiting_for = "its first token"
+        self.limit = min(timeouts.closing, timeouts.first) if closing else timeouts.first
+        self.deadline = asyncio.get_running_loop().time() + self.limit
+
+    def progressed(self) -> None:
+        """A token has come."""
+        self._allow(min(self._timeouts.closing, self._timeouts.idle) if self._closing else self._timeouts.idle)
+        self.waiting_for = "the next token"
+
+    def finishing(self) -> None:
+        """The finish reason has come."""
+        self._allow(self._timeouts.linger)
+        self.waiting_for = "the end of the stream"
+
+    def _allow(self, seconds: float) -> None:
+        self.limit = seconds
+        self.deadline = asyncio.get_running_loop().time() + seconds
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """The last thing of an exchange that did not fail."""
+
+    done: bool
+    """The server said `[DONE]`."""
+    unframed: str
+    """What came outside any event."""
+
+
+class Transport:
+    """The connection to one endpoint."""
+
+    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, reader: FailureReader) -> None:
+        self._endpoint = endpoint
+        self._timeouts = timeouts
+        self._reader = reader
+        self._client: Any = None
+
+    def preload(self) -> None:
+        """Load the SDK on a thread; returns at once."""
+        preload()
+
+    async def exchange(self, fields: dict[str, Any], patience: Patience) -> AsyncGenerator[ServerEvent | StreamEnd]:
+        """Send a request and give out the events of the response, at last its end.
+
+        Closing the generator closes the connection at once.
+
+        Raises:
+            AttemptFailed: Anything else than a response with status 200 whose body ended in good order.
+        """
+        sdk = await loaded()
+        try:
+            client = self._connected(sdk)
+        except Exception as problem:
+            raise AttemptFailed(self._reader.unusable_address(problem)) from problem
+        response: Any = None
+        try:
+            async with asyncio.timeout_at(patience.deadline):
+                # The SDK's context manager awaits the request on entry; it is left through `close` below.
+                response = await client.chat.completions.with_streaming_response.create(
+                    **fields, extra_headers=self._headers(sdk)
+                ).__aenter__()
+            async for item in self._events(response, patience):
+                yield item
+        except AttemptFailed:
+            raise
+        except TimeoutError as silence:
+            raise AttemptFailed(self._reader.timed_out(patience.limit, patience.waiting_for)) from silence
+        except Exception as problem:
+            raise AttemptFailed(self._failure(problem, sdk, begun=response is not None)) from problem
+        finally:
+            if response is not None:
+                await response.close()
+
+    async def models(self) -> list[str]:
+        """The ids of the endpoint's models.
+
+        Raises:
+            AttemptFailed: The endpoint gives no list.
+        """
+        sdk = await loaded()
+        try:
+            async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
+                response = await self._connected(sdk).get(
+                    "/models", cast_to=sdk.httpx2.Response, options={"headers": self._headers(sdk)}
+                )
+        except TimeoutError as silence:
+            raise AttemptFailed(self._reader.timed_out(self._timeouts.write, "the list of models")) from silence
+        except Exception as problem:
+            raise AttemptFailed(self._failure(problem, sdk, begun=False)) from problem
+        body = parse_body(response.text)
+        entries = body.get("data", body.get("models")) if isinstance(body, dict) else body
+        if not isinstance(entries, list):
+            raise AttemptFailed(self._reader.not_a_stream(response.text))
+        names = [entry.get("id") or entry.get("name") for entry in entries if isinstance(entry, dict)]
+        return [name for name in names if isinstance(name, str)]
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _connected(self, sdk: Sdk) -> Any:
+        if self._client is None:
+            limits = self._timeouts
+            timeout = sdk.httpx2.Timeout(
+                connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool
+            )
+            key = self._endpoint.api_key
+            self._client = sdk.openai.AsyncOpenAI(
+                # Given in every case, because the SDK takes what is missing from the environment: a key that is
+                # meant for another host.
+                api_key=key.get_secret_value() if key is not None else _NO_KEY,
+                base_url=self._endpoint.base_url,
+                default_headers={"User-Agent": "signoff", **self._endpoint.headers},
+                max_retries=0,
+                timeout=timeout,
+                http_client=sdk.openai.DefaultAsyncHttpxClient(verify=sdk.ssl_context, timeout=timeout),
+            )
+        return self._client
+
+    def _headers(self, sdk: Sdk) -> dict[str, Any]:
+        """Per request, because only there can the SDK's own be left out: whose account pays is between the user and
+        OpenAI, and where no key was given none is sent."""
+        headers: dict[str, Any] = {}
+        if urlsplit(self._endpoint.base_url).hostname != "api.openai.com":
+            headers |= {"OpenAI-Organization": sdk.openai.Omit(), "OpenAI-Project": sdk.openai.Omit()}
+        named = {name.lower() for name in self._endpoint.headers}
+        if self._endpoint.api_key is None and "authorization" not in named:
+            headers["Authorization"] = sdk.openai.Omit()
+        return headers
+
+    async def _events(self, response: Any, patience: Patience) -> AsyncIterator[ServerEvent | StreamEnd]:
+        decoder = EventDecoder()
+        pieces = response.iter_bytes()
+        while True:
+            async with asyncio.timeout_at(patience.deadline):
+                piece = await anext(pieces, None)
+            events = decoder.finish() if piece is None else decoder.feed(piece)
+            for event in events:
+                if event.data.strip().startswith("[DONE]"):
+                    await _drain(pieces)
+                    yield StreamEnd(done=True, unframed=decoder.unframed)
+                    return
+                yield event
+            if piece is None:
+                yield StreamEnd(done=False, unframed=decoder.unframed)
+                return
+
+    def _failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
+        openai, httpx2 = sdk.openai, sdk.httpx2
+        if isinstance(problem, openai.APIStatusError):
+            return self._reader.response(problem.status_code, problem.response.headers, problem.response.text)
+        if isinstance(problem, openai.APITimeoutError | httpx2.TimeoutException) and begun:
+            return self._reader.timed_out(self._timeouts.read, "the response")
+        if isinstance(problem, httpx2.UnsupportedProtocol | httpx2.InvalidURL) or isinstance(
+            problem.__cause__, httpx2.UnsupportedProtocol | httpx2.InvalidURL
+        ):
+            return self._reader.unusable_address(problem)
+        if isinstance(problem, openai.APIConnectionError | httpx2.TransportError):
+            return self._reader.broken("broke off", str(problem)) if begun else self._reader.unreachable(problem)
+        if isinstance(problem, httpx2.DecodingError):
+            return self._reader.broken("is damaged", str(problem))
+        return self._reader.unexpected(problem)
+
+
+async def _drain(pieces: AsyncIterator[bytes]) -> None:
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(DRAIN):
+            async for _ in pieces:
+                pass
