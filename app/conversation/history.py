@@ -97,7 +97,7 @@ class _Reader:
     def __init__(self, events: Sequence[Event], ids: WireIds, kept_characters: int) -> None:
         self._ids = ids
         self._kept_characters = kept_characters
-        self._compacted, self._cut, self._pruned = _marks(events)
+        self._compacted, self._cut, self._pruned = compaction_marks(events)
         self._items: list[Item] = []
         self._covered = self._cut >= 0
         self._kept: list[KeptWords] = []
@@ -268,7 +268,7 @@ class _Reader:
         self._items += [Gap(OMITTED), *self._turn_notes]
 
 
-def _marks(events: Sequence[Event]) -> tuple[Compacted | None, int, frozenset[int]]:
+def compaction_marks(events: Sequence[Event]) -> tuple[Compacted | None, int, frozenset[int]]:
     """The compaction that counts, the position of the last event that it covers (-1 for none), what is pruned."""
     compacted: Compacted | None = None
     pruned: set[int] = set()

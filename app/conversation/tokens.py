@@ -1,0 +1,70 @@
+"""How many tokens a payload is: estimated from its size, calibrated by what the server has counted."""
+
+import json
+from typing import Any
+
+from app.conversation.events import AssistantMessage, Event, RequestSent
+from app.llm.types import Payload
+
+BYTES_PER_TOKEN = 3.6
+"""For text and code in UTF-8, over common vocabularies; the meter corrects it per model."""
+MESSAGE_TOKENS = 4
+"""What the chat template adds to a message."""
+_SMALLEST_FACTOR = 0.5
+"""A server that silently cuts the front of a long prompt reports too few tokens: not believed below this."""
+_LARGEST_FACTOR = 4.0
+
+
+def text_tokens(text: str) -> int:
+    """Tokens of a text, uncalibrated."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return int(size / BYTES_PER_TOKEN) + 1
+
+
+def payload_tokens(payload: Payload) -> int:
+    """Tokens of a payload, uncalibrated."""
+    return sum(message_tokens(message) for message in payload.messages) + _tool_tokens(payload.tools)
+
+
+def message_tokens(message: dict[str, Any]) -> int:
+    """Tokens of one wire message, uncalibrated."""
+    tokens = MESSAGE_TOKENS
+    for key, value in message.items():
+        if key == "role":
+            continue
+        tokens += text_tokens(value if isinstance(value, str) else json.dumps(value, default=str))
+    return tokens
+
+
+class TokenMeter:
+    """Fold: learns from the log how the server's counts compare with the estimate.
+
+    Attach it to the log; `RequestSent.estimated_tokens` must be what `tokens` said of that payload at that time.
+    """
+
+    def __init__(self) -> None:
+        self.factor = 1.0
+        """Server's count over uncalibrated estimate, from the last response that came with a count."""
+        self.last_prompt_tokens = 0
+        """The server's count of the last prompt; 0 until there is one."""
+        self._estimated = 0.0
+        """Uncalibrated estimate of the request that is out."""
+
+    def tokens(self, payload: Payload) -> int:
+        """The best estimate of a payload's tokens."""
+        return int(payload_tokens(payload) * self.factor)
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case RequestSent():
+                self._estimated = event.estimated_tokens / self.factor
+            case AssistantMessage() if event.usage is not None and event.usage.prompt_tokens > 0:
+                self.last_prompt_tokens = event.usage.prompt_tokens
+                if self._estimated > 0:
+                    ratio = event.usage.prompt_tokens / self._estimated
+                    self.factor = min(max(ratio, _SMALLEST_FACTOR), _LARGEST_FACTOR)
+
+
+def _tool_tokens(tools: list[dict[str, Any]]) -> int:
+    return text_tokens(json.dumps(tools, default=str)) if tools else 0
