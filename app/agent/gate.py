@@ -32,6 +32,7 @@ class Gate:
         self.policy = policy
         """May be replaced at any time; counts from the same turn."""
         self._staged: list[str] = []
+        self._paths: list[str] = []
 
     @property
     def closed(self) -> bool:
@@ -43,13 +44,20 @@ class Gate:
         """The proposals that this turn has staged, one per staging step."""
         return tuple(self._staged)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files of those proposals."""
+        return tuple(dict.fromkeys(self._paths))
+
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         match event:
             case TurnStarted():
                 self._staged.clear()
+                self._paths.clear()
             case ProposalStaged():
                 self._staged.append(event.proposal)
+                self._paths += [file.path for file in event.files]
 
 
 def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.conversation.events import Event
+from app.tools.contract import Confirmation
 
 
 class Phase(StrEnum):
@@ -98,6 +99,28 @@ class CommandOutput:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class ConfirmationRequested:
+    """A tool must not go on before the user has said yes: `Session.confirm(key, answer)` answers."""
+
+    key: str
+    confirmation: Confirmation
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationResolved:
+    """The request was answered, or its turn is over."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something went wrong that is in no event, such as a store that cannot be written."""
+
+    message: str
+
+
 Update = (
     Recorded
     | TextStreamed
@@ -109,4 +132,7 @@ Update = (
     | ProposalsChanged
     | QueueChanged
     | CommandOutput
+    | ConfirmationRequested
+    | ConfirmationResolved
+    | Failed
 )

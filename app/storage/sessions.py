@@ -9,7 +9,7 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from app.conversation.events import EVENTS, Event, ProposalDecided
+from app.conversation.events import EVENTS, Event, ProposalDecided, UserMessage
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.signals import Signal
@@ -83,6 +83,13 @@ class SessionStore:
             raise StorageError(f"Several sessions begin with {session_id!r}; give more of the id.")
         return _session(rows[0])
 
+    def exists(self, session_id: str) -> bool:
+        """Whether this workspace has exactly this session."""
+        rows = self._database.rows(
+            "SELECT 1 FROM sessions WHERE workspace = ? AND id = ?", (self._workspace, session_id)
+        )
+        return bool(rows)
+
     def all(self) -> list[SessionRecord]:
         """The sessions of this workspace that hold anything, the latest first."""
         rows = self._database.rows(
@@ -126,7 +133,11 @@ class SessionStore:
                 stored.append(numbered)
                 if isinstance(numbered, ProposalDecided) and not keep_time:
                     _insert_decision(connection, self._workspace, session_id, numbered)
-            connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (now, session_id))
+            title = next((_title(event.text) for event in events if isinstance(event, UserMessage)), "")
+            connection.execute(
+                "UPDATE sessions SET updated = ?, title = CASE title WHEN '' THEN ? ELSE title END WHERE id = ?",
+                (now, title, session_id),
+            )
         return stored
 
     def events(self, session_id: str, after: int = 0) -> list[Event]:
@@ -190,6 +201,12 @@ class SessionStore:
                 connection.execute("DELETE FROM settings WHERE scope = ? AND key = ?", (scope, key))
             else:
                 connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (scope, key, value))
+
+
+def _title(text: str) -> str:
+    """The first line of what the user said first."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"
 
 
 _COLUMNS = "id, workspace, title, model, forked_from, created, updated"

@@ -1,0 +1,132 @@
+"""Keeps the conversation within the model's context: measures it, and makes room when it is nearly full."""
+
+from dataclasses import replace
+
+from app.agent.interrupt import Interrupter
+from app.agent.model_port import ModelPort
+from app.conversation.compaction import (
+    Budget,
+    Prune,
+    Summarise,
+    Truncate,
+    budget_for,
+    event_tokens,
+    plan,
+    room_needed,
+)
+from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, RequestSent
+from app.conversation.log import EventLog
+from app.conversation.projection import Facts, project
+from app.conversation.summary_request import summary_payload
+from app.conversation.tokens import TokenMeter
+from app.llm.errors import RequestFailed
+from app.llm.profile import Profile
+from app.llm.types import Completed, Payload
+
+
+class ContextUse:
+    """Fold: about how many tokens the next payload has, at constant cost per event."""
+
+    def __init__(self, meter: TokenMeter) -> None:
+        self._meter = meter
+        self._known = 0
+        self._since = 0
+
+    @property
+    def tokens(self) -> int:
+        """The server's count of the last prompt, where it gives one, and an estimate of what came after."""
+        return self._known + int(self._since * self._meter.factor)
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case RequestSent():
+                self._known, self._since = event.estimated_tokens, 0
+            case AssistantMessage(usage=usage) if usage is not None and usage.prompt_tokens > 0:
+                self._known, self._since = usage.prompt_tokens, event_tokens(event)
+            case Compacted() | Pruned():
+                self._known, self._since = event.tokens_after, 0
+            case _:
+                self._since += event_tokens(event)
+
+
+class ContextKeeper:
+    """Measures the context of one session and makes room in it."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._meter = log.attach(TokenMeter())
+        self._use = log.attach(ContextUse(self._meter))
+
+    @property
+    def used(self) -> int:
+        """Tokens of the next payload, about."""
+        return self._use.tokens
+
+    def tokens(self, payload: Payload) -> int:
+        """Tokens of a payload, about."""
+        return self._meter.tokens(payload)
+
+    def room_needed(self, profile: Profile) -> bool:
+        """Whether the next request would overflow the context, by measure."""
+        return room_needed(self.used, profile.context_window)
+
+    async def make_room(
+        self, model: ModelPort, facts: Facts, interrupter: Interrupter, *, forced: bool = False
+    ) -> bool:
+        """Prune old tool output, then have history summarised, then cut it, until there is room.
+
+        Every step is an event; the log keeps everything.
+
+        Args:
+            model: makes the summary.
+            facts: of the requests of this session.
+            interrupter: ends the wait for the summary.
+            forced: make room even if there seems to be enough: the server or the user wants it.
+
+        Returns:
+            Whether anything was left out.
+
+        Raises:
+            Interrupted: the user stopped while the summary was made.
+        """
+        used = self._meter.tokens(project(self._log.events, model.profile, facts))
+        budget = budget_for(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
+        summarise, changed = True, False
+        while budget is not None and (step := plan(self._log.events, budget, summarise=summarise)) is not None:
+            match step:
+                case Prune():
+                    pruned = Pruned(results=step.results, tokens_before=budget.used)
+                    budget = await self._take(pruned, budget, model, facts)
+                case Summarise():
+                    summary = await interrupter.wait_for(self._summary(step, budget, model, facts))
+                    if not summary:
+                        summarise = False
+                        continue
+                    compacted = Compacted(
+                        upto=step.upto, summary=summary, method="summary", tokens_before=budget.used
+                    )
+                    budget = await self._take(compacted, budget, model, facts)
+                case Truncate():
+                    cut = Compacted(upto=step.upto, summary="", method="truncation", tokens_before=budget.used)
+                    budget = await self._take(cut, budget, model, facts)
+            changed = True
+        return changed
+
+    async def _take(self, step: Pruned | Compacted, budget: Budget, model: ModelPort, facts: Facts) -> Budget:
+        """Record a step with what it leaves, and measure anew."""
+        after = self._meter.tokens(project([*self._log.events, step], model.profile, facts))
+        await self._log.append(step.model_copy(update={"tokens_after": after}))
+        return replace(budget, used=after)
+
+    async def _summary(self, step: Summarise, budget: Budget, model: ModelPort, facts: Facts) -> str:
+        """The model's summary of the older part; empty if it could not make one."""
+        events = tuple(self._log.events)
+        text = ""
+        try:
+            async for update in model.stream(lambda profile: summary_payload(events, step, budget, profile, facts)):
+                if isinstance(update, Completed) and not update.truncated and not update.calls:
+                    text = update.text.strip()
+        except RequestFailed:
+            return ""
+        return text

@@ -1,0 +1,29 @@
+"""From what the desk did to the event that records it."""
+
+from app.conversation.events import Decision, LineComment, ProposalDecided
+from app.proposals.desk import DecisionResult
+
+
+def approval(result: DecisionResult, *, partial: bool) -> ProposalDecided:
+    """The event of an approval; `partial` if only some hunks were chosen."""
+    waits = result.proposal.state.waiting
+    return decided(result, Decision.PARTLY_APPROVED if partial or waits else Decision.APPROVED)
+
+
+def decided(
+    result: DecisionResult,
+    decision: Decision,
+    *,
+    feedback: str = "",
+    comments: tuple[LineComment, ...] = (),
+) -> ProposalDecided:
+    """The event of any decision."""
+    return ProposalDecided(
+        proposal=result.proposal.id,
+        decision=decision,
+        files=result.files,
+        hunks=result.hunks,
+        feedback=feedback,
+        comments=comments,
+        still_pending=result.proposal.state.waiting,
+    )

@@ -1,0 +1,249 @@
+"""Runs the tool calls of one response, and turns its edits into one proposal.
+
+Layer (c) of the gate lives here: while the gate is closed, no call runs, whatever the server sent. Results of
+edits are held back until the proposal exists and then recorded in one transaction with it, so that no result
+can ever claim a proposal that a crash has prevented.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from app.agent.interrupt import Interrupted, Interrupter
+from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    FileStat,
+    Outcome,
+    ProposalStaged,
+    Question,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+)
+from app.conversation.log import EventLog
+from app.proposals.desk import ProposalDesk
+from app.proposals.draft import Draft
+from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
+from app.tools.registry import ToolSet
+from app.workspace.paths import Workspace
+
+_GATE_CLOSED = (
+    "Not run: an edit of yours is staged and awaits the user's approval, so no tools run now. "
+    "Hand control back to the user."
+)
+_AFTER_QUESTION = "Not run: the question to the user comes first. Call again after the answer if it is still needed."
+_INTERRUPTED = "Aborted by the user before it finished."
+_NOT_STARTED = "Aborted by the user before it ran."
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the calls of one response came to."""
+
+    proposal: str = ""
+    """The proposal staged, if any."""
+    asked: bool = False
+    """A question to the user is open now."""
+    interrupted: bool = False
+
+
+@dataclass(slots=True)
+class _Progress:
+    """State of a batch while it runs."""
+
+    draft: Draft
+    held: list[ToolResult] = field(default_factory=list)
+    """Results of edits, waiting for their proposal."""
+    asked: bool = False
+    interrupted: bool = False
+
+
+class Executor:
+    """Runs calls for one session."""
+
+    def __init__(
+        self,
+        *,
+        log: EventLog,
+        desk: ProposalDesk,
+        tools: ToolSet,
+        workspace: Workspace,
+        session_id: str,
+        publish: Callable[[Update], None],
+        confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]],
+    ) -> None:
+        self._log = log
+        self._desk = desk
+        self._tools = tools
+        self._workspace = workspace
+        self._session_id = session_id
+        self._publish = publish
+        self._confirm = confirm
+
+    async def refuse(self, calls: Sequence[ToolCall]) -> None:
+        """Record that these calls did not run, because the gate is closed."""
+        await self._log.append(
+            *(
+                ToolResult(call=call.uid, outcome=Outcome.REFUSED, text=_GATE_CLOSED, summary="refused: gate closed")
+                for call in calls
+            )
+        )
+
+    async def run(
+        self, message: AssistantMessage, interrupter: Interrupter, *, gate_closed: bool, supersedes: str = ""
+    ) -> Batch:
+        """Run the calls of a response in order.
+
+        A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
+        does the user. Whatever was staged until then becomes one proposal.
+
+        Args:
+            message: the response, already in the log.
+            interrupter: the user's stop sign.
+            gate_closed: refuse everything.
+            supersedes: the proposal whose feedback this response answers.
+        """
+        if gate_closed:
+            await self.refuse(message.calls)
+            return Batch()
+        progress = _Progress(await asyncio.to_thread(self._desk.draft, self._session_id))
+        try:
+            for call in message.calls:
+                await self._run_call(call, progress, interrupter)
+        finally:
+            proposal = await self._stage(message, progress, supersedes)
+        return Batch(proposal, progress.asked, progress.interrupted)
+
+    async def _run_call(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> None:
+        if progress.asked:
+            await self._record(call, Outcome.REFUSED, _AFTER_QUESTION, "not run: question first")
+            return
+        if progress.interrupted or interrupter.stopped:
+            progress.interrupted = True
+            await self._record(call, Outcome.ABORTED, _NOT_STARTED, "not run: interrupted")
+            return
+        tool = self._tools.get(call.name)
+        if call.invalid or call.arguments is None:
+            text = f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
+            await self._record(call, Outcome.INVALID, text, "malformed call")
+            return
+        if tool is None:
+            names = ", ".join(schema["function"]["name"] for schema in self._tools.schemas)
+            text = f"There is no tool {call.name!r}. There are: {names}."
+            await self._record(call, Outcome.INVALID, text, "unknown tool")
+            return
+        try:
+            arguments = self._tools.parse(call.name, call.arguments)
+        except ToolError as error:
+            await self._record(call, Outcome.INVALID, str(error), "malformed call")
+            return
+        if tool.kind == "ask":
+            question = Question(
+                call=call.uid,
+                text=str(getattr(arguments, "question", "")),
+                options=tuple(getattr(arguments, "options", None) or ()),
+            )
+            await self._log.append(question)
+            progress.asked = True
+            return
+        await self._run_tool(call, tool, arguments, progress, interrupter)
+
+    async def _run_tool(
+        self, call: ToolCall, tool: Tool, arguments: object, progress: _Progress, interrupter: Interrupter
+    ) -> None:
+        await self._log.append(ToolStarted(call=call.uid))
+        self._publish(PhaseChanged(Phase.RUNNING, tool.name))
+        context = ToolContext(
+            workspace=self._workspace,
+            draft=progress.draft,
+            output=lambda text: self._publish(CommandOutput(call.uid, text)),
+            confirm=self._confirm,
+        )
+        started = time.monotonic()
+        try:
+            work = tool.run(arguments, context)
+            # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
+            output = await (work if tool.kind == "edit" else interrupter.wait_for(work))
+        except Interrupted:
+            progress.interrupted = True
+            result = _result(call, Outcome.ABORTED, _INTERRUPTED, "interrupted", started)
+        except Rejected as rejected:
+            result = _result(call, Outcome.REJECTED, str(rejected), "denied by you", started)
+        except ToolError as error:
+            result = _result(call, Outcome.ERROR, str(error), _first_line(str(error)), started)
+        except Exception as error:
+            # A defect in a tool, or a disk that fails, must not end the turn with a dangling call.
+            text = f"{tool.name} failed: {type(error).__name__}: {error}"
+            result = _result(call, Outcome.ERROR, text, _first_line(text), started)
+        else:
+            result = self._completed(call, tool, output, progress, started)
+        if result.outcome is Outcome.STAGED:
+            progress.held.append(result)
+        else:
+            await self._log.append(result)
+
+    def _completed(
+        self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _Progress, started: float
+    ) -> ToolResult:
+        staged = tool.kind == "edit"
+        return ToolResult(
+            call=call.uid,
+            outcome=Outcome.STAGED if staged else Outcome.OK,
+            text=output.text,
+            summary=output.summary,
+            proposal=progress.draft.proposal_id if staged else "",
+            reads=output.reads,
+            duration=time.monotonic() - started,
+        )
+
+    async def _stage(self, message: AssistantMessage, progress: _Progress, supersedes: str) -> str:
+        """Make the draft a proposal, and record it together with the results that speak of it."""
+        if not progress.held:
+            return ""
+        if not progress.draft.changed:
+            unchanged = [
+                _unstaged(result, "The edits left every file as it was; nothing was staged.")
+                for result in progress.held
+            ]
+            await self._log.append(*unchanged)
+            return ""
+        summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
+        try:
+            proposal = await asyncio.to_thread(self._desk.stage, progress.draft, summary, supersedes)
+        except Exception as error:
+            await self._log.append(*(_unstaged(result, f"Nothing was staged: {error}") for result in progress.held))
+            return ""
+        staged = ProposalStaged(
+            proposal=proposal.id,
+            summary=proposal.summary,
+            files=tuple(
+                FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
+                for change in proposal.files
+            ),
+            calls=tuple(result.call for result in progress.held),
+            supersedes=supersedes,
+        )
+        events: Sequence[Event] = (*progress.held, staged)
+        await self._log.append(*events)
+        self._publish(ProposalsChanged((proposal.id,)))
+        return proposal.id
+
+    async def _record(self, call: ToolCall, outcome: Outcome, text: str, summary: str) -> None:
+        await self._log.append(ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary))
+
+
+def _result(call: ToolCall, outcome: Outcome, text: str, summary: str, started: float) -> ToolResult:
+    return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary, duration=time.monotonic() - started)
+
+
+def _unstaged(result: ToolResult, text: str) -> ToolResult:
+    return result.model_copy(
+        update={"outcome": Outcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
+    )
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]

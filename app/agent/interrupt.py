@@ -1,0 +1,62 @@
+"""Interrupting what a turn waits for, without ever cancelling the turn's own bookkeeping.
+
+A turn that is cancelled as a whole can be cut between an effect and its record. So Escape cancels only the
+awaitable that the turn waits for at that moment (the stream, a tool, a count-down); the turn itself goes on to
+write down what happened.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Interrupted(Exception):
+    """The user stopped what was awaited."""
+
+
+class Interrupter:
+    """The user's stop sign for one turn."""
+
+    def __init__(self) -> None:
+        self._stopped = asyncio.Event()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the user has asked to stop."""
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Ask to stop; takes effect at once and lasts for the turn."""
+        self._stopped.set()
+
+    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work`, or cancel it (and wait until its clean-up is done) as soon as the user stops.
+
+        Raises:
+            Interrupted: the user stopped before `work` was done; its result, if it came all the same, is void.
+        """
+        if self.stopped:
+            work.close()
+            raise Interrupted
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            await _cancelled(task)
+            raise Interrupted
+        finally:
+            stop.cancel()
+            if not task.done():
+                # Only reached when this very task is cancelled (the program ends).
+                await _cancelled(task)
+
+
+async def _cancelled(task: "asyncio.Future[Any]") -> None:
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,353 @@
+"""One turn: asks the ladder what is next and does it, until control is back with the user.
+
+Whatever happens on the way (a failed request, a tool that raises, Escape at any instant) ends in a record in the
+log; the only things that pass through are a store that cannot be written and the end of the program.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from app.agent import interventions
+from app.agent.context import ContextKeeper
+from app.agent.executor import Executor
+from app.agent.gate import Gate, GatePolicy
+from app.agent.interrupt import Interrupted, Interrupter
+from app.agent.ladder import (
+    ClosingRequest,
+    Compact,
+    LadderState,
+    Last,
+    Request,
+    RunCalls,
+    Stop,
+    WaitForUser,
+    decide,
+)
+from app.agent.model_port import ModelPort
+from app.agent.turn_state import TurnState
+from app.agent.updates import (
+    CallStreamed,
+    Phase,
+    PhaseChanged,
+    ReasoningStreamed,
+    StreamDiscarded,
+    TextStreamed,
+    Update,
+)
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    InterventionKind,
+    Notice,
+    Outcome,
+    RequestFailed,
+    RequestSent,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    Usage,
+)
+from app.conversation.log import EventLog
+from app.conversation.projection import Facts, project
+from app.llm.errors import RequestFailed as RequestError
+from app.llm.profile import Profile
+from app.llm.types import (
+    AttemptDiscarded,
+    CallProgress,
+    Completed,
+    Payload,
+    ProfileCorrected,
+    ReasoningDelta,
+    RetryScheduled,
+    TextDelta,
+    TokenUsage,
+)
+from app.tools.registry import ToolSet
+
+Cause = Literal["message", "feedback", "answer", "continue"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings:
+    """What stays the same through a turn."""
+
+    system_prompt: str
+    policy: GatePolicy = field(default_factory=GatePolicy)
+    max_steps: int = 50
+
+    def with_policy(self, policy: GatePolicy) -> "TurnSettings":
+        """The same with another gate policy."""
+        return replace(self, policy=policy)
+
+
+@dataclass(slots=True)
+class _Received:
+    """What a request has brought so far."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    records: list[Event] = field(default_factory=list)
+    """Events to record with the response: attempts that were discarded, notices."""
+    completed: Completed | None = None
+
+
+class Turn:
+    """Runs one turn of a session."""
+
+    def __init__(
+        self,
+        *,
+        log: EventLog,
+        model: ModelPort,
+        executor: Executor,
+        gate: Gate,
+        state: TurnState,
+        context: ContextKeeper,
+        tools: ToolSet,
+        settings: TurnSettings,
+        interrupter: Interrupter,
+        publish: Callable[[Update], None],
+        gate_changed: Callable[[], None],
+        supersedes: Callable[[], str],
+        sent: Callable[[Payload], None],
+    ) -> None:
+        self._log = log
+        self._model = model
+        self._executor = executor
+        self._gate = gate
+        self._state = state
+        self._context = context
+        self._tools = tools
+        self._settings = settings
+        self._interrupter = interrupter
+        self._publish = publish
+        self._gate_changed = gate_changed
+        self._supersedes = supersedes
+        self._sent = sent
+        self._room_made = False
+        """Making room was tried since the last good response, whatever came of it."""
+
+    async def run(self) -> None:
+        """Do what the ladder says until it says stop."""
+        while True:
+            match decide(self._ladder_state()):
+                case Stop(stopped=stopped, message=message):
+                    await self._end(stopped, message)
+                    return
+                case WaitForUser():
+                    await self._end("question", "")
+                    return
+                case ClosingRequest(kind=kind):
+                    await self._close(kind)
+                case Compact():
+                    await self._make_room()
+                case RunCalls():
+                    await self._run_calls()
+                case Request(nudge=kind):
+                    if kind is not None:
+                        await self._log.append(interventions.nudge(kind, calls=self._state.last is Last.CUT_CALLS))
+                    await self._request(closing=False)
+
+    async def compact(self) -> None:
+        """Make room in the context because the user asked for it."""
+        if not await self._make_room(by_hand=True) and not self._interrupter.stopped:
+            await self._log.append(Notice(text="There is nothing to compact: the context is small already."))
+
+    def _ladder_state(self) -> LadderState:
+        state = self._state
+        return LadderState(
+            last=state.last,
+            aborted=self._interrupter.stopped,
+            question_open=state.question is not None,
+            gate_closed=self._gate.closed,
+            closing_sent=state.closing_sent,
+            steps=state.steps,
+            step_limit=self._settings.max_steps,
+            failure=state.failure,
+            failure_message=state.failure_message,
+            room_needed=self._context.room_needed(self._model.profile),
+            compacted=state.compacted or self._room_made,
+            finish_reason=state.finish_reason,
+            repeats=state.repeats,
+            fruitless_steps=state.fruitless_steps,
+            no_progress_nudges=state.nudges[InterventionKind.NO_PROGRESS],
+            empty_nudges=state.nudges[InterventionKind.EMPTY_RESPONSE],
+            truncated_nudges=state.nudges[InterventionKind.TRUNCATED],
+        )
+
+    async def _end(
+        self, stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"], message: str
+    ) -> None:
+        aborted = [
+            ToolResult(call=call.uid, outcome=Outcome.ABORTED, text=_NOT_STARTED, summary="not run: interrupted")
+            for call in self._state.unfinished_calls
+            if call.uid not in self._state.open_questions
+        ]
+        await self._log.append(*aborted, TurnEnded(stopped=stopped, message=message))
+
+    async def _run_calls(self) -> None:
+        if (message := self._state.last_message) is None:
+            return
+        await self._executor.run(
+            message, self._interrupter, gate_closed=self._gate.closed, supersedes=self._supersedes()
+        )
+        self._gate_changed()
+
+    async def _close(self, kind: InterventionKind) -> None:
+        """The closing request: no tool is allowed in it, and nothing that comes back is run."""
+        if unfinished := self._state.unfinished_calls:
+            await self._executor.refuse(unfinished)
+        await self._log.append(interventions.closing(kind, self._gate.staged, self._gate.paths))
+        message = await self._request(closing=True)
+        if message is not None and message.calls:
+            await self._executor.refuse(message.calls)
+
+    async def _make_room(self, *, by_hand: bool = False) -> bool:
+        self._publish(PhaseChanged(Phase.COMPACTING))
+        forced = by_hand or bool(self._state.failure) or self._state.last is Last.NO_ROOM
+        self._room_made = True
+        with contextlib.suppress(Interrupted):
+            return await self._context.make_room(
+                self._model, self._facts(closing=False), self._interrupter, forced=forced
+            )
+        return False
+
+    def _facts(self, *, closing: bool) -> Facts:
+        endpoint = self._model.endpoint
+        return Facts(self._settings.system_prompt, self._tools.schemas, closing, endpoint.base_url, endpoint.model)
+
+    async def _request(self, *, closing: bool) -> AssistantMessage | None:
+        """One request and its record. Returns the response, None if it failed or was interrupted without one."""
+        events = tuple(self._log.events)
+        facts = self._facts(closing=closing)
+
+        def build(profile: Profile) -> Payload:
+            payload = project(events, profile, facts)
+            self._sent(payload)
+            return payload
+
+        payload = build(self._model.profile)
+        await self._log.append(
+            RequestSent(
+                closing=closing, messages=len(payload.messages), estimated_tokens=self._context.tokens(payload)
+            )
+        )
+        self._publish(PhaseChanged(Phase.REQUESTING))
+        received = _Received()
+        started = time.monotonic()
+        try:
+            await self._interrupter.wait_for(self._receive(build, received, closing=closing))
+        except Interrupted:
+            return await self._record(self._partial("interrupted", received, started), received)
+        except RequestError as error:
+            partial = self._partial("truncated", received, started)
+            failed = RequestFailed(kind=error.kind, message=str(error))
+            await self._log.append(*received.records, *((partial,) if partial else ()), failed)
+            return None
+        return await self._record(self._response(received, started), received)
+
+    async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
+        """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""
+        streaming = False
+        async for update in self._model.stream(build, closing=closing):
+            if not streaming and isinstance(update, TextDelta | ReasoningDelta | CallProgress):
+                streaming = True
+                self._publish(PhaseChanged(Phase.STREAMING))
+            match update:
+                case TextDelta(text=text):
+                    received.text.append(text)
+                    self._publish(TextStreamed(text))
+                case ReasoningDelta(text=text):
+                    received.reasoning.append(text)
+                    self._publish(ReasoningStreamed(text))
+                case CallProgress():
+                    self._publish(CallStreamed(update.index, update.name, update.characters))
+                case RetryScheduled():
+                    streaming = False
+                    until = time.monotonic() + update.delay
+                    self._publish(PhaseChanged(Phase.RETRYING, update.reason, until))
+                case AttemptDiscarded():
+                    self._discard(update, received)
+                case ProfileCorrected():
+                    received.records.append(Notice(text=update.notice))
+                case Completed():
+                    received.completed = update
+
+    def _discard(self, update: AttemptDiscarded, received: _Received) -> None:
+        received.records.append(self._message("discarded", "".join(received.text), ""))
+        received.text.clear()
+        received.reasoning.clear()
+        self._publish(StreamDiscarded(update.reason))
+
+    def _partial(
+        self, state: Literal["interrupted", "truncated"], received: _Received, started: float
+    ) -> AssistantMessage | None:
+        """What had arrived of a response that will not be finished; None if there was nothing."""
+        text, reasoning = "".join(received.text), "".join(received.reasoning)
+        if not text and not reasoning:
+            return None
+        message = self._message(state, text, reasoning)
+        return message.model_copy(update={"duration": time.monotonic() - started})
+
+    def _response(self, received: _Received, started: float) -> AssistantMessage:
+        completed = received.completed
+        assert completed is not None, "a stream ends with Completed or raises"
+        number = self._state.responses + sum(isinstance(one, AssistantMessage) for one in received.records) + 1
+        calls = tuple(
+            ToolCall(
+                uid=f"c{number}.{position}",
+                wire_id=call.wire_id,
+                name=call.name,
+                arguments=call.arguments,
+                raw_arguments=call.raw_arguments,
+                invalid=call.invalid,
+                extras=call.extras,
+            )
+            for position, call in enumerate(completed.calls)
+        )
+        return AssistantMessage(
+            text=completed.text,
+            reasoning=completed.reasoning,
+            calls=calls,
+            finish_reason=completed.finish_reason,
+            state="truncated" if completed.truncated else "complete",
+            usage=_usage(completed.usage),
+            endpoint=self._model.endpoint.base_url,
+            model=completed.model or self._model.endpoint.model,
+            extras=completed.extras,
+            duration=time.monotonic() - started,
+        )
+
+    def _message(
+        self, state: Literal["interrupted", "truncated", "discarded"], text: str, reasoning: str
+    ) -> AssistantMessage:
+        endpoint = self._model.endpoint
+        return AssistantMessage(
+            text=text, reasoning=reasoning, state=state, endpoint=endpoint.base_url, model=endpoint.model
+        )
+
+    async def _record(self, message: AssistantMessage | None, received: _Received) -> AssistantMessage | None:
+        events = (*received.records, message) if message else tuple(received.records)
+        stored = await self._log.append(*events)
+        last = stored[-1] if message else None
+        if isinstance(last, AssistantMessage):
+            self._room_made = False
+            return last
+        return None
+
+
+_NOT_STARTED = "Aborted by the user before it ran."
+
+
+def _usage(usage: TokenUsage | None) -> Usage | None:
+    if usage is None:
+        return None
+    return Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cost=usage.cost,
+    )

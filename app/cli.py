@@ -1,0 +1,156 @@
+"""The command line: parses, opens the workspace, and hands over. Textual is imported only to open the app."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from app import __version__
+
+COMMANDS = (
+    "run",
+    "proposals",
+    "show",
+    "approve",
+    "deny",
+    "undo",
+    "redo",
+    "stage",
+    "sessions",
+    "export",
+    "log",
+    "doctor",
+    "keys",
+    "completion",
+    "demo-server",
+)
+"""First words that are commands; anything else is a workspace."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run signoff and return its exit code: 0 done, 1 failed, 2 wrong usage, 3 refused."""
+    from app.commands.parser import app_parser, command_parser
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if words and words[0] in COMMANDS:
+            return _run_command(command_parser().parse_args(words))
+        return _open_app(app_parser().parse_args(words))
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader of our output is gone (`signoff show P1 | head`); nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def version() -> str:
+    """`signoff 0.1.0`."""
+    return f"signoff {__version__}"
+
+
+def _run_command(arguments: argparse.Namespace) -> int:
+    from app.commands.output import CommandError, Exit, print_error
+    from app.config import ConfigError
+    from app.proposals.errors import ProposalError
+    from app.storage.errors import StorageError
+
+    try:
+        return int(_command(arguments.command)(arguments))
+    except CommandError as error:
+        print_error(str(error))
+        return error.code
+    except ProposalError as error:
+        print_error(str(error))
+        return Exit.REFUSED
+    except ConfigError as error:
+        print_error(str(error))
+        return Exit.USAGE
+    except StorageError as error:
+        print_error(str(error))
+        return Exit.FAILED
+
+
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    """The function of a command; only its own module is imported."""
+    match name:
+        case "run":
+            from app.commands.run import run
+
+            return run
+        case "proposals" | "show" | "approve" | "deny" | "undo" | "redo" | "stage":
+            from app.commands import proposals
+
+            return _in_workspace(
+                {
+                    "proposals": proposals.list_proposals,
+                    "show": proposals.show,
+                    "approve": proposals.approve,
+                    "deny": proposals.deny,
+                    "undo": proposals.undo,
+                    "redo": proposals.redo,
+                    "stage": proposals.stage,
+                }[name]
+            )
+        case "sessions" | "export" | "log":
+            from app.commands import sessions
+
+            return _in_workspace(
+                {"sessions": sessions.list_sessions, "export": sessions.export, "log": sessions.log}[name]
+            )
+        case "doctor":
+            from app.commands.doctor import doctor
+
+            return _in_workspace(doctor)
+        case "demo-server":
+            from app.commands.demo_server import demo_server
+
+            return demo_server
+        case "keys":
+            from app.commands.keys import keys
+
+            return _in_workspace(keys)
+        case _:
+            from app.commands.completion import completion
+
+            return completion
+
+
+def _in_workspace(command: Callable[[Any, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    def run(arguments: argparse.Namespace) -> int:
+        from app.commands.output import print_error
+        from app.commands.parser import flags_of
+        from app.runtime import open_runtime
+
+        runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
+        try:
+            for line in runtime.desk.recover():
+                print_error(line)
+            return command(runtime, arguments)
+        finally:
+            runtime.close()
+
+    return run
+
+
+def _open_app(arguments: argparse.Namespace) -> int:
+    from app.commands.output import Exit, print_error
+    from app.config import ConfigError
+    from app.storage.errors import StorageError
+
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        print_error("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
+        return Exit.USAGE
+    try:
+        from app.opening import open_app
+
+        return open_app(arguments)
+    except ConfigError as error:
+        print_error(str(error))
+        return Exit.USAGE
+    except StorageError as error:
+        print_error(str(error))
+        return Exit.FAILED

@@ -1,0 +1,1 @@
+"""What `signoff COMMAND` does, one module per group of commands; none of them imports Textual."""

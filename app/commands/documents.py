@@ -1,0 +1,213 @@
+"""The JSON that commands print; these models are its schema and its documentation."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from app.proposals.models import FileChange, FileDiff, Hunk, Proposal
+
+
+class Document(BaseModel):
+    """One JSON document on standard output."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FileLine(Document):
+    """A file of a proposal, in numbers."""
+
+    path: str
+    op: str
+    """create, edit, delete, rename or mode."""
+    added: int
+    removed: int
+
+    @classmethod
+    def of(cls, change: FileChange) -> "FileLine":
+        """From the file change."""
+        return cls(path=change.path, op=change.op, added=change.added, removed=change.removed)
+
+
+class ProposalLine(Document):
+    """`signoff proposals --json`: a list of these."""
+
+    id: str
+    state: str
+    """pending, partly_approved, applied, denied, stale, superseded, undone or failed."""
+    summary: str
+    created: float
+    """Unix time in seconds."""
+    files: list[FileLine]
+
+    @classmethod
+    def of(cls, proposal: Proposal) -> "ProposalLine":
+        """From the proposal."""
+        return cls(
+            id=proposal.id,
+            state=proposal.state,
+            summary=proposal.summary,
+            created=proposal.created,
+            files=[FileLine.of(change) for change in proposal.files],
+        )
+
+
+class HunkLine(Document):
+    """A hunk of a proposal."""
+
+    number: int
+    """What `--hunks` takes."""
+    id: str
+    state: str
+    """pending, applied or denied."""
+    header: str
+    """`@@ -3,2 +3,4 @@`, without context lines."""
+    removed: list[str]
+    added: list[str]
+
+
+class FileDetail(FileLine):
+    """A file with its hunks."""
+
+    old_path: str
+    """For a rename."""
+    hunks: list[HunkLine]
+    notes: list[str]
+
+
+class ProposalDetail(Document):
+    """`signoff show ID --json`."""
+
+    id: str
+    state: str
+    summary: str
+    created: float
+    revision: int
+    reason: str
+    """Why it is stale, failed or superseded."""
+    session: str
+    files: list[FileDetail]
+
+    @classmethod
+    def of(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalDetail":
+        """From the proposal and its diffs."""
+        return cls(
+            id=proposal.id,
+            state=proposal.state,
+            summary=proposal.summary,
+            created=proposal.created,
+            revision=proposal.revision,
+            reason=proposal.reason,
+            session=proposal.session,
+            files=[_file_detail(diff) for diff in diffs],
+        )
+
+
+class DecisionDocument(Document):
+    """`signoff approve`, `deny`, `undo` and `redo` with `--json`."""
+
+    id: str
+    state: str
+    files: list[FileLine]
+    changed: list[str]
+    """Ids of other proposals that were re-based or turned stale."""
+
+
+class RunDocument(Document):
+    """`signoff run --json`."""
+
+    session: str
+    text: str
+    """The model's answer."""
+    stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
+    question: str | None
+    options: list[str]
+    """Of the question."""
+    proposals: list[str]
+    """Ids of what this turn staged."""
+    error: str | None
+
+
+class SessionLine(Document):
+    """`signoff sessions --json`: a list of these."""
+
+    id: str
+    title: str
+    model: str
+    created: float
+    updated: float
+
+
+class DecisionLine(Document):
+    """`signoff log --json`: a list of these."""
+
+    time: float
+    proposal: str
+    decision: str
+    session: str
+    feedback: str
+    files: list[str]
+
+
+class KeyLine(Document):
+    """`signoff keys --json`: a list of these."""
+
+    id: str
+    """What the keymap in the configuration names."""
+    title: str
+    keys: list[str]
+    scope: str
+    help: str
+
+
+class CheckLine(Document):
+    """One check of `signoff doctor --json`."""
+
+    name: str
+    ok: bool | None
+    """null where it could not be told."""
+    detail: str
+
+
+class DoctorDocument(Document):
+    """`signoff doctor --json`."""
+
+    endpoint: str
+    model: str
+    ok: bool
+    checks: list[CheckLine]
+
+
+def _file_detail(diff: FileDiff) -> FileDetail:
+    change = diff.change
+    return FileDetail(
+        path=change.path,
+        op=change.op,
+        added=change.added,
+        removed=change.removed,
+        old_path=change.old_path,
+        hunks=[_hunk_line(hunk, diff) for hunk in change.hunks],
+        notes=list(change.notes),
+    )
+
+
+def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:
+    old = diff.old[hunk.old_start : hunk.old_start + hunk.old_count]
+    new = diff.new[hunk.new_start : hunk.new_start + hunk.new_count]
+    return HunkLine(
+        number=hunk.number,
+        id=hunk.id,
+        state=hunk.state,
+        header=f"@@ -{_span(hunk.old_start, hunk.old_count)} +{_span(hunk.new_start, hunk.new_count)} @@",
+        removed=[_printable(line) for line in old],
+        added=[_printable(line) for line in new],
+    )
+
+
+def _span(start: int, count: int) -> str:
+    """As in a unified diff without context: an empty side names the line before it."""
+    return f"{start + 1 if count else start},{count}"
+
+
+def _printable(line: str) -> str:
+    """JSON holds no lone surrogates, which stand for undecodable bytes."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,47 @@
+"""What commands print: text for people, one JSON document for programs, and the exit codes."""
+
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+
+from pydantic import BaseModel, TypeAdapter
+
+from app.safe_text import visible
+
+
+class Exit(IntEnum):
+    """Exit codes; scripts rely on them."""
+
+    DONE = 0
+    FAILED = 1
+    """The request failed."""
+    USAGE = 2
+    REFUSED = 3
+    """Stale, conflicting or unsafe."""
+
+
+class CommandError(Exception):
+    """A command cannot do what was asked; the message is one line for standard error."""
+
+    def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def print_json(document: BaseModel | Sequence[BaseModel]) -> None:
+    """Print one JSON document and nothing else."""
+    if isinstance(document, BaseModel):
+        text = document.model_dump_json(indent=2)
+    else:
+        text = TypeAdapter(list[BaseModel]).dump_json(list(document), indent=2, serialize_as_any=True).decode()
+    sys.stdout.write(text + "\n")
+
+
+def print_line(text: str) -> None:
+    """Print a line, with control characters shown instead of sent to the terminal."""
+    sys.stdout.write(visible(text) + "\n")
+
+
+def print_error(text: str) -> None:
+    """Print one line to standard error."""
+    sys.stderr.write("signoff: " + visible(" ".join(text.split())) + "\n")

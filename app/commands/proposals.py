@@ -1,0 +1,154 @@
+"""`signoff proposals`, `show`, `approve`, `deny`, `undo`, `redo` and `stage`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from app.agent.deciding import approval, decided
+from app.commands.documents import DecisionDocument, FileLine, ProposalDetail, ProposalLine
+from app.commands.output import CommandError, Exit, print_json, print_line
+from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided
+from app.proposals.desk import DecisionResult
+from app.proposals.errors import ProposalError
+from app.proposals.models import Proposal
+from app.proposals.refusals import EditRefused
+from app.runtime import Runtime
+
+
+def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Print what waits, or everything with `--all`."""
+    runtime.desk.refresh()
+    found = runtime.desk.all() if arguments.all else runtime.desk.waiting()
+    if arguments.json:
+        print_json([ProposalLine.of(proposal) for proposal in found])
+        return Exit.DONE
+    if not found:
+        print_line("Nothing waits for you here.")
+    for proposal in found:
+        print_line(_line(proposal))
+    return Exit.DONE
+
+
+def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Print one proposal as a unified diff that `git apply` takes."""
+    runtime.desk.refresh()
+    proposal = runtime.desk.get(arguments.id)
+    if arguments.json:
+        print_json(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
+        return Exit.DONE
+    diff = runtime.desk.as_unified_diff(proposal.id)
+    # Bytes, since a diff holds whatever encodings and line endings the files have.
+    sys.stdout.flush()
+    sys.stdout.buffer.write(diff if isinstance(diff, bytes) else diff.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+    return Exit.DONE
+
+
+def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Write a proposal to disk, or some of its hunks."""
+    proposal = runtime.desk.get(arguments.id)
+    hunks = _hunks(proposal, arguments.hunks)
+    result = runtime.desk.approve(proposal.id, hunks)
+    _record(runtime, result, approval(result, partial=hunks is not None))
+    return _report(result, arguments, "approved")
+
+
+def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Discard a proposal; the feedback reaches the model in its session's next request."""
+    feedback = arguments.message or ""
+    if feedback == "-":
+        feedback = sys.stdin.read()
+    proposal = runtime.desk.get(arguments.id)
+    result = runtime.desk.deny(proposal.id, None, feedback)
+    _record(runtime, result, decided(result, Decision.DENIED, feedback=feedback))
+    return _report(result, arguments, "denied")
+
+
+def undo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Undo an applied proposal, byte for byte."""
+    result = runtime.desk.undo(arguments.id)
+    _record(runtime, result, decided(result, Decision.UNDONE))
+    return _report(result, arguments, "undone")
+
+
+def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Apply an undone proposal again."""
+    result = runtime.desk.redo(arguments.id)
+    _record(runtime, result, decided(result, Decision.REDONE))
+    return _report(result, arguments, "applied again")
+
+
+def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Make a proposal of a diff made elsewhere."""
+    try:
+        data = sys.stdin.buffer.read() if arguments.file == "-" else Path(arguments.file).read_bytes()
+    except OSError as error:
+        raise CommandError(f"Cannot read {arguments.file}: {error.strerror}.", Exit.USAGE) from error
+    try:
+        proposal = runtime.desk.stage_patch(data.decode("utf-8", "surrogateescape"))
+    except EditRefused as error:
+        raise CommandError(f"Nothing was staged: {error}", Exit.REFUSED) from error
+    if arguments.json:
+        print_json(ProposalLine.of(proposal))
+    else:
+        print_line(f"Staged {_line(proposal)}")
+    return Exit.DONE
+
+
+def _hunks(proposal: Proposal, numbers: str | None) -> set[str] | None:
+    """The ids of the hunks that `--hunks 1,3-5` names; None for all."""
+    if numbers is None:
+        return None
+    known = {hunk.number: hunk.id for hunk in proposal.hunks}
+    chosen: set[str] = set()
+    for part in numbers.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise CommandError(f"--hunks takes numbers such as 1,3-5, not {numbers!r}.", Exit.USAGE)
+        low, high = int(first), int(last) if dash else int(first)
+        wanted = [number for number in known if low <= number <= high]
+        if low not in known or high not in known:
+            raise CommandError(f"{proposal.id} has no hunk {part.strip()}; `signoff show` lists them.", Exit.USAGE)
+        chosen.update(known[number] for number in wanted)
+    return chosen
+
+
+def _record(runtime: Runtime, result: DecisionResult, event: ProposalDecided) -> None:
+    """Write the decision to the session that the proposal is from, where its model will read it."""
+    events: list[Event] = [event]
+    events += [ProposalChanged(proposal=one.id, state=one.state, reason=one.reason) for one in result.changed]
+    if result.proposal.session and runtime.sessions.exists(result.proposal.session):
+        runtime.sessions.append(result.proposal.session, events)
+    else:
+        runtime.sessions.record_decision(event)
+
+
+def _report(result: DecisionResult, arguments: argparse.Namespace, verb: str) -> Exit:
+    proposal = result.proposal
+    if arguments.json:
+        files = [
+            FileLine(path=file.path, op=file.op, added=file.added, removed=file.removed) for file in result.files
+        ]
+        print_json(
+            DecisionDocument(
+                id=proposal.id, state=proposal.state, files=files, changed=[other.id for other in result.changed]
+            )
+        )
+        return Exit.DONE
+    names = ", ".join(file.path for file in result.files)
+    rest = "; other hunks of it still wait" if proposal.state.waiting else ""
+    print_line(f"{proposal.id} {verb}{': ' + names if names else ''}{rest}.")
+    for other in result.changed:
+        print_line(f"{other.id} is {other.state.replace('_', ' ')} now{': ' + other.reason if other.reason else ''}.")
+    return Exit.DONE
+
+
+def _line(proposal: Proposal) -> str:
+    files = ", ".join(change.path for change in proposal.files[:4])
+    more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
+    state = proposal.state.replace("_", " ")
+    return f"{proposal.id}  {state:<9} +{proposal.added} -{proposal.removed}  {proposal.summary}  [{files}{more}]"
+
+
+REFUSALS = (ProposalError,)
+"""What ends these commands with exit code 3."""

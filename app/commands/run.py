@@ -1,0 +1,218 @@
+"""`signoff run`: one turn without the screen. It may stage proposals and changes nothing on disk."""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+from app.agent.session import Session
+from app.agent.updates import (
+    ConfirmationRequested,
+    Failed,
+    Phase,
+    PhaseChanged,
+    ReasoningStreamed,
+    Recorded,
+    StreamDiscarded,
+    TextStreamed,
+    Update,
+)
+from app.commands.documents import RunDocument
+from app.commands.output import CommandError, Exit, print_error, print_json, print_line
+from app.commands.parser import flags_of
+from app.connection import NotConnected, connect, open_session
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    Notice,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    ToolResult,
+    TurnEnded,
+)
+from app.runtime import Runtime, open_runtime
+from app.safe_text import visible
+from app.storage.sessions import SessionRecord
+from app.tools.contract import ConfirmationAnswer
+
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code after Ctrl-C."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one turn and print what came of it: the answer on stdout, what happens meanwhile on stderr."""
+    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    if not prompt.strip():
+        raise CommandError('There is nothing to say: signoff run "fix the failing test".', Exit.USAGE)
+    if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
+        raise CommandError("--max-steps takes a number from 1 to 1000.", Exit.USAGE)
+    return asyncio.run(_run(prompt, arguments))
+
+
+async def _run(prompt: str, arguments: argparse.Namespace) -> int:
+    async with _endpoint_flags(arguments) as flags:
+        runtime = open_runtime(Path(arguments.workspace), flags)
+        try:
+            for line in runtime.desk.recover():
+                print_error(line)
+            return await _turn(runtime, prompt, arguments)
+        finally:
+            runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[str, object]]:
+    """The flags; with `--demo`, those of a demo model that runs as long as this is open."""
+    flags = dict(flags_of(arguments))
+    if not arguments.demo:
+        yield flags
+        return
+    from app.demo.model import MODEL
+    from app.demo.process import DemoServer
+
+    server = DemoServer()
+    await server.start()
+    try:
+        yield {**flags, "base_url": server.base_url, "model": MODEL, "api_key": "demo"}
+    finally:
+        await server.stop()
+
+
+async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) -> int:
+    try:
+        model = connect(runtime)
+    except NotConnected as error:
+        raise CommandError(str(error), Exit.USAGE) from error
+    session = open_session(runtime, model, _record(runtime, arguments))
+    first = len(session.log.events)
+    printer = _Printer(session, quiet=arguments.quiet)
+    session.subscribe(printer)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, session.interrupt)
+    try:
+        await session.send(prompt)
+        await session.settled()
+    finally:
+        await session.close()
+        await model.aclose()
+    printer.finish()
+    outcome = _outcome(session, session.log.events[first:], printer.failure)
+    if arguments.json:
+        print_json(outcome)
+    else:
+        _print(outcome)
+    if outcome.stopped == "aborted":
+        return INTERRUPTED
+    return Exit.FAILED if outcome.stopped == "failed" else Exit.DONE
+
+
+def _record(runtime: Runtime, arguments: argparse.Namespace) -> SessionRecord | None:
+    if arguments.session:
+        return runtime.sessions.get(arguments.session)
+    if arguments.resume:
+        latest = runtime.sessions.latest()
+        if latest is None:
+            raise CommandError("There is no session to continue here.", Exit.USAGE)
+        return latest
+    return None
+
+
+def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocument:
+    ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
+    failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
+    texts = [event.text for event in events if isinstance(event, AssistantMessage) and event.state != "discarded"]
+    question = session.question
+    stopped = ended.stopped if ended else "failed"
+    error = failure
+    if stopped == "failed" and not error:
+        error = (ended.message if ended else "") or (failed.message if failed else "The turn did not finish.")
+    return RunDocument(
+        session=session.id,
+        text=next((text for text in reversed(texts) if text.strip()), ""),
+        stopped=stopped,
+        question=question.text if question else None,
+        options=list(question.options) if question else [],
+        proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
+        error=error or None,
+    )
+
+
+def _print(outcome: RunDocument) -> None:
+    if outcome.text:
+        for line in outcome.text.splitlines():
+            print_line(line)
+    if outcome.question:
+        print_line(f"Question: {outcome.question}")
+        for number, option in enumerate(outcome.options, 1):
+            print_line(f"  {number}. {option}")
+        print_line(f'Answer with: signoff run --session {outcome.session} "…"')
+    for proposal in outcome.proposals:
+        print_line(
+            f"{proposal} awaits you: signoff show {proposal}, signoff approve {proposal}, signoff deny {proposal}"
+        )
+    if outcome.error:
+        print_error(outcome.error)
+
+
+class _Printer:
+    """Says on standard error what goes on."""
+
+    def __init__(self, session: Session, *, quiet: bool) -> None:
+        self._session = session
+        self._write: Callable[[str], object] = (lambda _: None) if quiet else sys.stderr.write
+        self._column = 0
+        self.failure = ""
+
+    def __call__(self, update: Update) -> None:
+        match update:
+            case TextStreamed(text=text):
+                self._stream(text)
+            case ReasoningStreamed():
+                pass
+            case StreamDiscarded(reason=reason):
+                self._line(f"… {reason}; once more")
+            case PhaseChanged(phase=Phase.RETRYING, detail=detail):
+                self._line(f"… waiting to try again: {detail}")
+            case PhaseChanged(phase=Phase.COMPACTING):
+                self._line("… making room in the context")
+            case ConfirmationRequested(key=key, confirmation=confirmation):
+                self._line(f"! not allowed without the screen: {confirmation.detail}")
+                self._session.confirm(key, ConfirmationAnswer(allowed=False))
+            case Failed(message=message):
+                self.failure = message
+            case Recorded(event=event):
+                self._event(event)
+            case _:
+                pass
+
+    def finish(self) -> None:
+        """End the line that is being written."""
+        self._line("")
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case ToolResult():
+                self._line(f"· {event.outcome}: {event.summary}")
+            case ProposalStaged():
+                self._line(f"+ staged {event.proposal}: {event.summary}")
+            case Question():
+                self._line(f"? {event.text}")
+            case Notice():
+                self._line(f"! {event.text}")
+            case _:
+                pass
+
+    def _stream(self, text: str) -> None:
+        shown = visible(text)
+        self._write(shown)
+        self._column = 0 if shown.endswith("\n") else 1
+
+    def _line(self, text: str) -> None:
+        if self._column:
+            self._write("\n")
+            self._column = 0
+        if text:
+            self._write(visible(text) + "\n")

@@ -1,0 +1,97 @@
+"""`signoff sessions`, `export` and `log`."""
+
+import argparse
+import time
+from datetime import datetime
+
+from app.commands.documents import DecisionLine, SessionLine
+from app.commands.output import CommandError, Exit, print_json, print_line
+from app.conversation.record import markdown_record
+from app.runtime import Runtime
+
+_DAY = 86_400.0
+
+
+def list_sessions(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """List the sessions of the workspace; with `--prune`, remove old ones first."""
+    if arguments.prune is not None:
+        _prune(runtime, arguments.prune)
+    records = runtime.sessions.all()
+    if arguments.json:
+        print_json(
+            [
+                SessionLine(
+                    id=record.id,
+                    title=record.title,
+                    model=record.model,
+                    created=record.created,
+                    updated=record.updated,
+                )
+                for record in records
+            ]
+        )
+        return Exit.DONE
+    if not records:
+        print_line("There are no sessions here yet.")
+    for record in records:
+        print_line(f"{record.id}  {_when(record.updated)}  {record.title}")
+    return Exit.DONE
+
+
+def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Write a session as Markdown, or its events as a JSON list."""
+    if arguments.session == "latest":
+        latest = runtime.sessions.latest()
+        if latest is None:
+            raise CommandError("There are no sessions here yet.", Exit.USAGE)
+        record = latest
+    else:
+        record = runtime.sessions.get(arguments.session)
+    events = runtime.sessions.events(record.id)
+    if arguments.format == "json":
+        print_json(events)
+        return Exit.DONE
+    diffs = {proposal.id: runtime.desk.as_unified_diff(proposal.id) for proposal in runtime.desk.all()}
+    for line in markdown_record(record.title, record.model, events, diffs).splitlines():
+        print_line(line)
+    return Exit.DONE
+
+
+def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """List every decision: when, what, which files, which words."""
+    decisions = runtime.sessions.decisions()
+    if arguments.json:
+        print_json(
+            [
+                DecisionLine(
+                    time=one.time,
+                    proposal=one.decided.proposal,
+                    decision=one.decided.decision,
+                    session=one.session,
+                    feedback=one.decided.feedback,
+                    files=[file.path for file in one.decided.files],
+                )
+                for one in decisions
+            ]
+        )
+        return Exit.DONE
+    if not decisions:
+        print_line("Nothing has been decided here yet.")
+    for one in decisions:
+        files = ", ".join(file.path for file in one.decided.files)
+        said = f'  "{" ".join(one.decided.feedback.split())}"' if one.decided.feedback.strip() else ""
+        verb = one.decided.decision.replace("_", " ")
+        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}  [{files}]{said}")
+    return Exit.DONE
+
+
+def _prune(runtime: Runtime, days: int) -> None:
+    if days < 0:
+        raise CommandError("--prune takes a number of days.", Exit.USAGE)
+    before = time.time() - days * _DAY
+    old = [record.id for record in runtime.sessions.all() if record.updated < before]
+    runtime.sessions.delete(old)
+
+
+def _when(moment: float) -> str:
+    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")

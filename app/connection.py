@@ -1,0 +1,121 @@
+"""Joins an open workspace to a model: the client, its learned profile, and sessions over both."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, cast
+
+from app.agent.gate import GatePolicy
+from app.agent.model_port import ModelPort
+from app.agent.prompts import system_prompt
+from app.agent.session import Ports, Session
+from app.agent.turn import TurnSettings
+from app.config import Settings
+from app.conversation.events import Event
+from app.llm.client import ModelClient
+from app.llm.profiles import ProfileError, resolve
+from app.llm.types import Endpoint
+from app.runtime import Runtime
+from app.storage.sessions import SessionRecord, SessionStore
+from app.tools.registry import standard_tools
+from app.workspace.git import branch
+from app.workspace.guidance import guidance
+
+OPENAI_URL = "https://api.openai.com/v1"
+"""Where a key without a base URL goes."""
+
+
+class NotConnected(Exception):
+    """No endpoint or no model is configured; the message is one line that says what to set."""
+
+
+def endpoint_of(settings: Settings) -> Endpoint:
+    """The endpoint that the settings name.
+
+    Raises:
+        NotConnected: there is neither a key nor a base URL, or no model.
+    """
+    if not settings.api_key and not settings.base_url:
+        raise NotConnected("No model is set up: set OPENAI_API_KEY, or --base-url for a local server, or try --demo.")
+    if not settings.model:
+        raise NotConnected("No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration.")
+    return Endpoint(settings.base_url or OPENAI_URL, settings.model, settings.api_key, dict(settings.headers))
+
+
+def connect(runtime: Runtime, settings: Settings | None = None) -> ModelClient:
+    """A client for the configured endpoint, with what was learned of it before; raises NotConnected."""
+    settings = settings or runtime.settings
+    endpoint = endpoint_of(settings)
+    cache = LearnedProfiles(runtime.sessions)
+    overrides = dict(settings.profile)
+    if settings.context_window:
+        overrides["context_window"] = settings.context_window
+    try:
+        profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
+    except ProfileError as error:
+        raise NotConnected(str(error)) from error
+    return ModelClient(endpoint, profile, cache=cache)
+
+
+def open_session(
+    runtime: Runtime, model: ModelPort, record: SessionRecord | None = None, settings: Settings | None = None
+) -> Session:
+    """A session over a model: a new one, or one that is in the store."""
+    settings = settings or runtime.settings
+    events: Sequence[Event] = runtime.sessions.events(record.id) if record else ()
+    record = record or runtime.sessions.create(model=settings.model)
+    ports = Ports(
+        sink=StoreSink(runtime.sessions, record.id),
+        desk=runtime.desk,
+        tools=standard_tools(),
+        workspace=runtime.workspace,
+        model=model,
+    )
+    return Session(record.id, ports, turn_settings(runtime, settings, record), events)
+
+
+def turn_settings(runtime: Runtime, settings: Settings, record: SessionRecord) -> TurnSettings:
+    """Prompt, limits and gate policy of a session."""
+    policy = GatePolicy(settings.gate, settings.chain_steps)
+    prompt = system_prompt(
+        workspace=runtime.workspace.root.name,
+        today=date.fromtimestamp(record.created),
+        branch=branch(runtime.workspace.root),
+        guidance="\n\n".join(found.text for found in guidance(runtime.workspace)),
+        chain_steps=policy.staging_steps,
+    )
+    return TurnSettings(prompt, policy, settings.max_steps)
+
+
+class StoreSink:
+    """Writes a session's events to the store, on a thread."""
+
+    def __init__(self, store: SessionStore, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+
+    async def append(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Keep a batch. Once begun, the write is waited for even if the caller is cancelled."""
+        write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events))
+        try:
+            return await asyncio.shield(write)
+        except asyncio.CancelledError:
+            await asyncio.wait({write})
+            raise
+
+
+class LearnedProfiles:
+    """What was learned of endpoints, kept in the store; implements `app.llm.profiles.ProfileCache`."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def get(self, key: str, /) -> Mapping[str, Any] | None:
+        """What is stored under the key."""
+        value = self._store.setting(f"profile:{key}", shared=True)
+        return cast(dict[str, Any], json.loads(value)) if value else None
+
+    def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
+        """Store."""
+        self._store.set_setting(f"profile:{key}", json.dumps(value), shared=True)

@@ -1,0 +1,108 @@
+"""A session as a Markdown record: what was said, what was proposed, who decided what and when."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from app.conversation.decisions import decision_facts, feedback_words
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Event,
+    Intervention,
+    Notice,
+    ProposalDecided,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    UserMessage,
+)
+
+_STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
+
+
+def markdown_record(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
+    """The record of a session.
+
+    Args:
+        title: the session's title.
+        model: the model that it talked to.
+        events: its log.
+        diffs: unified diffs by proposal id; one that is missing is left out.
+    """
+    calls = {call.uid: call for event in events if isinstance(event, AssistantMessage) for call in event.calls}
+    parts = [f"# {title or 'Session'}", f"Model: {model or 'unknown'}. All times are local."]
+    for event in events:
+        if text := _part(event, calls, diffs):
+            parts.append(text)
+    return "\n\n".join(parts) + "\n"
+
+
+def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str]) -> str:
+    when = datetime.fromtimestamp(event.time).strftime("%Y-%m-%d %H:%M:%S")
+    match event:
+        case UserMessage():
+            return f"## You, {when}\n\n{event.text}"
+        case Answer():
+            return f"## You answered, {when}\n\n{event.text}"
+        case AssistantMessage() if event.text.strip():
+            return f"## {event.model or 'Model'}{_STATES.get(event.state, '')}, {when}\n\n{event.text}"
+        case ToolResult():
+            call = calls.get(event.call)
+            return f"- {call.name if call else 'call'} {_target(call)}: {event.outcome}, {event.summary}"
+        case ProposalStaged():
+            return _staged(event, diffs.get(event.proposal, ""), when)
+        case ProposalDecided():
+            words = feedback_words(event)
+            said = f"\n\n{_quoted(words)}" if words else ""
+            return f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}\n\n" + (
+                f"{decision_facts(event)}{said}"
+            )
+        case Intervention():
+            return f"> signoff → model ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
+        case _:
+            return _rare(event, when)
+
+
+def _rare(event: Event, when: str) -> str:
+    match event:
+        case Question():
+            options = "".join(f"\n{number}. {option}" for number, option in enumerate(event.options, 1))
+            return f"## Question, {when}\n\n{event.text}\n{options}"
+        case RequestFailed():
+            return f"> The request failed at {when}: {event.message}"
+        case TurnEnded(stopped="aborted"):
+            return f"> You interrupted at {when}."
+        case Compacted():
+            return f"> Older history was replaced by a summary at {when}.\n>\n{_quoted(event.summary)}"
+        case Notice():
+            return f"> {event.text}"
+        case _:
+            return ""
+
+
+def _staged(event: ProposalStaged, diff: str, when: str) -> str:
+    files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
+    head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{files}"
+    if not diff:
+        return head
+    # A fence longer than any in the diff, so that no line of the diff can close it.
+    longest = max((len(run) for run in re.findall(r"`{3,}", diff)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{head}\n\n{fence}diff\n{diff.rstrip()}\n{fence}"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _target(call: ToolCall | None) -> str:
+    for key in ("path", "command", "pattern", "question"):
+        value = (call.arguments or {}).get(key) if call else None
+        if isinstance(value, str):
+            return f"`{value}`"
+    return ""

@@ -1,0 +1,81 @@
+"""The user's keymap, checked before Textual sees it.
+
+Textual takes unknown ids and nonsense keys silently, and a key that is given to two actions of one scope
+silently takes one of them away; a keymap that could swap approve for deny is refused as a whole instead.
+"""
+
+from collections.abc import Mapping
+
+from app.actions import ACTIONS, Action, Scope
+
+_TOGETHER: dict[Scope, tuple[Scope, ...]] = {
+    "app": ("app", "chat", "composer", "review", "diff", "approval"),
+    "chat": ("app", "chat"),
+    "composer": ("app", "composer"),
+    "review": ("app", "review", "diff", "approval"),
+    "diff": ("app", "review", "diff"),
+    "approval": ("app", "review", "approval"),
+}
+"""Scopes whose keys can reach the same widget."""
+
+_NOT_FOR_DECISIONS = frozenset({"enter", "escape", "space", "tab", "shift+tab"})
+"""Keys that people press without looking; none of them may decide."""
+
+DECISIONS = frozenset(
+    {"review.approve", "review.deny", "review.approve_all", "review.deny_all", "review.undo", "review.redo"}
+)
+"""Actions that decide."""
+
+
+class KeymapError(Exception):
+    """The keymap cannot be used; the message is one line."""
+
+
+def checked(keymap: Mapping[str, str]) -> dict[str, str]:
+    """The keymap as Textual takes it (action id to comma-separated keys).
+
+    Raises:
+        KeymapError: an unknown action, an unknown key, a key used twice where both could be meant, or a
+            decision on a key that is pressed without looking.
+    """
+    by_id = {action.id: action for action in ACTIONS}
+    for action_id, keys in keymap.items():
+        if action_id not in by_id:
+            raise KeymapError(f"keys: there is no action {action_id!r}; `signoff keys` lists them.")
+        if not _split(keys):
+            raise KeymapError(f"keys: {action_id} needs at least one key.")
+        for key in _split(keys):
+            _check_key(action_id, key)
+    _check_duplicates(list(by_id.values()), keymap)
+    return dict(keymap)
+
+
+def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys that call an action under this keymap."""
+    return _split(keymap.get(action.id, action.keys))
+
+
+def _split(keys: str) -> tuple[str, ...]:
+    return tuple(key for key in (part.strip() for part in keys.split(",")) if key)
+
+
+def _check_key(action_id: str, key: str) -> None:
+    from textual.keys import Keys, key_to_character
+
+    name = key.rpartition("+")[2]
+    named = {value.value.rpartition("+")[2] for value in Keys}
+    if len(name) != 1 and name not in named and not key_to_character(name):
+        raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
+    if action_id in DECISIONS and key in _NOT_FOR_DECISIONS:
+        raise KeymapError(f"keys: {action_id} cannot be on {key!r}: what is pressed without looking never decides.")
+
+
+def _check_duplicates(actions: list[Action], keymap: Mapping[str, str]) -> None:
+    for position, first in enumerate(actions):
+        for second in actions[position + 1 :]:
+            if second.scope not in _TOGETHER[first.scope] and first.scope not in _TOGETHER[second.scope]:
+                continue
+            if first.id not in keymap and second.id not in keymap:
+                continue
+            if shared := set(keys_of(first, keymap)) & set(keys_of(second, keymap)):
+                raise KeymapError(f"keys: {first.id} and {second.id} are both on {min(shared)!r}.")

@@ -1,0 +1,88 @@
+"""Opens a workspace: the one place where configuration, store, desk, tools and client come together."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.config import Configuration, Settings, load
+from app.proposals.desk import ProposalDesk
+from app.storage.database import Database
+from app.storage.errors import StorageError
+from app.storage.places import Places, places
+from app.storage.proposals import SqliteProposalStore
+from app.storage.sessions import SessionStore
+from app.storage.signals import Signal
+from app.workspace import trust
+from app.workspace.paths import Workspace, WorkspaceError
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """One open workspace, without a session and without a model."""
+
+    places: Places
+    configuration: Configuration
+    workspace: Workspace
+    database: Database
+    sessions: SessionStore
+    proposals: SqliteProposalStore
+    desk: ProposalDesk
+    signal: Signal
+
+    @property
+    def settings(self) -> Settings:
+        """The merged settings."""
+        return self.configuration.settings
+
+    def close(self) -> None:
+        """Close the database."""
+        self.database.close()
+
+
+def open_runtime(
+    root: Path, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+) -> Runtime:
+    """Open a workspace.
+
+    Raises:
+        ConfigError: a configuration file is wrong.
+        StorageError: the database cannot be used, or `root` is not a folder.
+    """
+    if not root.is_dir():
+        raise StorageError(f"{root} is not a folder; give the workspace to open.")
+    where = places()
+    workspace = Workspace(root, off_limits=(where.state, where.config))
+    name = str(workspace.root).encode("utf-8", "backslashreplace").decode("utf-8")
+    database = Database(where.database)
+    try:
+        signal = Signal(where.signals, name)
+        sessions = SessionStore(database, name, signal)
+        configuration = load(
+            user_file=where.config_file,
+            workspace=workspace.root,
+            flags=flags or {},
+            environment=environment,
+            trusted=_trusted(sessions, workspace),
+        )
+        proposals = SqliteProposalStore(database, name, signal)
+        where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        desk = ProposalDesk(workspace, proposals, where.locks / f"{signal.path.name}.lock")
+    except OSError as error:
+        database.close()
+        raise StorageError(
+            f"{where.state} cannot be used: {error}. Set SIGNOFF_HOME to a folder that you own."
+        ) from error
+    except BaseException:
+        database.close()
+        raise
+    return Runtime(where, configuration, workspace, database, sessions, proposals, desk, signal)
+
+
+def _trusted(sessions: SessionStore, workspace: Workspace) -> bool:
+    """Whether the user trusts the workspace's configuration file as it is now."""
+    try:
+        return trust.is_trusted(trust.configuration(workspace), sessions)
+    except (OSError, WorkspaceError):
+        return False

@@ -1,0 +1,90 @@
+"""Theme files: data that becomes Textual themes, from signoff's own folder and the user's."""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+if TYPE_CHECKING:
+    from textual.theme import Theme
+
+OWN_THEMES = Path(__file__).resolve().parent.parent / "themes"
+"""The folder of the themes that signoff brings."""
+
+Colour = Annotated[str, Field(pattern=r"^(#[0-9a-fA-F]{3}|#[0-9a-fA-F]{6}|ansi_[a-z_]+)$")]
+"""`#rgb`, `#rrggbb`, or one of Textual's `ansi_…` names."""
+
+_VARIABLE_NAME = re.compile(r"^[a-z][a-z0-9-]*$")
+
+
+class ThemeFile(BaseModel):
+    """One theme as it stands in a file; colours that are left out are derived from the others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=40)
+    primary: Colour
+    secondary: Colour | None = None
+    accent: Colour | None = None
+    success: Colour | None = None
+    warning: Colour | None = None
+    error: Colour | None = None
+    foreground: Colour | None = None
+    background: Colour | None = None
+    surface: Colour | None = None
+    panel: Colour | None = None
+    boost: Colour | None = None
+    dark: bool = True
+    text_alpha: float = Field(default=0.95, ge=0, le=1)
+    ansi: bool = False
+    """Whether the colours are the terminal's own sixteen."""
+    variables: dict[str, str] = Field(default_factory=dict)
+    """Further style variables, such as `diff-added-background`."""
+
+    def as_theme(self) -> "Theme":
+        """The Textual theme."""
+        from textual.theme import Theme
+
+        return Theme(**self.model_dump())
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedThemes:
+    """What was found: a bad file is reported, and never keeps the others from loading."""
+
+    themes: tuple[ThemeFile, ...]
+    problems: tuple[str, ...]
+    """One line for each file that could not be used."""
+
+
+def load_themes(folders: Iterable[Path]) -> LoadedThemes:
+    """Read all `*.toml` of these folders; of two themes with one name the later wins."""
+    found: dict[str, ThemeFile] = {}
+    problems: list[str] = []
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            try:
+                theme = ThemeFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+                _check_variables(theme.variables)
+            except ValidationError as error:
+                first = error.errors(include_input=False, include_url=False)[0]
+                where = ".".join(str(part) for part in first["loc"])
+                problems.append(f"Theme {path.name}: {where}: {first['msg']}.")
+            except (OSError, UnicodeDecodeError, ValueError) as error:
+                problems.append(f"Theme {path.name}: {error}.")
+            else:
+                found[theme.name] = theme
+    return LoadedThemes(tuple(found.values()), tuple(problems))
+
+
+def _check_variables(variables: dict[str, str]) -> None:
+    """Names and values go into style sheets: nothing that could end a declaration may pass."""
+    for name, value in variables.items():
+        if not _VARIABLE_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a variable name")
+        if not value or any(character in value for character in ";{}\n$"):
+            raise ValueError(f"the value of {name!r} is not a plain style value")

@@ -1,0 +1,102 @@
+"""The bottom line: model, gate, what waits, context, cost, branch."""
+
+from dataclasses import dataclass
+
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from app.safe_text import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the status bar shows."""
+
+    model: str = ""
+    demo: bool = False
+    """The answers come from the demo model."""
+    gate_closed: bool = False
+    policy: str = "every-edit"
+    """`every-edit`, or `chain 2/3`."""
+    waiting: int = 0
+    """Proposals that await a decision."""
+    context_tokens: int = 0
+    context_window: int = 0
+    """0 where it is not known."""
+    session_tokens: int = 0
+    cost: float = 0.0
+    """US dollars."""
+    branch: str = ""
+    denials: int = 0
+    """Denials in a row without an approval between."""
+
+
+class StatusBar(Widget):
+    """One line that is complete when wide and keeps what matters most when narrow."""
+
+    DEFAULT_CSS = """
+    StatusBar {
+        height: 1;
+        background: $panel;
+        color: $foreground;
+        padding: 0 1;
+    }
+    """
+
+    status: reactive[Status] = reactive(Status())
+
+    def render(self) -> Content:
+        """The line, cut from its least important end."""
+        left = _join(self._left())
+        optional = self._right()
+        while optional and left.cell_length + _join(optional).cell_length + 2 > self.size.width - 2:
+            optional.pop(0)
+        right = _join(optional)
+        gap = max(1, self.size.width - 2 - left.cell_length - right.cell_length)
+        return Content.assemble(left, " " * gap, right)
+
+    def _left(self) -> list[Content]:
+        status = self.status
+        parts = []
+        if status.gate_closed:
+            parts.append(Content.styled("● gate closed", "bold $text-warning"))
+        else:
+            parts.append(Content.styled("○ gate open", "$text-success"))
+        if status.waiting:
+            plural = "" if status.waiting == 1 else "s"
+            parts.append(Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent"))
+        if status.demo:
+            parts.append(Content.styled("demo model", "$text-secondary"))
+        elif status.model:
+            parts.append(Content(visible(status.model)))
+        return parts
+
+    def _right(self) -> list[Content]:
+        """The rest, the least important first."""
+        status = self.status
+        parts = []
+        if status.policy != "every-edit":
+            parts.append(Content.styled(f"policy {status.policy}", "$text-muted"))
+        if status.session_tokens:
+            parts.append(Content.styled(f"{_thousands(status.session_tokens)} tokens", "$text-muted"))
+        if status.cost:
+            parts.append(Content.styled(f"${status.cost:.3f}", "$text-muted"))
+        if status.context_tokens and status.context_window:
+            share = 100 * status.context_tokens // status.context_window
+            parts.append(Content.styled(f"context {share} %", "$text-warning" if share >= 80 else "$text-muted"))
+        elif status.context_tokens:
+            parts.append(Content.styled(f"context {_thousands(status.context_tokens)}", "$text-muted"))
+        if status.denials:
+            parts.append(Content.styled(f"{status.denials} denied in a row", "$text-warning"))
+        if status.branch:
+            parts.append(Content(f"⎇ {visible(status.branch)}"))
+        return parts
+
+
+def _join(parts: list[Content]) -> Content:
+    return Content("  ·  ").join(parts)
+
+
+def _thousands(number: int) -> str:
+    return str(number) if number < 1_000 else f"{number / 1_000:.1f}k"
