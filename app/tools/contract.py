@@ -174,6 +174,10 @@ class DraftPort(Protocol):
         """Files that pending edits add to the disk's and remove from them."""
         ...
 
+    def touched(self) -> set[str]:
+        """Files of which pending edits change the content, added ones included."""
+        ...
+
     def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> EditReport:
         """Replace stretches of a file; raises EditRefused."""
         ...

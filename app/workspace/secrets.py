@@ -4,8 +4,7 @@ Names first, contents second: a name can tell before anything is read. The lists
 """
 
 import re
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+from fnmatch import fnmatchcase, translate
 
 _HARMLESS = (".example", ".sample", ".template", ".dist", ".defaults", ".pub")
 """Endings of files that show the form of a secret without holding one."""
@@ -54,6 +53,7 @@ _NAMES = (
     "auth.json",
     "token.json",
 )
+_SECRET_NAME = re.compile("|".join(translate(pattern) for pattern in _NAMES))
 _SOURCES = (
     ".py",
     ".pyi",
@@ -97,19 +97,19 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
 
 
 def _reason_by_name(path: str) -> str:
-    *folders, name = PurePosixPath(path.casefold()).parts or ("",)
+    *folders, name = path.casefold().split("/")
     if name.endswith(_HARMLESS):
         return ""
     for folder in folders:
         if folder in _FOLDERS and fnmatchcase(name, _FOLDERS[folder]):
             return f"it is in {folder}"
-    if not name.endswith(_SOURCES) and any(fnmatchcase(name, pattern) for pattern in _NAMES):
+    if not name.endswith(_SOURCES) and _SECRET_NAME.match(name):
         return "its name is one that secrets have"
     return ""
 
 
 def _reason_by_content(path: str, content: bytes) -> str:
-    token = _TOKEN_FILES.get(PurePosixPath(path.casefold()).name)
+    token = _TOKEN_FILES.get(path.casefold().rpartition("/")[2])
     if token is not None and token.search(content):
         return "it has a password or token in it"
     if _PRIVATE_KEY.search(content, 0, _LOOKED_AT):

@@ -1,0 +1,43 @@
+"""The environment that a command of the model runs in: the user's, without what looks like a secret."""
+
+import re
+from collections.abc import Mapping
+
+MARKER = "SIGNOFF_COMMAND_ID"
+"""Variable that every process of one command inherits, by which strays are found."""
+
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH_?KEY|_KEY$|_PAT$|_PW$|^PG_?PASS"
+    r"|^(?:OPENAI|ANTHROPIC|AWS|AZURE|GOOGLE|GEMINI|MISTRAL|GROQ|OPENROUTER|HF|HUGGINGFACE|SIGNOFF)_"
+)
+_SECRET_VALUE = re.compile(r"://[^/\s:@]*:[^/\s@]+@|^(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA)\w")
+_STARTS_CODE = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
+"""Variables by which a shell would run something that the user has not approved."""
+
+_PLAIN = {
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Keeps programs from colouring, paging and asking."""
+
+
+def command_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
+    """The variables for a command.
+
+    Args:
+        environment: The program's own environment.
+        marker: Unique text that identifies the processes of this command.
+    """
+    kept = {name: value for name, value in environment.items() if not is_secret(name, value)}
+    return {**kept, **_PLAIN, MARKER: marker}
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable is kept from commands: a secret by name or by value, or one that makes a shell run code."""
+    if name in _STARTS_CODE or name.startswith("BASH_FUNC_"):
+        return True
+    return _SECRET_NAME.search(name.upper()) is not None or _SECRET_VALUE.search(value) is not None

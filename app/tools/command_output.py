@@ -1,0 +1,122 @@
+"""What a command prints: decoded, without terminal sequences, live for the user and shortened for the model."""
+
+import asyncio
+import codecs
+import re
+from collections import deque
+from collections.abc import Callable
+
+HEAD = 8_000
+"""Characters kept from the beginning."""
+TAIL = 24_000
+"""Characters kept from the end, where errors are."""
+LIVE_INTERVAL = 0.05
+"""Seconds between two pieces of live output."""
+LIVE_MOST = 16_000
+"""Characters of one piece of live output; the beginning of a larger one is left out."""
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90-\x9f]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
+    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # two and more characters, CSI and strings left out
+)
+"""Control sequences of ECMA-48, and xterm's BEL as the end of a string."""
+_UNFINISHED = re.compile(r"(?:\x1b|[\x90\x98\x9b\x9d-\x9f])[^\x07\x9c\n]{0,500}\Z")
+
+
+class PlainText:
+    """Turns bytes into text bit by bit: UTF-8, terminal sequences left out even where a piece ends inside one."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+
+    def feed(self, data: bytes, *, final: bool = False) -> str:
+        """The text that is certain by now."""
+        text = _SEQUENCE.sub("", self._held + self._decoder.decode(data, final))
+        self._held = ""
+        if not final and (unfinished := _UNFINISHED.search(text)):
+            self._held = text[unfinished.start() :]
+            text = text[: unfinished.start()]
+        return text
+
+
+class HeadAndTail:
+    """Keeps the two ends of a long text, and counts what is between them."""
+
+    def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
+        self._head_size = head
+        self._tail_size = tail
+        self._head: list[str] = []
+        self._in_head = 0
+        self._tail: deque[str] = deque()
+        self._in_tail = 0
+        self._left_out = 0
+        self._left_out_lines = 0
+        self.lines = 0
+        """Newlines in all."""
+
+    def feed(self, text: str) -> None:
+        """Take more."""
+        self.lines += text.count("\n")
+        if room := self._head_size - self._in_head:
+            self._head.append(text[:room])
+            self._in_head += len(self._head[-1])
+            text = text[room:]
+        if not text:
+            return
+        self._tail.append(text)
+        self._in_tail += len(text)
+        while self._in_tail > self._tail_size:
+            over = self._in_tail - self._tail_size
+            first = self._tail.popleft()
+            gone = first[:over]
+            if len(first) > over:
+                self._tail.appendleft(first[over:])
+            self._in_tail -= len(gone)
+            self._left_out += len(gone)
+            self._left_out_lines += gone.count("\n")
+
+    def text(self) -> str:
+        """The two ends, with a line between that says how much is missing."""
+        head, tail = "".join(self._head), "".join(self._tail)
+        if not self._left_out:
+            return without_overwritten(head + tail)
+        gap = f"\n[{self._left_out:,} characters with {self._left_out_lines:,} newlines left out]\n"
+        return without_overwritten(head) + gap + without_overwritten(tail)
+
+
+class LiveOutput:
+    """Passes text on in pieces that a screen can keep up with, however fast it comes."""
+
+    def __init__(self, send: Callable[[str], None]) -> None:
+        self._send = send
+        self._waiting: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, text: str) -> None:
+        """Take more; it goes out within `LIVE_INTERVAL`."""
+        if not text:
+            return
+        self._waiting.append(text)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LIVE_INTERVAL, self.flush)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        text = "".join(self._waiting)
+        self._waiting.clear()
+        if len(text) > LIVE_MOST:
+            text = f"…\n{text[-LIVE_MOST:]}"
+        if text:
+            self._send(text)
+
+
+def without_overwritten(text: str) -> str:
+    """The text as a terminal would leave it where a carriage return starts a line over (progress bars)."""
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

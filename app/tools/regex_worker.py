@@ -1,0 +1,35 @@
+"""Matches a model's regular expression in a process of its own, because some take forever and can't be interrupted.
+
+Run as a script, with nothing but the standard library. Each line on stdin and stdout is one JSON value: first the
+expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then texts, each answered by the
+list of `[line number from 0, column from 0]` of its matching lines.
+"""
+
+import json
+import re
+import sys
+import warnings
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    warnings.simplefilter("ignore")
+    question = json.loads(sys.stdin.readline())
+    try:
+        expression = re.compile(question["pattern"], re.IGNORECASE if question["ignore_case"] else 0)
+    except (re.error, RecursionError, OverflowError, MemoryError) as error:
+        _answer(str(error) or type(error).__name__)
+        return
+    _answer(None)
+    for line in sys.stdin:
+        text = json.loads(line)
+        _answer([[number, found.start()] for number, row in enumerate(text) if (found := expression.search(row))])
+
+
+def _answer(value: object) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
