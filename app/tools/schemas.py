@@ -6,7 +6,9 @@ titles, references, unions with null or defaults. It is the same, byte for byte,
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -16,11 +18,12 @@ from app.tools.contract import ToolError
 Model = TypeVar("Model", bound=BaseModel)
 
 _DROPPED = {"title", "default", "$defs"}
+_ORDER = ("type", "description", "items", "properties", "required", "additionalProperties")
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of a tool's arguments: always an object with `properties`, closed to other names."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     plain = _plain(schema, schema.get("$defs", {}))
     result: dict[str, Any] = {"type": "object", "properties": plain.get("properties", {})}
     if "required" in plain:
@@ -40,7 +43,7 @@ def _plain(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, 
             own = {key: value for key, value in schema.items() if key != "anyOf"}
             return _plain({**kinds[0], **own}, definitions)
     result: dict[str, Any] = {}
-    for key, value in schema.items():
+    for key, value in sorted(schema.items(), key=lambda item: _rank(item[0])):
         if key in _DROPPED or (key == "description" and "properties" in schema):
             continue
         match key:
@@ -53,27 +56,36 @@ def _plain(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, 
     return result
 
 
+def _rank(key: str) -> int:
+    return _ORDER.index(key) if key in _ORDER else len(_ORDER)
+
+
 def parse_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any]) -> Model:
     """Check a call's arguments, forgiving what is harmless: null for "not given", numbers and lists as text.
 
     Raises:
         ToolError: Every problem on a line of its own, and what the tool takes.
     """
-    tidy = _tidied(model.model_json_schema(), arguments)
+    schema = _schema(model)
+    tidy = _tidied(schema, schema.get("$defs", {}), arguments)
     try:
         return model.model_validate(tidy)
     except ValidationError as error:
-        fields = list(model.model_fields)
-        problems = [f"- {_problem(item, fields)}" for item in error.errors(include_url=False)[:8]]
+        known = {name for part in (schema, *schema.get("$defs", {}).values()) for name in part["properties"]}
+        problems = [f"- {_problem(item, known)}" for item in error.errors(include_url=False)[:8]]
         takes = ", ".join(name if field.is_required() else f"{name}?" for name, field in model.model_fields.items())
         raise ToolError(
             f"Nothing ran: the arguments of {tool} are wrong.\n" + "\n".join(problems) + f"\n{tool} takes: {takes}."
         ) from error
 
 
-def _tidied(schema: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+@lru_cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
+def _tidied(schema: dict[str, Any], definitions: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     required = schema.get("required", ())
-    definitions = schema.get("$defs", {})
     return {
         name: _tidied_value(schema.get("properties", {}).get(name, {}), definitions, value)
         for name, value in arguments.items()
@@ -95,7 +107,7 @@ def _tidied_value(field: dict[str, Any], definitions: Mapping[str, Any], value: 
         value = [value]
     if "$ref" in items and isinstance(value, list):
         item_schema = definitions[items["$ref"].rpartition("/")[2]]
-        return [_tidied(item_schema, item) if isinstance(item, dict) else item for item in value]
+        return [_tidied(item_schema, definitions, item) if isinstance(item, dict) else item for item in value]
     return value
 
 
@@ -110,14 +122,15 @@ def _from_text(text: str, *, wraps_text: bool) -> Any:
     return [text] if wraps_text else text
 
 
-def _problem(item: Any, fields: list[str]) -> str:
+def _problem(item: Any, known: set[str]) -> str:
     where = ".".join(str(step) for step in item["loc"])
     match item["type"]:
         case "missing":
             return f"{where} is missing"
         case "extra_forbidden":
-            close = difflib.get_close_matches(where.rpartition("_")[2] or where, fields, 1, 0.6)
-            close = close or difflib.get_close_matches(where, fields, 1, 0.5)
+            name = str(item["loc"][-1])
+            parts = [part for part in re.split(r"[_-]|(?<=[a-z])(?=[A-Z])", name) if part in known]
+            close = parts[:1] or difflib.get_close_matches(name.lower(), known, 1, 0.6)
             return f"{where} is not an argument" + (f"; did you mean {close[0]}?" if close else "")
         case _:
             shown = repr(item.get("input"))
