@@ -1,0 +1,263 @@
+"""Chunks of Markdown to lines: parsed by markdown-it, laid out for a width."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from widgets.chat.code import code_lines
+from widgets.chat.inline import inline_spans, parser
+from widgets.chat.lines import BLANK, TEXT, Face, Line, Span, wrap
+from widgets.chat.split import Chunk
+from widgets.chat.tables import Row, column_widths, table_lines
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_MARK = Face("list-mark")
+_QUOTE = Face("quote")
+_RULE = Face("rule")
+_BULLETS = ("•", "◦", "▪")
+_TASKS = {"[ ] ": ("☐ ", Face("list-mark")), "[x] ": ("☑ ", Face("success")), "[X] ": ("☑ ", Face("success"))}
+
+
+@dataclass(slots=True)
+class RenderState:
+    """What rendering a chunk has to know of the chunks before it."""
+
+    previous: Chunk | None = None
+    widths: list[int] = field(default_factory=list)
+    """Columns of the table that is going on."""
+    item_indent: int = 2
+    """Cells before the text of the list item that is going on."""
+
+    def copy(self) -> "RenderState":
+        """An independent copy, to render an unfinished chunk with."""
+        return RenderState(self.previous, self.widths, self.item_indent)
+
+
+def needs_space(previous: Chunk | None, chunk: Chunk) -> bool:
+    """Whether an empty row goes between two chunks."""
+    if previous is None or not chunk.begins or previous.kind == "heading":
+        return chunk.spaced and not chunk.begins and chunk.kind in ("item_rest", "quote")
+    if {previous.kind, chunk.kind} <= {"item", "item_rest", "block", "rest"}:
+        return chunk.spaced
+    return True
+
+
+def render_chunk(chunk: Chunk, width: int, state: RenderState, above: list[Line]) -> list[Line]:
+    """The lines of a chunk. A `rest` takes the last line out of `above` and flows on from it."""
+    if chunk.kind == "rest":
+        lines = _flow_on(chunk, width, above)
+    else:
+        lines = [BLANK] if needs_space(state.previous, chunk) else []
+        lines += _chunk_lines(chunk, width, state)
+    state.previous = chunk
+    return lines
+
+
+def _chunk_lines(chunk: Chunk, width: int, state: RenderState) -> list[Line]:
+    match chunk.kind:
+        case "fence":
+            return code_lines(chunk.text, chunk.info, width) if chunk.text or chunk.begins else []
+        case "table":
+            return _table(chunk, width, state)
+        case "item_rest":
+            indent = " " * state.item_indent
+            return _Blocks(width).render(parser().parse(chunk.text), ((indent, TEXT),))
+        case "item":
+            blocks = _Blocks(width, chunk.number)
+            lines = blocks.render(parser().parse(chunk.text))
+            state.item_indent = blocks.item_indent
+            return lines
+        case _:
+            return _Blocks(width).render(parser().parse(chunk.text))
+
+
+def _flow_on(chunk: Chunk, width: int, above: list[Line]) -> list[Line]:
+    tokens = parser().parseInline(chunk.text.lstrip())
+    rows = inline_spans(tokens[0].children or [], TEXT) if tokens else [[]]
+    joint: str | None = None
+    if above:
+        last = above.pop()
+        rows[0] = [*last.spans, (" ", TEXT), *rows[0]] if chunk.text[:1].isspace() else [*last.spans, *rows[0]]
+        joint = last.joint
+    lines: list[Line] = []
+    for spans in rows:
+        lines.extend(wrap(spans, width, joint=joint))
+        joint = None
+    return lines
+
+
+def _table(chunk: Chunk, width: int, state: RenderState) -> list[Line]:
+    tokens = parser().parse(chunk.header + chunk.text)
+    rows, aligns = _table_rows(tokens)
+    if not rows:
+        return _Blocks(width).render(tokens)
+    if chunk.begins:
+        state.widths = column_widths(rows, width)
+        return table_lines(rows, state.widths, aligns, (), heading=True)
+    return table_lines(rows[1:], state.widths, aligns, (), heading=False)
+
+
+def _table_rows(tokens: Sequence["Token"]) -> tuple[list[Row], list[str]]:
+    rows: list[Row] = []
+    aligns: list[str] = []
+    heading = False
+    for token in tokens:
+        match token.type:
+            case "tr_open":
+                rows.append([])
+            case "th_open":
+                heading = True
+                aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
+            case "td_open":
+                heading = False
+            case "inline" if rows:
+                face = Face("table-head", bold=True) if heading else TEXT
+                cell: list[Span] = []
+                for part in inline_spans(token.children or [], face):
+                    cell.extend(part)
+                rows[-1].append(cell)
+    return rows, aligns
+
+
+class _Blocks:
+    """A walk over block tokens; containers add to the prefix of the rows inside them."""
+
+    def __init__(self, width: int, number: int | None = None) -> None:
+        self.width = width
+        self.item_indent = 2
+        self._number = number
+        """What the outermost ordered list starts with, if the text doesn't know."""
+
+    def render(self, tokens: Sequence["Token"], prefix: tuple[Span, ...] = ()) -> list[Line]:
+        lines: list[Line] = []
+        self._walk(tokens, prefix, prefix, 0, lines)
+        return lines
+
+    def _walk(
+        self,
+        tokens: Sequence["Token"],
+        first: tuple[Span, ...],
+        rest: tuple[Span, ...],
+        depth: int,
+        lines: list[Line],
+        tight: bool = False,
+    ) -> None:
+        """Render sibling blocks; the first row of the first one gets `first`, all others `rest`."""
+        position = 0
+        begun = False
+        previous = ""
+        while position < len(tokens):
+            token = tokens[position]
+            end = _closing(tokens, position)
+            kind = token.type
+            lead = rest if begun else first
+            if begun and not tight and not previous.startswith("heading"):
+                lines.append(Line(rest, _length(rest)))
+            inner = tokens[position + 1 : end]
+            match kind:
+                case "paragraph_open":
+                    self._paragraph(inner, lead, rest, lines)
+                case "heading_open":
+                    self._heading(token, inner, lead, rest, lines)
+                case "bullet_list_open" | "ordered_list_open":
+                    self._list(token, inner, lead, rest, depth, lines)
+                case "blockquote_open":
+                    bar = ("▎ ", _QUOTE)
+                    self._walk(inner, (*lead, bar), (*rest, bar), depth, lines)
+                case "fence" | "code_block":
+                    if lead is not rest and _length(lead) and not begun:
+                        lines.append(Line(lead, _length(lead)))
+                    lines.extend(code_lines(token.content.rstrip("\n"), token.info, self.width, rest))
+                case "hr":
+                    room = self.width - _length(rest)
+                    lines.append(Line((*lead, ("─" * max(3, room), _RULE)), _length(lead)))
+                case "table_open":
+                    rows, aligns = _table_rows(inner)
+                    widths = column_widths(rows, self.width - _length(rest))
+                    lines.extend(table_lines(rows, widths, aligns, rest, heading=True))
+                case _ if token.content:
+                    lines.extend(wrap([(token.content.strip(), TEXT)], self.width, lead, rest))
+            begun = True
+            previous = kind
+            position = end + 1
+
+    def _paragraph(
+        self, inner: Sequence["Token"], first: tuple[Span, ...], rest: tuple[Span, ...], lines: list[Line]
+    ) -> None:
+        face = _quoted(rest)
+        for spans in inline_spans(inner[0].children or [], face):
+            if spans and spans[0][0][:4] in _TASKS:
+                text, text_face = spans[0]
+                spans[0] = (text[4:], text_face)
+                spans.insert(0, _TASKS[text[:4]])
+            lines.extend(wrap(spans, self.width, first, rest))
+            first = rest
+
+    def _heading(
+        self,
+        token: "Token",
+        inner: Sequence["Token"],
+        first: tuple[Span, ...],
+        rest: tuple[Span, ...],
+        lines: list[Line],
+    ) -> None:
+        role = "heading" if token.tag in ("h1", "h2") else "subheading"
+        for spans in inline_spans(inner[0].children or [], Face(role, bold=True)):
+            lines.extend(wrap(spans, self.width, first, rest))
+            first = rest
+
+    def _list(
+        self,
+        token: "Token",
+        inner: Sequence["Token"],
+        first: tuple[Span, ...],
+        rest: tuple[Span, ...],
+        depth: int,
+        lines: list[Line],
+    ) -> None:
+        ordered = token.type == "ordered_list_open"
+        number = int(token.attrs.get("start", 1))
+        if self._number is not None and depth == 0:
+            number = self._number
+        position = 0
+        tight = not any(
+            child.type == "paragraph_open" and not child.hidden and child.level == token.level + 2 for child in inner
+        )
+        while position < len(inner):
+            end = _closing(inner, position)
+            mark = f"{number}. " if ordered else f"{_BULLETS[min(depth, 2)]} "
+            indent = (" " * len(mark), TEXT)
+            if depth == 0:
+                self.item_indent = _length(rest) + len(mark)
+            if position and not tight:
+                lines.append(Line(rest, _length(rest)))
+            lead = first if position == 0 else rest
+            children = inner[position + 1 : end]
+            if children:
+                self._walk(children, (*lead, (mark, _MARK)), (*rest, indent), depth + 1, lines, tight)
+            else:
+                lines.append(Line((*lead, (mark, _MARK)), _length(lead)))
+            number += 1
+            position = end + 1
+
+
+def _closing(tokens: Sequence["Token"], position: int) -> int:
+    """The index of the token that closes the one at `position`; itself if it opens nothing."""
+    token = tokens[position]
+    if token.nesting != 1:
+        return position
+    for index in range(position + 1, len(tokens)):
+        if tokens[index].level == token.level and tokens[index].nesting == -1:
+            return index
+    return len(tokens) - 1
+
+
+def _length(prefix: tuple[Span, ...]) -> int:
+    return sum(len(text) for text, _ in prefix)
+
+
+def _quoted(prefix: tuple[Span, ...]) -> Face:
+    """The face of a paragraph behind this prefix: quiet inside a quotation."""
+    return Face("quote-text") if any(face is _QUOTE for _, face in prefix) else TEXT

@@ -1,0 +1,136 @@
+"""Highlighted code: lexed a piece at a time, and only when a row of it is drawn."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from widgets.chat.lines import Face, Line, Span, fitting
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+_PLAIN = Face("code")
+
+_ROLES: tuple[tuple[str, str], ...] = (
+    ("Comment.Preproc", "code-keyword"),
+    ("Comment", "code-comment"),
+    ("Keyword.Constant", "code-number"),
+    ("Keyword.Type", "code-type"),
+    ("Keyword", "code-keyword"),
+    ("Operator.Word", "code-keyword"),
+    ("Literal.String", "code-string"),
+    ("Literal.Number", "code-number"),
+    ("Name.Function", "code-function"),
+    ("Name.Decorator", "code-function"),
+    ("Name.Class", "code-type"),
+    ("Name.Exception", "code-type"),
+    ("Name.Builtin", "code-type"),
+    ("Name.Namespace", "code-type"),
+    ("Name.Tag", "code-keyword"),
+    ("Name.Attribute", "code-function"),
+    ("Name.Constant", "code-number"),
+    ("Generic.Deleted", "removed"),
+    ("Generic.Inserted", "added"),
+    ("Generic.Heading", "code-keyword"),
+    ("Generic.Subheading", "code-function"),
+    ("Generic.Prompt", "code-comment"),
+)
+"""Pygments token names to roles; the first that the token's name starts with counts."""
+
+
+@lru_cache(maxsize=256)
+def _face(token: Any) -> Face:
+    name = str(token).removeprefix("Token.")
+    for prefix, role in _ROLES:
+        if name.startswith(prefix):
+            return Face(role, italic=role == "code-comment")
+    return _PLAIN
+
+
+@lru_cache(maxsize=64)
+def lexer_for(language: str) -> "Lexer | None":
+    """The lexer of a fence's info string (`python`, `py`, `c++`), or None if there is none."""
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    name = re.split(r"[\s,:{]", language.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
+    if not name or name in ("text", "txt", "plain", "plaintext", "output"):
+        return None
+    try:
+        return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+class CodePiece:
+    """Some lines of one language, highlighted when first asked for."""
+
+    __slots__ = ("_highlighted", "language", "lines")
+
+    def __init__(self, lines: Sequence[str], language: str) -> None:
+        """`lines` without their line ends."""
+        self.lines = lines
+        self.language = language
+        self._highlighted: list[list[Span]] | None = None
+
+    def spans(self, index: int) -> Sequence[Span]:
+        """The spans of line `index`."""
+        if self._highlighted is None:
+            self._highlighted = self._highlight()
+        return self._highlighted[index]
+
+    def _highlight(self) -> list[list[Span]]:
+        lexer = lexer_for(self.language)
+        if lexer is None:
+            return [[(line, _PLAIN)] for line in self.lines]
+        rows: list[list[Span]] = [[]]
+        for token, value in lexer.get_tokens("\n".join(self.lines)):
+            face = _face(token)
+            first, *others = value.split("\n")
+            if first:
+                rows[-1].append((first, face))
+            for other in others:
+                rows.append([(other, face)] if other else [])
+        # A lexer that drops or adds characters must not move the text: fall back to the line itself.
+        return [
+            rows[index]
+            if index < len(rows) and "".join(text for text, _ in rows[index]) == line
+            else [(line, _PLAIN)]
+            for index, line in enumerate(self.lines)
+        ]
+
+
+def code_lines(source: str, language: str, width: int, prefix: tuple[Span, ...] = ()) -> list[Line]:
+    """Lay code out: rows cut at the width rather than at words, so that a copy is exact; faces come when drawn."""
+    texts = source.expandtabs(4).split("\n")
+    piece = CodePiece(texts, language)
+    gutter: tuple[Span, ...] = (*prefix, (" ", _PLAIN))
+    gutter_length = sum(len(text) for text, _ in gutter)
+    room = max(8, width - gutter_length - 1)
+    rows: list[Line] = []
+    for index, text in enumerate(texts):
+        if len(text) <= room and text.isascii():
+            rows.append(Line((*gutter, (text, _PLAIN)), gutter_length, None, "code", (piece, index, 0, len(text))))
+            continue
+        joint: str | None = None
+        for start, end in _cuts(text, room):
+            row = (*gutter, (text[start:end], _PLAIN))
+            rows.append(Line(row, gutter_length, joint, "code", (piece, index, start, end)))
+            joint = ""
+    return rows
+
+
+def _cuts(text: str, width: int) -> list[tuple[int, int]]:
+    """Where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped."""
+    cuts: list[tuple[int, int]] = []
+    position = 0
+    while True:
+        end = fitting(text, position, width)
+        if end >= len(text):
+            cuts.append((position, len(text)))
+            return cuts
+        space = text.rfind(" ", end - (end - position) // 3, end)
+        stop = space + 1 if space > position else end
+        cuts.append((position, stop))
+        position = stop

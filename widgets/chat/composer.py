@@ -1,0 +1,354 @@
+"""The composer: where the user writes, with completion, history, folded pastes and the queue."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from app.actions import bindings
+from app.safe_text import visible
+from widgets.chat.editor import Editor
+from widgets.chat.lines import shorten
+from widgets.chat.matching import Names
+from widgets.chat.popup import Choice, Popup
+
+_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+_COMMAND = re.compile(r"/([\w-]*)$")
+_COMMAND_LINE = re.compile(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?$", re.DOTALL)
+
+PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
+
+
+class Composer(Vertical):
+    """A text field that grows with its text, a list of choices above it, and above that what is queued."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("composer")]
+    DEFAULT_CSS = """
+    Composer {
+        height: auto;
+        background: $background;
+
+        & > #composer-queue {
+            display: none;
+            height: auto;
+            padding: 0 1 0 2;
+            color: $text-muted;
+        }
+        & > #composer-row {
+            height: auto;
+            padding: 0 1 0 0;
+            border-top: solid $foreground 15%;
+        }
+        &:focus-within > #composer-row { border-top: solid $accent 60%; }
+        #composer-prompt {
+            width: 2;
+            height: 1;
+            color: $foreground 40%;
+        }
+        &:focus-within #composer-prompt { color: $accent; }
+        Editor { width: 1fr; }
+    }
+    """
+
+    @dataclass
+    class Submitted(Message):
+        """The user sends this text, pastes written out."""
+
+        text: str
+
+    @dataclass
+    class CommandEntered(Message):
+        """The user entered a slash command."""
+
+        name: str
+        argument: str
+
+    @dataclass
+    class DraftChanged(Message):
+        """What stands in the composer has changed."""
+
+        text: str
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the newest draft counts."""
+            return isinstance(message, Composer.DraftChanged)
+
+    @dataclass
+    class EditorRequested(Message):
+        """The user wants to go on writing in `$EDITOR`; set `draft` with the result."""
+
+        text: str
+
+    @dataclass
+    class UnknownCommand(Message):
+        """The text looks like a slash command, but there is none of that name; nothing was sent."""
+
+        name: str
+
+    def __init__(
+        self,
+        files: Callable[[], Sequence[str]] = tuple,
+        commands: Sequence[tuple[str, str]] = (),
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """`files` gives the workspace's files and is called on a thread; `commands` are (name, title)."""
+        super().__init__(id=id)
+        self._files = files
+        self._commands = list(commands)
+        self._names = Names(())
+        self._files_asked = False
+        self._history: list[str] = []
+        self._history_index = 0
+        self._unsent = ""
+        """What was being written when the user went into the history."""
+        self._searching_history = False
+        self.steer_elsewhere: Callable[[str], bool] | None = None
+        """Takes keys of an empty composer before anything else (the options of a question)."""
+        self.editor = Editor(self._steer)
+        self.popup = Popup()
+        self._queue = Static("", id="composer-queue", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """Queue, choices, text field."""
+        yield self._queue
+        yield self.popup
+        with Horizontal(id="composer-row"):
+            yield Static("❯", id="composer-prompt", markup=False)
+            yield self.editor
+
+    def on_mount(self) -> None:
+        """Say what can be done."""
+        self.set_placeholder(PLACEHOLDER)
+
+    # What the app sets and asks.
+
+    @property
+    def draft(self) -> str:
+        """What stands in the composer, pastes written out."""
+        return self.editor.message_text
+
+    @draft.setter
+    def draft(self, text: str) -> None:
+        self._set_text(text)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written."""
+        return not self.editor.text
+
+    def set_placeholder(self, text: str) -> None:
+        """What an empty composer says: the next action."""
+        self.editor.placeholder = Content(text)
+
+    def set_queue(self, texts: Sequence[str]) -> None:
+        """Show the messages that wait for the turn to end."""
+        rows = [
+            Content.assemble(("queued  ", "$text-accent"), (shorten(visible(text), 200), "$foreground 60%"))
+            for text in texts
+        ]
+        self._queue.update(Content("\n").join(rows))
+        self._queue.display = bool(texts)
+
+    def set_history(self, texts: Sequence[str]) -> None:
+        """What the user sent before, oldest first."""
+        self._history = list(texts)
+        self._history_index = len(self._history)
+
+    def set_commands(self, commands: Sequence[tuple[str, str]]) -> None:
+        """The slash commands: name without the slash, and title."""
+        self._commands = list(commands)
+
+    def set_max_height(self, rows: int) -> None:
+        """How far the text field may grow before it scrolls."""
+        self.editor.styles.max_height = max(3, rows)
+
+    # Sending.
+
+    def action_send(self) -> None:
+        """Take the highlighted choice, or send."""
+        choice = self.popup.choice
+        if choice is not None and (self.popup.source != "command" or not self._is_command(choice.value)):
+            self._accept(choice, enter=True)
+            return
+        text = self.editor.message_text.strip()
+        if not text:
+            if self.steer_elsewhere is not None:
+                self.steer_elsewhere("enter")
+            return
+        command = _COMMAND_LINE.match(text)
+        if command is not None and self._commands:
+            name, argument = command[1].lower(), (command[2] or "").strip()
+            if not any(name == known for known, _ in self._commands):
+                self.post_message(self.UnknownCommand(name))
+                return
+            self._sent(text)
+            self.post_message(self.CommandEntered(name, argument))
+            return
+        self._sent(text)
+        self.post_message(self.Submitted(text))
+
+    def _is_command(self, name: str) -> bool:
+        return self.editor.text.strip() == f"/{name}"
+
+    def _sent(self, text: str) -> None:
+        if not self._history or self._history[-1] != text:
+            self._history.append(text)
+        self._history_index = len(self._history)
+        self._unsent = ""
+        self._set_text("")
+
+    def _set_text(self, text: str) -> None:
+        self._close_popup()
+        self.editor.pastes.clear()
+        self.editor.text = text
+        self.editor.move_cursor(self.editor.document.end)
+
+    def action_newline(self) -> None:
+        """Start a new line."""
+        start, end = self.editor.selection
+        result = self.editor.replace("\n", start, end, maintain_selection_offset=False)
+        self.editor.move_cursor(result.end_location)
+
+    def action_external_editor(self) -> None:
+        """Hand the draft to `$EDITOR`."""
+        self.post_message(self.EditorRequested(self.draft))
+
+    # Keys that steer.
+
+    def _steer(self, key: str) -> bool:
+        if self.popup.is_open:
+            return self._steer_popup(key)
+        if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
+            return True
+        if key == "up" and self.editor.on_first_row:
+            return self._recall(-1)
+        if key == "down" and self.editor.on_last_row:
+            return self._recall(1)
+        return False
+
+    def _steer_popup(self, key: str) -> bool:
+        match key:
+            case "up" | "down":
+                self.popup.move(1 if key == "down" else -1)
+            case "tab" if self.popup.choice is not None:
+                self._accept(self.popup.choice, enter=False)
+            case "escape":
+                if self._searching_history:
+                    self._set_text(self._unsent)
+                self._close_popup()
+            case _:
+                return False
+        return True
+
+    def _recall(self, step: int) -> bool:
+        """Show an earlier or later message; returns False at the ends."""
+        index = self._history_index + step
+        if not 0 <= index <= len(self._history):
+            return False
+        if self._history_index == len(self._history):
+            self._unsent = self.editor.text
+        self._history_index = index
+        self.editor.text = self._history[index] if index < len(self._history) else self._unsent
+        end = self.editor.document.end
+        self.editor.move_cursor(end if step < 0 or index == len(self._history) else (0, 0))
+        return True
+
+    # Choices.
+
+    @on(TextArea.Changed)
+    def offer(self, event: TextArea.Changed) -> None:
+        """Offer what fits to the text at the cursor; tell the draft."""
+        event.stop()
+        self.post_message(self.DraftChanged(self.draft))
+        if self._searching_history:
+            self._offer_history()
+            return
+        row, column = self.editor.cursor_location
+        before = self.editor.document.get_line(row)[:column]
+        if row == 0 and (command := _COMMAND.fullmatch(before)):
+            self._offer_commands(command[1].lower())
+        elif mention := _MENTION.search(before):
+            self._offer_files(mention[1])
+        else:
+            self._close_popup()
+
+    def _close_popup(self) -> None:
+        self._searching_history = False
+        self._files_asked = False
+        self.workers.cancel_group(self, "files")
+        self.popup.close()
+
+    def _offer_commands(self, query: str) -> None:
+        ranked = sorted(
+            (not name.startswith(query), name, title)
+            for name, title in self._commands
+            if name.startswith(query) or (query and (query in name or query in title.lower()))
+        )
+        choices = [Choice(name, f"/{name}", title) for _, name, title in ranked]
+        self.popup.open("command", choices)
+
+    @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
+    async def _offer_files(self, query: str) -> None:
+        import asyncio
+
+        if not self._files_asked:
+            self._files_asked = True
+            names = await asyncio.to_thread(self._files)
+            if names is not self._names.names:
+                self._names = Names(names)
+        matches = await self._names.search(query)
+        self.popup.open("file", [Choice(name, name) for name in matches])
+
+    def action_search_history(self) -> None:
+        """Search what was sent before; the text in the composer is what is looked for."""
+        if not self._history:
+            return
+        if self._searching_history:
+            self.popup.move(1)
+            return
+        self._unsent = self.editor.text
+        self._searching_history = True
+        self._offer_history()
+
+    def _offer_history(self) -> None:
+        query = self.editor.text.lower()
+        found = dict.fromkeys(text for text in reversed(self._history) if query in text.lower())
+        choices = [Choice(text, text) for text in list(found)[:50]]
+        self.popup.open("history", choices, "history · type to search, Enter takes, Esc leaves")
+
+    @on(Popup.Chosen)
+    def take_clicked(self, event: Popup.Chosen) -> None:
+        """Take the choice that was clicked."""
+        event.stop()
+        self._accept(event.choice, enter=True)
+        self.editor.focus()
+
+    def _accept(self, choice: Choice, enter: bool) -> None:
+        match self.popup.source:
+            case "history":
+                self._set_text(choice.value)
+            case "command":
+                self._set_text(f"/{choice.value}" if enter else f"/{choice.value} ")
+                if enter:
+                    self.action_send()
+            case "file":
+                self._complete_mention(choice.value)
+
+    def _complete_mention(self, path: str) -> None:
+        row, column = self.editor.cursor_location
+        mention = _MENTION.search(self.editor.document.get_line(row)[:column])
+        if mention is None:
+            return
+        written = f'@"{path}" ' if re.search(r"\s", path) else f"@{path} "
+        result = self.editor.replace(written, (row, mention.start()), (row, column), maintain_selection_offset=False)
+        self.editor.move_cursor(result.end_location)
+        self._close_popup()

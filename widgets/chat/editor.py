@@ -1,0 +1,154 @@
+"""The text field of the composer: pastes that behave as one character, and keys that others may take first."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events, on
+from textual.widgets import TextArea
+from textual.widgets.text_area import Location
+
+from widgets.chat.pastes import Pastes, is_big
+
+_STEERED = frozenset({"tab", "escape"})
+"""Keys that the list above the composer takes while it is open, besides those that are actions of the text area."""
+
+
+class Editor(TextArea):
+    """A `TextArea` that asks `steer` before it uses a key that could also steer a list of choices.
+
+    `steer` gets `up`, `down`, `tab`, `escape` or a digit, and returns whether it has used it.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"editor--paste"}
+    DEFAULT_CSS = """
+    Editor {
+        height: auto;
+        min-height: 1;
+        max-height: 10;
+        border: none;
+        padding: 0;
+        background: transparent;
+        scrollbar-size-vertical: 1;
+        &:focus { border: none; }
+        & > .editor--paste { color: $text-accent; text-style: bold; }
+        & > .text-area--placeholder { color: $foreground 45%; }
+        & > .text-area--cursor-line { background: transparent; }
+    }
+    """
+
+    def __init__(self, steer: Callable[[str], bool]) -> None:
+        """An empty editor."""
+        super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
+        self.pastes = Pastes()
+        self._steer = steer
+        self._last_cursor: Location = (0, 0)
+
+    @property
+    def message_text(self) -> str:
+        """The text with every folded paste written out."""
+        return self.pastes.expand(self.text)
+
+    def get_line(self, line_index: int) -> Text:
+        """A line with its paste markers coloured."""
+        line = super().get_line(line_index)
+        for start, end in self.pastes.spans(line.plain):
+            line.stylize(self.get_component_rich_style("editor--paste", partial=True), start, end)
+        return line
+
+    # Keys.
+
+    def on_key(self, event: events.Key) -> None:
+        """Let the list of choices have its keys, and Enter its binding."""
+        key = event.key
+        if key in _STEERED or (key.isdigit() and not self.text):
+            if self._steer(key):
+                event.stop()
+                event.prevent_default()
+        elif key == "enter" and "enter" in self.screen.active_bindings:
+            # Bound (to sending, unless the keymap says otherwise): it must not become a line end here.
+            event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Fold a big paste; line ends become newlines."""
+        event.prevent_default()
+        event.stop()
+        self.paste(event.text)
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text at the cursor, folded if it is big."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        start, end = self.selection
+        result = self.replace(
+            self.pastes.fold(text) if is_big(text) else text, start, end, maintain_selection_offset=False
+        )
+        self.move_cursor(result.end_location)
+
+    def action_paste(self) -> None:
+        """Paste from the clipboard."""
+        if self.app.clipboard:
+            self.paste(self.app.clipboard)
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """Up, unless a list or the history takes it."""
+        if select or not self._steer("up"):
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """Down, unless a list or the history takes it."""
+        if select or not self._steer("down"):
+            super().action_cursor_down(select)
+
+    @property
+    def on_first_row(self) -> bool:
+        """Whether the cursor is on the first row as shown."""
+        return self.navigator.is_first_wrapped_line(self.cursor_location)
+
+    @property
+    def on_last_row(self) -> bool:
+        """Whether the cursor is on the last row as shown."""
+        return self.navigator.is_last_wrapped_line(self.cursor_location)
+
+    # Paste markers are one character to the cursor and to deletion.
+
+    def _marker_at(self, location: Location, left: bool) -> tuple[Location, Location] | None:
+        row, column = location
+        for start, end in self.pastes.spans(self.document.get_line(row)):
+            if (start < column <= end) if left else (start <= column < end):
+                return (row, start), (row, end)
+        return None
+
+    def _delete_marker(self, left: bool) -> bool:
+        marker = self._marker_at(self.cursor_location, left) if self.selection.is_empty else None
+        if marker is not None:
+            self.delete(*marker, maintain_selection_offset=False)
+        return marker is not None
+
+    def action_delete_left(self) -> None:
+        """Delete a character or a whole paste."""
+        if not self._delete_marker(left=True):
+            super().action_delete_left()
+
+    def action_delete_right(self) -> None:
+        """Delete a character or a whole paste."""
+        if not self._delete_marker(left=False):
+            super().action_delete_right()
+
+    def action_delete_word_left(self) -> None:
+        """Delete a word or a whole paste."""
+        if not self._delete_marker(left=True):
+            super().action_delete_word_left()
+
+    def action_delete_word_right(self) -> None:
+        """Delete a word or a whole paste."""
+        if not self._delete_marker(left=False):
+            super().action_delete_word_right()
+
+    @on(TextArea.SelectionChanged)
+    def keep_out_of_markers(self) -> None:
+        """Move a cursor that came to stand inside a marker to its far end."""
+        location = self.cursor_location
+        marker = self._marker_at(location, left=True)
+        if marker is not None and location != marker[1] and self.selection.is_empty:
+            self.cursor_location = marker[0] if self._last_cursor > location else marker[1]
+        self._last_cursor = self.cursor_location

@@ -1,0 +1,303 @@
+"""Events and updates to transcript entries. A live session and one read from its log come out alike."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from app.agent.updates import CallStreamed, CommandOutput, ReasoningStreamed, Recorded, StreamDiscarded, TextStreamed
+from app.agent.updates import Update as SessionUpdate
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Decision,
+    Event,
+    Intervention,
+    Notice,
+    ProposalChanged,
+    ProposalDecided,
+    ProposalStaged,
+    Pruned,
+    Question,
+    RequestFailed,
+    RequestSent,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from widgets.chat.entries import (
+    AnswerEntry,
+    Change,
+    CompactionEntry,
+    DecisionEntry,
+    Drop,
+    Entry,
+    InterventionEntry,
+    NoticeEntry,
+    ProposalEntry,
+    Put,
+    QuestionEntry,
+    ReasoningEntry,
+    ToolEntry,
+    TurnEndEntry,
+    UserEntry,
+)
+from widgets.chat.targets import call_target
+
+_LONGEST_OUTPUT = 20_000
+"""Characters of live output kept for a tool line; the end of it counts."""
+
+_DECIDED = {
+    Decision.APPROVED: "applied",
+    Decision.PARTLY_APPROVED: "partly_approved",
+    Decision.DENIED: "denied",
+    Decision.UNDONE: "undone",
+    Decision.REDONE: "applied",
+    Decision.EDITED: "pending",
+}
+
+
+class Fold:
+    """The state between two events. Keys of entries are the same for every way that the same session is folded."""
+
+    def __init__(self) -> None:
+        self._events = 0
+        self._response = 0
+        self._answer = ""
+        self._reasoning = ""
+        self._writing: dict[int, str] = {}
+        self._discarded: str = ""
+        """The key of a discarded answer that waits for its event."""
+        self._tools: dict[str, ToolEntry] = {}
+        self._questions: dict[str, QuestionEntry] = {}
+        self._proposals: dict[str, ProposalEntry] = {}
+        self._asking: set[str] = set()
+        self._turn_began = 0.0
+        self._turn_calls = 0
+        self._turn_tokens = 0
+        self._interrupted = False
+        """The last answer says already that it was interrupted."""
+
+    @property
+    def open_question(self) -> QuestionEntry | None:
+        """The latest question that has no answer yet."""
+        return next((entry for entry in reversed(self._questions.values()) if entry.answer is None), None)
+
+    def events(self, events: Iterable[Event]) -> Iterator[Change]:
+        """The changes of a whole log."""
+        for event in events:
+            yield from self.event(event)
+
+    def update(self, update: SessionUpdate) -> list[Change]:
+        """The changes of one update of a running session; text that streams in comes back whole in its entry."""
+        match update:
+            case Recorded(event):
+                return self.event(event)
+            case TextStreamed(text):
+                self._answer += text
+                return [*self._end_reasoning(), Put(AnswerEntry(self._key("answer"), self._answer, "streaming"))]
+            case ReasoningStreamed(text):
+                self._reasoning += text
+                return [Put(ReasoningEntry(self._key("reasoning"), self._reasoning, streaming=True))]
+            case CallStreamed(index, name, characters):
+                return [*self._end_reasoning(), *self._call_streamed(index, name, characters)]
+            case StreamDiscarded():
+                return self._discard()
+            case CommandOutput(call, text):
+                return self._output(call, text)
+            case _:
+                return []
+
+    def event(self, event: Event) -> list[Change]:
+        """The changes of one event."""
+        self._events += 1
+        key = f"e{event.id or -self._events}"
+        match event:
+            case UserMessage(text=text):
+                return [Put(UserEntry(key, text))]
+            case AssistantMessage():
+                return self._assistant(event)
+            case ToolStarted(call=call):
+                return self._set_tool(call, status="running")
+            case ToolResult():
+                return self._result(event)
+            case Question(call=call, text=text, options=options):
+                self._questions[call] = QuestionEntry(key, call, text, options)
+                return [Put(self._questions[call])]
+            case Answer(call=call, text=text):
+                return [*self._answered(call, text), Put(UserEntry(key, text, answers=True))]
+            case Intervention(kind=kind, text=text):
+                return [Put(InterventionEntry(key, kind, text))]
+            case ProposalStaged() | ProposalDecided() | ProposalChanged():
+                return self._proposal(event, key)
+            case TurnStarted(time=time):
+                self._turn_began, self._turn_calls, self._turn_tokens = time, 0, 0
+                return []
+            case TurnEnded():
+                return [Put(self._turn_end(event, key))]
+            case Compacted(summary=summary, tokens_before=before, tokens_after=after):
+                return [Put(CompactionEntry(key, summary, before, after))]
+            case RequestFailed(message=message):
+                return [Put(NoticeEntry(key, message, "error"))]
+            case Notice(text=text, level=level):
+                return [Put(NoticeEntry(key, text, level))]
+            case RequestSent() | Pruned():
+                return []
+            case _:
+                assert_never(event)
+
+    # The response that is being written.
+
+    def _key(self, part: str) -> str:
+        return f"{part}{self._response}"
+
+    def _end_reasoning(self) -> list[Change]:
+        if not self._reasoning or self._answer or self._writing:
+            return []
+        return [Put(ReasoningEntry(self._key("reasoning"), self._reasoning))]
+
+    def _call_streamed(self, index: int, name: str, characters: int) -> list[Change]:
+        key = self._key(f"writing{index}.")
+        self._writing[index] = key
+        return [Put(ToolEntry(key, name, status="writing", characters=characters))]
+
+    def _discard(self) -> list[Change]:
+        changes: list[Change] = [Drop(key) for key in self._writing.values()]
+        if self._reasoning:
+            changes.append(Drop(self._key("reasoning")))
+        if self._answer:
+            self._discarded = self._key("answer")
+            changes.append(Put(AnswerEntry(self._discarded, self._answer, "discarded")))
+        self._next_response()
+        return changes
+
+    def _next_response(self) -> None:
+        self._response += 1
+        self._answer = self._reasoning = ""
+        self._writing = {}
+
+    def _assistant(self, event: AssistantMessage) -> list[Change]:
+        if event.state == "discarded" and self._discarded:
+            key, self._discarded = self._discarded, ""
+            return [Put(AnswerEntry(key, event.text, "discarded"))] if event.text else [Drop(key)]
+        self._discarded = ""
+        changes: list[Change] = [Drop(key) for key in self._writing.values()]
+        if event.state == "discarded":
+            if self._reasoning:
+                changes.append(Drop(self._key("reasoning")))
+            if event.text or self._answer:
+                changes.append(Put(AnswerEntry(self._key("answer"), event.text or self._answer, "discarded")))
+            self._next_response()
+            return changes
+        if event.reasoning.strip():
+            changes.append(Put(ReasoningEntry(self._key("reasoning"), event.reasoning)))
+        elif self._reasoning:
+            changes.append(Drop(self._key("reasoning")))
+        if event.text.strip() or event.state != "complete":
+            changes.append(Put(AnswerEntry(self._key("answer"), event.text, event.state)))
+        elif self._answer:
+            changes.append(Drop(self._key("answer")))
+        for call in event.calls:
+            changes.extend(self._called(call))
+        self._turn_calls += sum(1 for call in event.calls if call.name != "ask_user")
+        self._interrupted = event.state == "interrupted"
+        self._turn_tokens += event.usage.completion_tokens if event.usage else 0
+        self._next_response()
+        return changes
+
+    # Tools.
+
+    def _called(self, call: ToolCall) -> list[Change]:
+        if call.name == "ask_user" and not call.invalid:
+            self._asking.add(call.uid)
+            return []
+        entry = ToolEntry(
+            f"tool{call.uid}",
+            call.name,
+            call_target(call.name, call.arguments or {}),
+            arguments=call.arguments,
+            raw_arguments=call.raw_arguments if call.arguments is None else "",
+        )
+        self._tools[call.uid] = entry
+        return [Put(entry)]
+
+    def _set_tool(self, call: str, **fields: object) -> list[Change]:
+        entry = self._tools.get(call)
+        if entry is None:
+            return []
+        self._tools[call] = replace(entry, **fields)  # type: ignore[arg-type]
+        return [Put(self._tools[call])]
+
+    def _output(self, call: str, text: str) -> list[Change]:
+        entry = self._tools.get(call)
+        if entry is None:
+            return []
+        return self._set_tool(call, output=(entry.output + text)[-_LONGEST_OUTPUT:])
+
+    def _result(self, event: ToolResult) -> list[Change]:
+        if event.call in self._asking and event.call in self._questions:
+            return []
+        if event.call not in self._tools and event.call in self._asking:
+            # A question that never got as far as being asked is a call like any other.
+            self._tools[event.call] = ToolEntry(f"tool{event.call}", "ask_user")
+        return self._set_tool(
+            event.call,
+            status=event.outcome.value,
+            summary=event.summary,
+            duration=event.duration,
+            output=event.text,
+            proposal=event.proposal,
+        )
+
+    def _answered(self, call: str, text: str) -> list[Change]:
+        question = self._questions.get(call)
+        if question is None:
+            return []
+        self._questions[call] = replace(question, answer=text)
+        return [Put(self._questions[call])]
+
+    # Proposals and turns.
+
+    def _proposal(self, event: ProposalStaged | ProposalDecided | ProposalChanged, key: str) -> list[Change]:
+        match event:
+            case ProposalStaged():
+                card = ProposalEntry(key, event.proposal, event.summary, event.files, supersedes=event.supersedes)
+                self._proposals[event.proposal] = card
+                return [*self._set_card(event.supersedes, "superseded", ""), Put(card)]
+            case ProposalChanged():
+                return self._set_card(event.proposal, event.state, event.reason)
+            case ProposalDecided():
+                state = _DECIDED[event.decision]
+                if event.decision is Decision.DENIED and event.still_pending:
+                    state = "pending"
+                return [
+                    *self._set_card(event.proposal, state, ""),
+                    Put(
+                        DecisionEntry(
+                            key,
+                            event.proposal,
+                            event.decision,
+                            event.files,
+                            event.hunks,
+                            event.feedback,
+                            event.comments,
+                            event.still_pending,
+                        )
+                    ),
+                ]
+
+    def _set_card(self, proposal: str, state: str, reason: str) -> list[Change]:
+        card = self._proposals.get(proposal)
+        if card is None:
+            return []
+        self._proposals[proposal] = replace(card, state=state, reason=reason)
+        return [Put(self._proposals[proposal])]
+
+    def _turn_end(self, event: TurnEnded, key: str) -> Entry:
+        duration = event.time - self._turn_began if event.time and self._turn_began else 0.0
+        stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped
+        self._interrupted = False
+        return TurnEndEntry(key, stopped, event.message, duration, self._turn_calls, self._turn_tokens)

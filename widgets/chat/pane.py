@@ -1,0 +1,248 @@
+"""The chat pane: transcript, status line and composer, fed with the updates of a session."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+from textual.timer import Timer
+
+from app.agent.updates import (
+    CallStreamed,
+    CommandOutput,
+    Phase,
+    PhaseChanged,
+    QueueChanged,
+    ReasoningStreamed,
+    Recorded,
+    TextStreamed,
+    Update,
+)
+from app.conversation.events import Event, TurnEnded
+from widgets.chat.composer import PLACEHOLDER, Composer
+from widgets.chat.entries import Change, Put
+from widgets.chat.fold import Fold
+from widgets.chat.question_bar import QuestionBar
+from widgets.chat.status_line import StatusLine
+from widgets.chat.transcript import Transcript
+
+_FLUSH_INTERVAL = 1 / 30
+"""Seconds between two paints of text that streams in."""
+
+
+class ChatPane(Vertical):
+    """Shows a session and takes what the user says to it; knows nothing of how the session works."""
+
+    DEFAULT_CSS = """
+    ChatPane {
+        height: 1fr;
+        width: 1fr;
+        background: $background;
+    }
+    """
+
+    @dataclass
+    class ProposalOpened(Message):
+        """The user wants to review a proposal."""
+
+        proposal_id: str
+
+    @dataclass
+    class QuestionAnswered(Message):
+        """The user has answered the model's question."""
+
+        call: str
+        text: str
+
+    @dataclass
+    class LinkOpened(Message):
+        """The user clicked a link in the model's text; the address is the model's."""
+
+        href: str
+
+    def __init__(
+        self,
+        files: Callable[[], Sequence[str]] = tuple,
+        commands: Sequence[tuple[str, str]] = (),
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """`files` and `commands` as for `Composer`."""
+        super().__init__(id=id)
+        self.transcript = Transcript()
+        self.status_line = StatusLine()
+        self.question_bar = QuestionBar()
+        self.composer = Composer(files, commands)
+        self.composer.steer_elsewhere = self.question_bar.steer
+        self._fold = Fold()
+        self._streamed: list[Update] = []
+        self._flush_timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.transcript
+        yield self.status_line
+        yield self.question_bar
+        yield self.composer
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The composer may take a third of the height."""
+        self.composer.set_max_height(event.size.height // 3)
+
+    def focus_composer(self) -> None:
+        """Let the user write."""
+        self.composer.editor.focus()
+
+    # The session.
+
+    def open_log(self, log: Iterable[Event]) -> None:
+        """Show a session as its log tells it, from its end."""
+        self._stop_flushing()
+        self._streamed.clear()
+        self._fold = Fold()
+        self.transcript.load(self._fold.events(log))
+        self.status_line.show_phase(Phase.IDLE)
+        self.composer.set_queue(())
+        self._after_events()
+
+    def apply(self, update: Update) -> None:
+        """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""
+        match update:
+            case TextStreamed(text) | ReasoningStreamed(text):
+                self.status_line.count(len(text))
+                self._collect(update)
+            case CallStreamed() | CommandOutput():
+                self._collect(update)
+            case PhaseChanged(phase, detail, until):
+                self.status_line.show_phase(phase, detail, until)
+            case QueueChanged(texts):
+                self.composer.set_queue(texts)
+            case Recorded(event):
+                self.flush()
+                self._show(self._fold.event(event))
+                self._after_events()
+                if isinstance(event, TurnEnded):
+                    self._show_end(event)
+            case _:
+                self.flush()
+                self._show(self._fold.update(update))
+
+    def _after_events(self) -> None:
+        question = self._fold.open_question
+        self.question_bar.show(question)
+        if question is None:
+            self.composer.set_placeholder(PLACEHOLDER)
+        elif question.options:
+            self.composer.set_placeholder(f"Press 1–{len(question.options)}, or write your own answer")
+        else:
+            self.composer.set_placeholder("Write your answer")
+
+    def _show_end(self, event: TurnEnded) -> None:
+        words = {"aborted": "Interrupted. Write to go on.", "failed": event.message or "The request failed."}
+        self.status_line.show_end(words.get(event.stopped, ""))
+
+    # Streaming.
+
+    def _collect(self, update: Update) -> None:
+        waiting = self._streamed
+        match update, waiting[-1] if waiting else None:
+            case CallStreamed(index=index), CallStreamed(index=last) if index == last:
+                waiting[-1] = update
+            case _:
+                waiting.append(update)
+        self._flush_soon(_FLUSH_INTERVAL)
+
+    def _flush_and_go_on(self) -> None:
+        self._flush_timer = None
+        self.flush()
+
+    def flush(self) -> None:
+        """Show what has streamed in, and go on with layout that did not fit into its budget."""
+        waiting, self._streamed = self._streamed, []
+        if waiting:
+            self._show([change for update in _joined(waiting) for change in self._fold.update(update)])
+        elif not self.transcript.work_on():
+            self._flush_soon(_FLUSH_INTERVAL / 4)
+
+    def _show(self, changes: list[Change]) -> None:
+        # Of several values for one entry, only the last is laid out.
+        last = {change.entry.key: change for change in changes if isinstance(change, Put)}
+        done = self.transcript.apply(
+            change for change in changes if not isinstance(change, Put) or last[change.entry.key] is change
+        )
+        if not done:
+            self._flush_soon(_FLUSH_INTERVAL / 4)
+
+    def _flush_soon(self, delay: float) -> None:
+        if self._flush_timer is None and self.is_mounted:
+            self._flush_timer = self.set_timer(delay, self._flush_and_go_on)
+
+    def _stop_flushing(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.stop()
+            self._flush_timer = None
+
+    # The parts.
+
+    @on(Composer.Submitted)
+    def answer_question(self, event: Composer.Submitted) -> None:
+        """With a question open, what is sent is its answer; else it goes on to the app."""
+        self.transcript.follow()
+        question = self._fold.open_question
+        if question is not None:
+            event.stop()
+            self.post_message(self.QuestionAnswered(question.call, event.text))
+
+    @on(QuestionBar.Picked)
+    def answer_with_option(self, event: QuestionBar.Picked) -> None:
+        """An option is an answer."""
+        event.stop()
+        if (question := self.question_bar.question) is not None:
+            self.transcript.follow()
+            self.post_message(self.QuestionAnswered(question.call, event.option))
+
+    @on(Transcript.ProposalOpened)
+    def open_proposal(self, event: Transcript.ProposalOpened) -> None:
+        """Pass it on."""
+        event.stop()
+        self.post_message(self.ProposalOpened(event.proposal_id))
+
+    @on(Transcript.LinkOpened)
+    def open_link(self, event: Transcript.LinkOpened) -> None:
+        """Pass it on."""
+        event.stop()
+        self.post_message(self.LinkOpened(event.href))
+
+    @on(Transcript.FollowChanged)
+    def show_following(self, event: Transcript.FollowChanged) -> None:
+        """Tell that there is more below."""
+        event.stop()
+        self.status_line.show_following(event.following, event.unseen)
+
+    @on(Composer.UnknownCommand)
+    def tell_unknown_command(self, event: Composer.UnknownCommand) -> None:
+        """Nothing was sent; say so."""
+        event.stop()
+        self.notify(
+            f"There is no command /{event.name}. Put a space before it to send it as a message.",
+            severity="warning",
+            markup=False,
+        )
+
+
+def _joined(updates: list[Update]) -> Iterable[Update]:
+    """The updates with neighbouring pieces of the same stream put together."""
+    position = 0
+    while position < len(updates):
+        first = updates[position]
+        end = position + 1
+        if isinstance(first, TextStreamed | ReasoningStreamed):
+            while end < len(updates) and type(updates[end]) is type(first):
+                end += 1
+            text = "".join(update.text for update in updates[position:end] if isinstance(update, type(first)))
+            yield TextStreamed(text) if isinstance(first, TextStreamed) else ReasoningStreamed(text)
+        else:
+            yield first
+        position = end

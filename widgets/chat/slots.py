@@ -1,0 +1,189 @@
+"""Where each entry of the transcript lies: heights, exact where it was looked at and estimated elsewhere."""
+
+from bisect import bisect_right
+from itertools import accumulate
+
+from app.safe_text import visible
+from widgets.chat.entries import AnswerEntry, Entry, InterventionEntry, NoticeEntry, ToolEntry
+from widgets.chat.layout import answer_note, entry_lines, estimated_height
+from widgets.chat.lines import Line
+from widgets.chat.markdown import MarkdownDocument
+
+
+class Slot:
+    """One entry, and its rows once somebody looked."""
+
+    __slots__ = ("document", "entry", "exact", "gap", "height", "lines", "opened", "version")
+
+    def __init__(self, entry: Entry, width: int) -> None:
+        """A slot with an estimated height."""
+        self.entry = entry
+        self.opened = False
+        self.document: MarkdownDocument | None = None
+        self.lines: list[Line] | None = None
+        self.gap = 0
+        """Empty rows above."""
+        self.height = estimated_height(entry, width)
+        """Rows without the gap; 0 while it is hidden."""
+        self.exact = False
+        self.version = 0
+        """Grows whenever the rows may have changed."""
+
+    def lay_out(self, width: int, deadline: float | None = None) -> bool:
+        """Make `lines` and `height` exact; returns False if the deadline came first and some is left to do."""
+        done = True
+        match self.entry:
+            case AnswerEntry(text=text, state=state) if state != "discarded":
+                document = self._document(text, width)
+                if state != "streaming":
+                    document.finish()
+                done = document.advance(deadline)
+                note = answer_note(self.entry)
+                self.lines = [*document.lines, *note] if note else document.lines
+            case _:
+                self.document = None
+                self.lines = entry_lines(self.entry, width, self.opened)
+        self.height = max(1, len(self.lines))
+        self.exact = done
+        self.version += 1
+        return done
+
+    def _document(self, text: str, width: int) -> MarkdownDocument:
+        document = self.document
+        if document is None or document.width != width or not text.startswith(document.source):
+            document = self.document = MarkdownDocument(width, visible)
+        if more := text[len(document.source) :]:
+            if document.finished:
+                document = self.document = MarkdownDocument(width, visible)
+                more = text
+            document.append(more)
+        return document
+
+    def forget(self) -> None:
+        """Let go of the rows, keep the height."""
+        self.lines = None
+        self.document = None
+
+
+class Slots:
+    """All slots in order, and the row at which each begins."""
+
+    def __init__(self) -> None:
+        self.items: list[Slot] = []
+        self.hide_interventions = False
+        self._by_key: dict[str, int] = {}
+        self._tops: list[int] = [0]
+        """Row of each slot's gap, and at the end the number of rows."""
+        self._valid = 0
+        """How many of `_tops` are right."""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def total(self) -> int:
+        """Rows of everything."""
+        self._update()
+        return self._tops[-1]
+
+    def index_of(self, key: str) -> int | None:
+        """The position of an entry."""
+        return self._by_key.get(key)
+
+    def top(self, index: int) -> int:
+        """The row at which the slot begins, its gap included."""
+        self._update()
+        return self._tops[index]
+
+    def at(self, row: int) -> int:
+        """The index of the slot that holds a row; the last one for a row beyond the end."""
+        self._update()
+        return max(0, min(len(self.items) - 1, bisect_right(self._tops, row) - 1))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.items.clear()
+        self._by_key.clear()
+        self.touch(0)
+
+    def append(self, slot: Slot) -> int:
+        """Add a slot at the end; returns its index."""
+        index = len(self.items)
+        self.items.append(slot)
+        self._by_key[slot.entry.key] = index
+        self._set_gap(index)
+        return index
+
+    def replace_entry(self, index: int, entry: Entry) -> None:
+        """Show another value in the same place."""
+        slot = self.items[index]
+        slot.entry = entry
+        slot.exact = False
+        if index + 1 < len(self.items):
+            self._set_gap(index + 1)
+
+    def remove(self, index: int) -> None:
+        """Take a slot away."""
+        slot = self.items.pop(index)
+        del self._by_key[slot.entry.key]
+        for later in range(index, len(self.items)):
+            self._by_key[self.items[later].entry.key] = later
+        if index < len(self.items):
+            self._set_gap(index)
+        self.touch(index)
+
+    def touch(self, index: int) -> None:
+        """The height or gap of this slot has changed."""
+        self._valid = min(self._valid, index)
+
+    def estimate_all(self, width: int) -> None:
+        """The width has changed: no height is exact any more."""
+        for slot in self.items:
+            slot.forget()
+            slot.exact = False
+            slot.version += 1
+            slot.height = 0 if self.hidden(slot.entry) else estimated_height(slot.entry, width)
+        self.touch(0)
+
+    def set_gaps(self) -> None:
+        """Work out all gaps again, after entries were hidden or shown."""
+        for index in range(len(self.items)):
+            self._set_gap(index)
+        self.touch(0)
+
+    def hidden(self, entry: Entry) -> bool:
+        """Whether the user doesn't want to see this entry."""
+        return self.hide_interventions and isinstance(entry, InterventionEntry)
+
+    def _set_gap(self, index: int) -> None:
+        slot = self.items[index]
+        previous = index - 1
+        while previous >= 0 and self.hidden(self.items[previous].entry):
+            previous -= 1
+        if self.hidden(slot.entry):
+            gap = 0
+        elif previous < 0:
+            gap = 1
+        else:
+            gap = 0 if _belong_together(self.items[previous].entry, slot.entry) else 1
+        if gap != slot.gap:
+            slot.gap = gap
+            slot.version += 1
+        self.touch(index)
+
+    def _update(self) -> None:
+        count = len(self.items)
+        if self._valid == count and len(self._tops) == count + 1:
+            return
+        start = self._valid
+        del self._tops[start + 1 :]
+        sizes = [slot.gap + slot.height for slot in self.items[start:]]
+        self._tops[start:] = accumulate(sizes, initial=self._tops[start])
+        self._valid = count
+
+
+def _belong_together(above: Entry, below: Entry) -> bool:
+    """Whether two entries stand close: runs of tool lines and of notices read as one."""
+    if isinstance(above, ToolEntry) and isinstance(below, ToolEntry):
+        return True
+    return type(above) is type(below) and isinstance(above, NoticeEntry | InterventionEntry)

@@ -1,0 +1,367 @@
+"""Cuts a Markdown text that is still growing into chunks that never have to be looked at again.
+
+A chunk is a block (paragraph, heading, list item, quote) or, where one block may grow without bound (a fence, a
+table, a paragraph of many pages), a piece of it. Where the cuts are depends on the text alone, not on how it
+arrived, so a streamed text and the same text read from the log come out alike. The rules are those of CommonMark
+0.31 as far as they decide where a block ends, and of GitHub's tables.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["block", "heading", "rest", "item", "item_rest", "quote", "fence", "table"]
+
+LONGEST_PARAGRAPH = 4096
+"""Characters after which a paragraph or a list item goes on in another chunk."""
+LONGEST_FENCE = 64
+"""Lines of code in one chunk; cut earlier at an empty line if there is one after `SHORTEST_FENCE`."""
+SHORTEST_FENCE = 40
+LONGEST_TABLE = 24
+"""Rows of a table in one chunk; the first chunk decides the widths of the columns."""
+LONGEST_QUOTE = 40
+"""Lines of a quotation after which an empty quoted line cuts it."""
+
+_FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
+_INNER_FENCE = re.compile(r"\s*(?:[-*+]\s+|\d{1,9}[.)]\s+)?(`{3,}(?=[^`]*$)|~{3,})")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$")
+_UNDERLINE = re.compile(r" {0,3}(?:-+|=+)[ \t]*$")
+_ITEM = re.compile(r"( {0,3})(?:([-*+])|(\d{1,9})([.)]))(?:([ \t]+)(?=\S)|[ \t]*$)")
+_NESTED_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
+_QUOTE = re.compile(r" {0,3}>")
+_DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of Markdown that can be rendered by itself."""
+
+    kind: Kind
+    """`rest` goes on with the paragraph before it, `item_rest` with the list item before it."""
+    text: str
+    spaced: bool = False
+    """An empty line came before it."""
+    begins: bool = True
+    """It is the first piece of its block."""
+    number: int | None = None
+    """For an item of an ordered list, its number."""
+    info: str = ""
+    """For a fence, what stands after the opening marks."""
+    header: str = ""
+    """For a table, its first two lines."""
+
+
+class Splitter:
+    """The state between two lines; feed it lines, take the chunks that are finished."""
+
+    __slots__ = (
+        "_begins",
+        "_fence",
+        "_fence_indent",
+        "_header",
+        "_indent",
+        "_info",
+        "_inner_fence",
+        "_kind",
+        "_lines",
+        "_marker",
+        "_number",
+        "_pending_blank",
+        "_size",
+        "_spaced",
+    )
+
+    def __init__(self) -> None:
+        self._kind: Kind | None = None
+        self._lines: list[str] = []
+        self._size = 0
+        self._spaced = False
+        self._begins = True
+        self._pending_blank = False
+        self._fence = ""
+        self._fence_indent = 0
+        self._inner_fence = ""
+        self._info = ""
+        self._header = ""
+        self._marker = ""
+        self._indent = 0
+        self._number: int | None = None
+
+    def copy(self) -> "Splitter":
+        """An independent splitter in the same state, to try an unfinished line on."""
+        other = Splitter.__new__(Splitter)
+        for name in Splitter.__slots__:
+            setattr(other, name, getattr(self, name))
+        other._lines = list(self._lines)
+        return other
+
+    def feed(self, line: str) -> list[Chunk]:
+        """Take one line without its line end; returns the chunks that it finished."""
+        match self._kind:
+            case "fence":
+                return self._in_fence(line)
+            case "item" | "item_rest":
+                return self._in_item(line)
+            case "table":
+                return self._in_table(line)
+            case "quote":
+                return self._in_quote(line)
+            case "block" | "rest":
+                return self._in_paragraph(line)
+            case _:
+                return self._between(line)
+
+    def overflow(self, partial: str) -> tuple[list[Chunk], str]:
+        """Cut a paragraph whose unfinished last line is already too long; returns chunks and what is left of it."""
+        if self._kind in ("block", "rest") and not _starts_block(partial, inside_paragraph=True):
+            self._add(partial)
+        elif self._kind is None and not _starts_block(partial) and not partial.startswith(" "):
+            self._open("block", partial)
+        else:
+            return [], partial
+        chunks = self._cut_paragraph()
+        return chunks, self._take_back()
+
+    def finish(self) -> list[Chunk]:
+        """The end of the text: the chunk that was still open."""
+        if self._kind is None:
+            return []
+        if self._kind == "fence" and not self._lines and not self._begins:
+            self._kind = None
+            return []
+        return [self._close()]
+
+    # One method for each state.
+
+    def _between(self, line: str) -> list[Chunk]:
+        if not line.strip():
+            self._pending_blank = True
+            return []
+        if fence := _FENCE.match(line):
+            self._open("fence")
+            self._fence_indent = len(fence[1])
+            self._fence = fence[2]
+            self._info = fence[3].strip()
+            return []
+        if _HEADING.match(line):
+            self._open("heading", line)
+            return [self._close()]
+        if _RULE.match(line):
+            self._open("block", line)
+            return [self._close()]
+        if item := _ITEM.match(line):
+            self._open_item(item, line, None)
+            return []
+        self._open("quote" if _QUOTE.match(line) else "block", line)
+        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH and self._kind == "block" else []
+
+    def _in_fence(self, line: str) -> list[Chunk]:
+        stripped = line.strip()
+        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and _indentation(line) < 4:
+            if not self._lines and not self._begins:
+                self._kind = None
+                return []
+            return [self._close()]
+        self._add(line[min(_indentation(line), self._fence_indent) :])
+        count = len(self._lines)
+        if count >= LONGEST_FENCE or (count >= SHORTEST_FENCE and not stripped):
+            return [self._piece()]
+        return []
+
+    def _in_item(self, line: str) -> list[Chunk]:
+        indentation = _indentation(line)
+        blank = not line.strip()
+        if self._inner_fence and (blank or indentation >= self._indent):
+            self._add(line)
+            stripped = line.strip()
+            if stripped.startswith(self._inner_fence) and not stripped.strip(self._inner_fence[0]):
+                self._inner_fence = ""
+            return []
+        self._inner_fence = ""
+        if blank:
+            self._add(line)
+            self._pending_blank = True
+            return []
+        if indentation >= self._indent:
+            return self._continue_item(line)
+        item = None if _RULE.match(line) else _ITEM.match(line)
+        if item:
+            chunks = [self._close()]
+            same = (item[2] or item[4]) == self._marker
+            self._open_item(item, line, self._number if same else None)
+            return chunks
+        if not self._pending_blank and not _starts_block(line):
+            self._add(line)
+            return []
+        return [self._close(), *self._between(line)]
+
+    def _continue_item(self, line: str) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        if self._size > LONGEST_PARAGRAPH // 2 and (
+            self._pending_blank or _NESTED_ITEM.match(line) or self._size > LONGEST_PARAGRAPH
+        ):
+            indent, number, marker = self._indent, self._number, self._marker
+            chunks.append(self._close())
+            self._open("item_rest")
+            self._begins = False
+            self._indent, self._number, self._marker = indent, number, marker
+        self._pending_blank = False
+        self._add(line)
+        if fence := _INNER_FENCE.match(line):
+            self._inner_fence = fence[1]
+        return chunks
+
+    def _in_table(self, line: str) -> list[Chunk]:
+        if not line.strip() or _starts_block(line):
+            closed = [self._close()] if self._lines or self._begins else self._drop()
+            return [*closed, *self._between(line)]
+        self._add(line)
+        return [self._piece()] if len(self._lines) >= LONGEST_TABLE else []
+
+    def _in_quote(self, line: str) -> list[Chunk]:
+        if _QUOTE.match(line):
+            if len(self._lines) >= LONGEST_QUOTE and line.strip() == ">":
+                chunk = self._piece()
+                self._spaced = True
+                return [chunk]
+            self._add(line)
+            return []
+        if not line.strip() or _starts_block(line):
+            closed = [self._close()] if self._lines else self._drop()
+            return [*closed, *self._between(line)]
+        self._add(line)
+        return []
+
+    def _in_paragraph(self, line: str) -> list[Chunk]:
+        if not line.strip():
+            return [self._close(), *self._between(line)]
+        if self._kind == "block":
+            if _UNDERLINE.match(line) and not self._lines[0].startswith("    "):
+                if _DELIMITER.match(line) and "|" in self._lines[-1] and len(self._lines) == 1:
+                    return self._begin_table(line)
+                self._add(line)
+                return [self._close("heading")]
+            if _DELIMITER.match(line) and "|" in line and "|" in self._lines[-1]:
+                return self._begin_table(line)
+        if _starts_block(line, inside_paragraph=True):
+            return [self._close(), *self._between(line)]
+        self._add(line)
+        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH else []
+
+    def _begin_table(self, delimiter: str) -> list[Chunk]:
+        heading = self._lines.pop()
+        chunks: list[Chunk] = []
+        spaced = self._spaced
+        if self._lines:
+            chunks.append(self._close())
+            spaced = False
+        self._open("table")
+        self._spaced = spaced
+        self._header = f"{heading}\n{delimiter}\n"
+        return chunks
+
+    # Opening and closing.
+
+    def _open(self, kind: Kind, *lines: str) -> None:
+        self._kind = kind
+        self._lines = list(lines)
+        self._size = sum(len(line) + 1 for line in lines)
+        self._spaced = self._pending_blank
+        self._pending_blank = False
+        self._begins = True
+        self._number = None
+        self._info = self._header = self._inner_fence = ""
+
+    def _open_item(self, item: re.Match[str], line: str, previous: int | None) -> None:
+        self._open("item", line)
+        self._marker = item[2] or item[4]
+        if item[3]:
+            self._number = int(item[3]) if previous is None else previous + 1
+        padding = len(item[5] or " ")
+        marker_end = len(item[1]) + len(item[2] or item[3] + item[4])
+        self._indent = marker_end + (padding if padding <= 4 else 1)
+        if fence := _INNER_FENCE.match(line):
+            self._inner_fence = fence[1]
+
+    def _add(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line) + 1
+
+    def _take_back(self) -> str:
+        line = self._lines.pop()
+        self._size -= len(line) + 1
+        if not self._lines and self._kind == "block":
+            self._kind = None
+            self._pending_blank = self._spaced
+        return line
+
+    def _chunk(self, kind: Kind) -> Chunk:
+        lines = self._lines
+        if kind == "item_rest":
+            lines = [line[min(_indentation(line), self._indent) :] for line in lines]
+        text = "\n".join(lines)
+        if kind != "fence":
+            text = text.rstrip()
+        return Chunk(kind, text, self._spaced, self._begins, self._number, self._info, self._header)
+
+    def _close(self, kind: Kind | None = None) -> Chunk:
+        assert self._kind is not None
+        chunk = self._chunk(kind or self._kind)
+        blank = self._pending_blank
+        self._kind = None
+        self._lines = []
+        self._size = 0
+        self._pending_blank = blank
+        return chunk
+
+    def _drop(self) -> list[Chunk]:
+        self._kind = None
+        return []
+
+    def _piece(self) -> Chunk:
+        """Hand out what is there of the block and go on with it."""
+        assert self._kind is not None
+        chunk = self._chunk(self._kind)
+        self._lines = []
+        self._size = 0
+        self._begins = False
+        self._spaced = False
+        return chunk
+
+    def _cut_paragraph(self) -> list[Chunk]:
+        """Cut the open paragraph into pieces of at most `LONGEST_PARAGRAPH` characters, after a sentence if it can."""
+        assert self._kind is not None
+        text = "\n".join(self._lines)
+        chunks: list[Chunk] = []
+        while len(text) > LONGEST_PARAGRAPH:
+            cut = max(
+                text.rfind(". ", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH - 1) + 1,
+                text.rfind(".\n", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH - 1) + 1,
+            )
+            if not cut:
+                cut = max(text.rfind(" ", 1, LONGEST_PARAGRAPH), text.rfind("\n", 1, LONGEST_PARAGRAPH))
+            if cut < 1:
+                cut = LONGEST_PARAGRAPH
+            chunks.append(Chunk(self._kind, text[:cut], self._spaced, self._begins))
+            text = text[cut:]
+            self._kind = "rest"
+            self._begins = self._spaced = False
+        self._lines = text.split("\n") if chunks else self._lines
+        self._size = len(text) + 1
+        return chunks
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _starts_block(line: str, inside_paragraph: bool = False) -> bool:
+    """Whether the line begins a block of its own, so that an open paragraph, table or quote ends before it."""
+    if _FENCE.match(line) or _HEADING.match(line) or _RULE.match(line) or _QUOTE.match(line):
+        return True
+    item = _ITEM.match(line)
+    if not item:
+        return False
+    # In the middle of a paragraph an empty item or a number other than 1 is just text.
+    return not inside_paragraph or (item[5] is not None and item[3] in (None, "1"))

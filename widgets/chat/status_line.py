@@ -1,0 +1,131 @@
+"""One line that says what the session is doing, and which key gets out of it."""
+
+import time
+from collections.abc import Callable
+
+from textual.content import Content
+from textual.timer import Timer
+from textual.widget import Widget
+
+from app.agent.updates import Phase
+from app.safe_text import visible
+from widgets.chat.layout import seconds
+from widgets.chat.lines import shorten, width_of
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_INTERVAL = 0.125
+"""Seconds between two looks of the spinner; there is no timer while the session is idle."""
+_CHARACTERS_PER_TOKEN = 4
+
+_MOVING = (Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
+
+
+class StatusLine(Widget):
+    """Phase, figures and the way out; empty when there is nothing to say."""
+
+    DEFAULT_CSS = """
+    StatusLine {
+        height: 1;
+        padding: 0 1 0 0;
+        color: $text-muted;
+        background: $background;
+    }
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, id: str | None = None) -> None:  # noqa: A002
+        """`clock` is the clock of `PhaseChanged.until`."""
+        super().__init__(id=id)
+        self._clock = clock
+        self._phase = Phase.IDLE
+        self._detail = ""
+        self._until = 0.0
+        self._since = 0.0
+        self._turn_since = 0.0
+        self._characters = 0
+        self._ended = ""
+        self._unseen: int | None = None
+        self._timer: Timer | None = None
+
+    @property
+    def is_ticking(self) -> bool:
+        """Whether a timer runs."""
+        return self._timer is not None
+
+    def show_phase(self, phase: Phase, detail: str = "", until: float = 0.0) -> None:
+        """The session does something else now; `until` as in `PhaseChanged`."""
+        now = self._clock()
+        if self._phase not in _MOVING and phase in _MOVING:
+            self._turn_since = now
+        if phase in _MOVING:
+            self._ended = ""
+        self._phase, self._detail, self._until, self._since = phase, detail, until, now
+        self._characters = 0
+        self._set_ticking(phase in _MOVING)
+        self.refresh()
+
+    def count(self, characters: int) -> None:
+        """So many more characters have streamed in."""
+        self._characters += characters
+
+    def show_end(self, text: str) -> None:
+        """How the last turn ended, if that is worth a word; stays until something moves."""
+        self._ended = text
+        self.refresh()
+
+    def show_following(self, following: bool, unseen: int) -> None:
+        """Whether the transcript follows its end, and how much came since it stopped."""
+        self._unseen = None if following else unseen
+        self.refresh()
+
+    def _set_ticking(self, wanted: bool) -> None:
+        if wanted and self._timer is None and self.is_mounted:
+            self._timer = self.set_interval(_INTERVAL, self.refresh)
+        elif not wanted and self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def render(self) -> Content:
+        """Left what goes on, right the key."""
+        left = self._activity()
+        right = self._way_out()
+        width = self.content_size.width
+        gap = width - width_of(left.plain) - width_of(right.plain)
+        if gap < 1:
+            return left.truncate(max(0, width - width_of(right.plain) - 1), ellipsis=True) + Content(" ") + right
+        return left + Content(" " * gap) + right
+
+    def _activity(self) -> Content:
+        elapsed = self._clock() - self._since
+        match self._phase:
+            case Phase.REQUESTING:
+                words = self._detail or "Waiting for the model"
+            case Phase.STREAMING:
+                tokens = self._characters // _CHARACTERS_PER_TOKEN
+                rate = tokens / elapsed if elapsed > 0.5 else 0.0
+                words = self._detail or "Writing"
+                words += f" · {rate:,.0f} tokens/s" if rate >= 1 else ""
+            case Phase.RUNNING:
+                words = f"Running {self._detail}" if self._detail else "Running tools"
+            case Phase.RETRYING:
+                left = max(0.0, self._until - self._clock())
+                words = f"Retrying in {left:.0f} s" if self._until else "Retrying"
+                words += f" · {self._detail}" if self._detail else ""
+            case Phase.COMPACTING:
+                words = "Making room: older messages are being summarised"
+            case Phase.ASKING:
+                return Content.styled("? ", "$text-accent bold") + Content("The model asks you")
+            case _:
+                return Content.styled(f"  {visible(self._ended)}", "$text-warning") if self._ended else Content("")
+        total = seconds(max(0.0, self._clock() - self._turn_since))
+        spinner = (
+            "·" if self.app.animation_level == "none" else _SPINNER[int(self._clock() / _INTERVAL) % len(_SPINNER)]
+        )
+        text = shorten(visible(words), 200) + (f" · {total}" if total else "")
+        return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
+
+    def _way_out(self) -> Content:
+        if self._unseen is not None:
+            return Content.assemble(("↓ ", "$text-accent bold"), f"{self._unseen} new" if self._unseen else "newest")
+        if self._phase in _MOVING:
+            return Content.assemble(("Esc", "$text-accent bold"), " interrupts")
+        return Content("")

@@ -1,0 +1,71 @@
+"""Tables: columns as wide as they need to be, shared fairly when the room is short."""
+
+from collections.abc import Sequence
+
+from widgets.chat.lines import Face, Line, Span, width_of, wrap
+
+Cell = list[Span]
+Row = list[Cell]
+
+_RULE = Face("table-rule")
+_GAP = 3
+"""Cells between two columns: a space, a thin rule, a space."""
+
+
+def column_widths(rows: Sequence[Row], width: int) -> list[int]:
+    """Widths of the columns so that these rows fit into `width` cells; long columns give way first."""
+    columns = max((len(row) for row in rows), default=0)
+    wanted = [1] * columns
+    for row in rows:
+        for index, cell in enumerate(row):
+            wanted[index] = max(wanted[index], sum(width_of(text) for text, _ in cell))
+    room = max(columns, width - _GAP * (columns - 1))
+    if sum(wanted) <= room:
+        return wanted
+    # The widest columns share what the narrow ones leave (max-min fairness).
+    result = list(wanted)
+    left, open_columns = room, sorted(range(columns), key=lambda index: wanted[index])
+    while open_columns:
+        share = max(1, left // len(open_columns))
+        index = open_columns.pop(0)
+        result[index] = min(wanted[index], share)
+        left -= result[index]
+    return result
+
+
+def table_lines(
+    rows: Sequence[Row], widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], heading: bool
+) -> list[Line]:
+    """Lay rows out in columns of these widths; with `heading`, the first row is followed by a rule."""
+    lines: list[Line] = []
+    gutter = sum(len(text) for text, _ in prefix)
+    for number, row in enumerate(rows):
+        lines.extend(_row_lines(row, widths, aligns, prefix, gutter))
+        if heading and number == 0:
+            rule = "─┼─".join("─" * width for width in widths)
+            lines.append(Line((*prefix, (rule, _RULE)), gutter))
+    return lines
+
+
+def _row_lines(
+    row: Row, widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], gutter: int
+) -> list[Line]:
+    cells = [wrap(row[index] if index < len(row) else [], width) for index, width in enumerate(widths)]
+    lines: list[Line] = []
+    for level in range(max((len(cell) for cell in cells), default=0)):
+        spans: list[Span] = [*prefix]
+        for index, cell in enumerate(cells):
+            if index:
+                spans.append((" │ ", _RULE))
+            content = cell[level].spans if level < len(cell) else ()
+            free = max(0, widths[index] - sum(width_of(text) for text, _ in content))
+            align = aligns[index] if index < len(aligns) else ""
+            before = free if align == "right" else free // 2 if align == "center" else 0
+            after = free - before
+            if before:
+                spans.append((" " * before, Face()))
+            spans.extend(content)
+            if after and index < len(widths) - 1:
+                spans.append((" " * after, Face()))
+        lines.append(Line(tuple(spans), gutter))
+    return lines
