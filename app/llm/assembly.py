@@ -1,21 +1,10 @@
-"""From the chunks of a stream to one response, whatever the server makes of the Chat Completions protocol.
-
-The rules for tool calls, which no documented protocol covers but the deltas of real servers need:
-
-- an empty string is as good as nothing;
-- a known id wins over any index; a new id opens a new call, also where its index belongs to another one already;
-- without an id the index selects the latest call that has it; without either the latest call goes on;
-- a delta that brings a name although its call has one and its arguments are whole opens a new call;
-- calls keep the order in which they were first seen, not that of their indexes;
-- a name may come in pieces, whole again with each delta, or both; arguments are always appended.
-"""
+"""From the chunks of a stream to one response, whatever the server makes of the Chat Completions protocol."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from app.llm.arguments import as_text, is_complete, parse_arguments
+from app.llm.calls import CallAssembly
 from app.llm.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, TokenUsage
 from app.llm.usage import read_usage
@@ -36,22 +25,6 @@ class ResponseTooLong(Exception):
     """The stream exceeds `MAX_CHARACTERS`."""
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """A tool call in the making."""
-
-    id: str = ""
-    index: int | None = None
-    name: str = ""
-    pieces: list[str] = field(default_factory=list)
-    characters: int = 0
-    extras: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def raw(self) -> str:
-        return "".join(self.pieces)
-
-
 class ResponseAssembly:
     """Collects one response; feed it every chunk (as parsed JSON), then ask for the whole."""
 
@@ -60,10 +33,9 @@ class ResponseAssembly:
         self.finish_reason: str | None = None
         self.usage: TokenUsage | None = None
         self.model = ""
-        self._tool_names = frozenset(tool_names)
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._slots: list[_Slot] = []
+        self._calls = CallAssembly(tool_names)
         self._extras: dict[str, Any] = {}
         self._size = 0
         self._text_joiner = SurrogateJoiner()
@@ -84,12 +56,12 @@ class ResponseAssembly:
     @property
     def empty(self) -> bool:
         """Nothing has come: no text, no reasoning, no call."""
-        return not (self._text or self._reasoning or self._slots)
+        return not (self._text or self._reasoning or self._calls)
 
     @property
     def has_calls(self) -> bool:
         """At least one call has begun."""
-        return bool(self._slots)
+        return bool(self._calls)
 
     def feed(self, chunk: Mapping[str, Any]) -> list[TextDelta | ReasoningDelta | CallProgress]:
         """Take one chunk and return what it adds; nothing in it is required, and nothing unknown in it hurts.
@@ -105,7 +77,7 @@ class ResponseAssembly:
         for choice in choices if isinstance(choices, Sequence) else ():
             if isinstance(choice, Mapping) and not choice.get("index"):
                 self._choice(choice, whole=chunk.get("object") == "chat.completion", updates=updates)
-        if self._size > MAX_CHARACTERS:
+        if self._size + self._calls.characters > MAX_CHARACTERS:
             raise ResponseTooLong(f"The response exceeds {MAX_CHARACTERS} characters.")
         return updates
 
@@ -136,7 +108,7 @@ class ResponseAssembly:
 
     def calls(self) -> tuple[ReceivedCall, ...]:
         """The calls as they stand."""
-        return tuple(_finished(slot) for slot in self._slots)
+        return self._calls.finished()
 
     def _choice(self, choice: Mapping[str, Any], *, whole: bool, updates: list[Any]) -> None:
         delta, message = choice.get("delta"), choice.get("message")
@@ -161,7 +133,7 @@ class ResponseAssembly:
             rest["content"] = content
         elif isinstance(content, str):
             rest["content"] = content[len(self.text) :]
-        if not self._slots:
+        if not self._calls:
             rest["tool_calls"] = message.get("tool_calls")
         return rest
 
@@ -223,80 +195,12 @@ class ResponseAssembly:
             updates.append(ReasoningDelta(text))
 
     def _call(self, delta: Mapping[str, Any], updates: list[Any]) -> None:
-        function = delta.get("function")
-        function = function if isinstance(function, Mapping) else {}
-        name = function.get("name") or delta.get("name")
-        name = name if isinstance(name, str) else ""
-        arguments = as_text(function.get("arguments"))
-        identity = str(delta.get("id") or "")
-        index = delta.get("index")
-        index = index if isinstance(index, int) else None
-        extra = delta.get("extra_content")
-        if not (identity or name or arguments or extra) and (index is None or not self._slots):
-            return
-        slot = self._slot(identity, index, name, arguments)
-        if name:
-            slot.name = self._joined_name(slot, name)
-        slot.pieces.append(arguments)
-        slot.characters += len(arguments)
-        self._size += len(arguments)
-        if isinstance(extra, Mapping):
-            slot.extras.setdefault("extra_content", {}).update(extra)
-        updates.append(CallProgress(self._slots.index(slot), slot.name, slot.characters))
-
-    def _slot(self, identity: str, index: int | None, name: str, arguments: str) -> _Slot:
-        if identity:
-            known = next((slot for slot in reversed(self._slots) if slot.id == identity), None)
-            if known and not (name and index is not None and known.index not in (None, index)):
-                return known
-            unnamed = self._by_index(index)
-            if known is None and unnamed and not unnamed.id and not (name and unnamed.name):
-                unnamed.id = identity
-                return unnamed
-            return self._open(identity, index)
-        slot = self._by_index(index)
-        if slot is None or _opens_another(slot, name, arguments):
-            return self._open("", index)
-        return slot
-
-    def _by_index(self, index: int | None) -> _Slot | None:
-        if index is None:
-            return self._slots[-1] if self._slots else None
-        return next((slot for slot in reversed(self._slots) if slot.index == index), None)
-
-    def _open(self, identity: str, index: int | None) -> _Slot:
-        slot = _Slot(identity, index)
-        self._slots.append(slot)
-        return slot
-
-    def _joined_name(self, slot: _Slot, name: str) -> str:
-        """The name of a call after one more delta brought (a piece of) it."""
-        if not slot.name or name == slot.name:
-            return name
-        if slot.name in self._tool_names or slot.characters:
-            return slot.name
-        # Sent whole again but longer than before, or in pieces.
-        return name if name.startswith(slot.name) or name in self._tool_names else slot.name + name
+        if (progress := self._calls.feed(delta)) is not None:
+            updates.append(progress)
 
     def _take_usage(self, holder: Mapping[str, Any]) -> None:
         if (usage := read_usage(holder)) is not None:
             self.usage = usage
-
-
-def _opens_another(slot: _Slot, name: str, arguments: str) -> bool:
-    if not name or not slot.name:
-        return False
-    repeated = name == slot.name and not arguments
-    return not repeated and is_complete(slot.raw)
-
-
-def _finished(slot: _Slot) -> ReceivedCall:
-    joiner = SurrogateJoiner()
-    raw = joiner.feed(slot.raw) + joiner.finish()
-    arguments, invalid = parse_arguments(raw)
-    if not slot.name:
-        arguments, invalid = None, "The call has no tool name."
-    return ReceivedCall(slot.id, slot.name, arguments, raw, invalid, slot.extras)
 
 
 def _extend(items: list[Any], more: Iterable[Any]) -> None:

@@ -22,8 +22,8 @@ _THROTTLED = re.compile(
     re.IGNORECASE,
 )
 _QUOTA = re.compile(
-    r"insufficient_quota|insufficient[ _](?:balance|credits?|funds)|exceeded your current quota|billing|credit balance|"
-    r"requires more credits|payment required|spend(?:ing)? limit|usage limit reached",
+    r"insufficient_quota|insufficient[ _](?:balance|credits?|funds)|exceeded your current quota|billing|"
+    r"credit balance|requires more credits|payment required|spend(?:ing)? limit|usage limit reached",
     re.IGNORECASE,
 )
 _DAILY = re.compile(r"per ?day|daily|\((?:TPD|RPD)\)", re.IGNORECASE)
@@ -47,8 +47,8 @@ _MODEL = re.compile(
 )
 _OVERLOADED = re.compile(r"overloaded|temporarily unavailable|capacity|try again later|timed? ?out", re.IGNORECASE)
 _WINDOW = re.compile(
-    r"(?:context length (?:is|of)(?: only)?|context window of|context size \(|n_ctx\s*[=:]|model with|tokens allowed \(|"
-    r"tokens >|token limit:?|exceeds the limit of|context length is only)\s*(\d[\d,]{2,9})",
+    r"(?:context length (?:is|of)(?: only)?|context window of|context size \(|n_ctx\s*[=:]|model with|"
+    r"tokens allowed \(|tokens >|token limit:?|exceeds the limit of|context length is only)\s*(\d[\d,]{2,9})",
     re.IGNORECASE,
 )
 _RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -68,7 +68,8 @@ def classify(status: int | None, text: str, *, hinted: bool) -> tuple[FailureKin
     throttled = bool(_THROTTLED.search(text)) or status == 429
     if _CONTEXT.search(text) and not _THROTTLED.search(text):
         return FailureKind.CONTEXT_FULL, False
-    if status == 402 or (throttled or status in (400, 403, None)) and _exhausted(text, hinted=hinted):
+    accountable = throttled or status in (400, 403, None)
+    if status == 402 or (accountable and _exhausted(text, hinted=hinted)):
         return FailureKind.QUOTA, False
     if throttled:
         return FailureKind.RATE_LIMITED, True
@@ -89,25 +90,17 @@ def _exhausted(text: str, *, hinted: bool) -> bool:
 
 
 def _by_status(status: int | None, text: str) -> tuple[FailureKind, bool]:
-    match status:
-        case 401:
-            return FailureKind.AUTH, False
-        case 403:
-            return (FailureKind.MODEL_NOT_FOUND if _MODEL.search(text) else FailureKind.AUTH), False
-        case 404 if _MODEL.search(text):
-            return FailureKind.MODEL_NOT_FOUND, False
-        case 400 | 422 | 500 if _KEY.search(text):
-            return FailureKind.AUTH, False
-        case 400 | 422 if _MODEL.search(text):
-            return FailureKind.MODEL_NOT_FOUND, False
-        case None:
-            return _unnumbered(text)
-        case _ if status in _RETRYABLE or status >= 500:
-            return FailureKind.SERVER_ERROR, status in _RETRYABLE or bool(_OVERLOADED.search(text))
-        case _ if 400 <= status < 500:
-            return FailureKind.INVALID_REQUEST, False
-        case _:
-            return FailureKind.UNKNOWN, True
+    if status is None:
+        return _unnumbered(text)
+    if status == 401 or (status in (400, 422, 500) and _KEY.search(text)):
+        return FailureKind.AUTH, False
+    if status in (400, 403, 404, 422) and _MODEL.search(text):
+        return FailureKind.MODEL_NOT_FOUND, False
+    if status == 403:
+        return FailureKind.AUTH, False
+    if status >= 500 or status in _RETRYABLE:
+        return FailureKind.SERVER_ERROR, status in _RETRYABLE or bool(_OVERLOADED.search(text))
+    return FailureKind.INVALID_REQUEST, False
 
 
 def _unnumbered(text: str) -> tuple[FailureKind, bool]:

@@ -86,7 +86,7 @@ class ModelClient:
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
-        """Send what `build` makes of the profile and give out the response as it comes; the last update is `Completed`.
+        """Send what `build` makes of the profile and give out the response as it comes, at last `Completed`.
 
         The concatenated `TextDelta`s since the last `AttemptDiscarded` are `Completed.text`. Cancelling the task, or
         closing the generator (use `contextlib.aclosing` if you may leave it early), closes the connection at once.

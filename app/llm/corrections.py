@@ -1,7 +1,7 @@
 """What a refusal teaches about an endpoint: pure functions from a profile and a failure to a better profile.
 
-Each correction is tried at most once per request, and only if what it changes is in the payload or can be, so a server
-that refuses everything ends in its own error message and not in a loop.
+Each correction is tried at most once per request, and only if it changes something, so a server that refuses
+everything ends in its own error message and not in a loop.
 """
 
 import re
@@ -32,15 +32,16 @@ _SYSTEM_REFUSED = re.compile(
     re.IGNORECASE,
 )
 _ORDER_REFUSED = re.compile(
-    r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|unexpected role|"
-    r"only user.{0,60}roles|invalid message role|invalid_request_message_order|no user query|"
+    r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|"
+    r"unexpected role|only user.{0,60}roles|invalid message role|invalid_request_message_order|no user query|"
     r"system messages? (?:must|should|can only|is only allowed)|(?:must|has to) be the first message",
     re.IGNORECASE,
 )
 _TOOL_CHOICE = re.compile(r"tool[_ ]choice", re.IGNORECASE)
 _REFUSING = re.compile(
-    r"not support|n't support|unsupported|not permitted|not allowed|forbidden|unknown|unrecogni[sz]ed|unexpected|invalid|"
-    r"extra inputs|additional propert|must be|should be|no longer|deprecated|not available|literal_error|not implemented",
+    r"not support|n't support|unsupported|not permitted|not allowed|forbidden|unknown|unrecogni[sz]ed|unexpected|"
+    r"invalid|extra inputs|additional propert|must be|should be|no longer|deprecated|not available|literal_error|"
+    r"not implemented",
     re.IGNORECASE,
 )
 _TOOLS = re.compile(

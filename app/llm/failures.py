@@ -105,40 +105,33 @@ class FailureReader:
         )
 
     def _message(self, kind: FailureKind, status: int | None, words: str) -> str:
-        number = f" ({status})" if status else ""
-        said = f": {words}" if words else ""
-        stop = "" if said.endswith((".", "!", "?", "…")) else "."
-        match kind:
-            case FailureKind.AUTH if self._endpoint.api_key is None:
-                return (
-                    f"{self._host} wants an API key{number}{said}{stop} Set OPENAI_API_KEY or api_key in the config."
-                )
-            case FailureKind.AUTH if status == 403:
-                return f"{self._host} does not allow this{number}{said}{stop} Check what the API key may do."
-            case FailureKind.AUTH:
-                return f"{self._host} does not accept the API key{number}{said}{stop} Check OPENAI_API_KEY or the config."
-            case FailureKind.QUOTA:
-                return f"The account at {self._host} has no quota left{number}{said}{stop} Check its plan and credit."
-            case FailureKind.RATE_LIMITED:
-                return f"{self._host} limits the rate of requests{number}{said}{stop} Wait a little, then continue."
-            case FailureKind.MODEL_NOT_FOUND:
-                model = one_line(self._endpoint.model, self._secrets)
-                return (
-                    f"{self._host} has no model {model!r}{number}{said}{stop} Choose another with --model or /model."
-                )
-            case FailureKind.CONTEXT_FULL:
-                return f"The conversation does not fit the model's context window{number}{said}{stop} Compact it."
-            case FailureKind.TOOL_USE_FAILED:
-                return f"{self._host} could not use the model's tool call{number}{said}{stop} Continue to try again."
-            case FailureKind.INVALID_REQUEST if status in (404, 405):
-                where = one_line(self._endpoint.base_url, self._secrets)
-                return (
-                    f"There is no chat API at {where}{number}{said}{stop} Check the base URL (it often ends in /v1)."
-                )
-            case FailureKind.INVALID_REQUEST:
-                return f"{self._host} refuses the request{number}{said}{stop} `signoff doctor` shows what it takes."
-            case _:
-                return f"{self._host} has a problem{number}{said}{stop} Try again in a moment."
+        said = f" ({status})" if status else ""
+        said += f": {words}" if words else ""
+        said += "" if said.endswith((".", "!", "?", "…")) else "."
+        what, advice = self._meaning(kind, status)
+        return f"{what}{said} {advice}"
+
+    def _meaning(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
+        """What happened, and what to do."""
+        host = self._host
+        if kind is FailureKind.AUTH and self._endpoint.api_key is None:
+            return f"{host} wants an API key", "Set OPENAI_API_KEY or api_key in the config."
+        if kind is FailureKind.AUTH and status == 403:
+            return f"{host} does not allow this", "Check what the API key may do."
+        if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
+            where = one_line(self._endpoint.base_url, self._secrets)
+            return f"There is no chat API at {where}", "Check the base URL (it often ends in /v1)."
+        model = one_line(self._endpoint.model, self._secrets)
+        meanings = {
+            FailureKind.AUTH: (f"{host} does not accept the API key", "Check OPENAI_API_KEY or the config."),
+            FailureKind.QUOTA: (f"The account at {host} has no quota left", "Check its plan and credit."),
+            FailureKind.RATE_LIMITED: (f"{host} limits the rate of requests", "Wait a little, then continue."),
+            FailureKind.MODEL_NOT_FOUND: (f"{host} has no model {model!r}", "Choose another with --model or /model."),
+            FailureKind.CONTEXT_FULL: ("The conversation does not fit the model's context window", "Compact it."),
+            FailureKind.TOOL_USE_FAILED: (f"{host} could not use the model's tool call", "Continue to try again."),
+            FailureKind.INVALID_REQUEST: (f"{host} refuses the request", "`signoff doctor` shows what it takes."),
+        }
+        return meanings.get(kind, (f"{host} has a problem", "Try again in a moment."))
 
 
 def _inner_status(data: Any) -> int | None:

@@ -1,5 +1,6 @@
 """The profile of an endpoint: what is known of its kind, what was learned from it, what the user says about it."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -98,10 +99,9 @@ def resolve(
     learned = cache.get(cache_key(base_url, model)) if cache is not None else None
     if learned:
         known = {field: value for field, value in learned.items() if field in Profile.model_fields}
-        try:
+        # What another version wrote may be unusable; it will be learned again.
+        with contextlib.suppress(ValidationError):
             profile = Profile.model_validate({**profile.model_dump(), **known})
-        except ValidationError:
-            pass  # Written by another version; it will be learned again.
     if not overrides:
         return profile
     try:

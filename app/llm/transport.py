@@ -1,8 +1,8 @@
 """One streamed HTTP exchange with the endpoint, through the OpenAI SDK's client; no retries, no interpretation.
 
-The SDK sends the request and maps HTTP errors. The body is read raw and decoded here, because the SDK's own iteration
-ends in silence or in foreign exceptions on much of what servers send (heartbeats without data, errors with status 200,
-complete documents, damaged UTF-8).
+The SDK sends the request and maps HTTP errors. The body is read raw and decoded here, because the SDK's own
+iteration ends in silence or in foreign exceptions on much of what servers send (heartbeats without data, errors with
+status 200, complete documents, damaged UTF-8).
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Timeouts:
 
     @classmethod
     def for_endpoint(cls, endpoint: Endpoint) -> Self:
-        """More patience with a server on this machine, which may first have to load a model and read a long prompt."""
+        """More patience with a server on this machine, which may first have to load a model."""
         return cls(read=600, first=600, idle=300, closing=45) if is_local(endpoint.base_url) else cls()
 
 

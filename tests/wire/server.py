@@ -86,6 +86,7 @@ class WireServer:
         self.visits: list[Request] = []
         self.models: list[str] = ["test-model"]
         self.exhausted = 0
+        self.connections = 0
         self.behaviour: Behaviour = OBEYS
         self._validators: tuple[Validator, ...] = ()
         self._steps: deque[Step] = deque()
@@ -195,6 +196,7 @@ class WireServer:
             task = asyncio.current_task()
             assert task is not None
             connections.add(task)
+            self.connections += 1
             try:
                 await self._connection(reader, writer)
             except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):

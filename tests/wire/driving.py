@@ -1,0 +1,100 @@
+"""Driving a `ModelClient` against the test server."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from app.llm.client import ModelClient
+from app.llm.profile import Profile
+from app.llm.retry import RetryPolicy
+from app.llm.transport import Timeouts
+from app.llm.types import AttemptDiscarded, Completed, Endpoint, Payload, StreamUpdate, TextDelta
+from tests.wire.server import WireServer
+
+FAST = RetryPolicy(base=0.002, cap=0.004, jitter=lambda: 0.5)
+"""The standard policy at a five-hundredth of its delays."""
+BRISK = Timeouts(connect=2, read=5, first=5, idle=5, linger=0.3, closing=5)
+
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": name,
+            "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+        },
+    }
+    for name in ("read_file", "edit_file")
+]
+SYSTEM = {"role": "system", "content": "You are signoff."}
+USER = {"role": "user", "content": "Fix it."}
+NOTE = {"role": "system", "content": "Edits staged as P1. Hand control back."}
+
+
+def called(call_id: str = "call_1", arguments: str = '{"path": "a.py"}') -> list[dict[str, Any]]:
+    """An assistant message with one call, and its result."""
+    call = {"id": call_id, "type": "function", "function": {"name": "edit_file", "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call_id, "content": "staged"},
+    ]
+
+
+def opening(profile: Profile) -> Payload:
+    """An ordinary first request."""
+    return Payload([SYSTEM, USER], TOOLS)
+
+
+def closing(profile: Profile) -> Payload:
+    """A closing request as the projection places its parts."""
+    match profile.mid_system:
+        case "inline":
+            messages = [SYSTEM, USER, *called(), NOTE]
+        case "fold_first":
+            joined = {"role": "system", "content": f"{SYSTEM['content']}\n\n{NOTE['content']}"}
+            messages = [joined, USER, *called()]
+        case _:
+            marked = {"role": "user", "content": f"<system>{SYSTEM['content']} {NOTE['content']}</system> Fix it."}
+            messages = [marked, *called()]
+    return Payload(messages, TOOLS, "none")
+
+
+@asynccontextmanager
+async def client_of(server: WireServer, profile: Profile | None = None, **options: Any) -> AsyncIterator[ModelClient]:
+    """A client of the server, with short delays."""
+    settings = {"retry": FAST, "timeouts": BRISK, **options}
+    client = ModelClient(Endpoint(server.base_url, "test-model"), profile or Profile(), **settings)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def updates_of(
+    client: ModelClient, build: Callable[[Profile], Payload] = opening, *, closing: bool = False
+) -> list[StreamUpdate]:
+    """All updates of one request."""
+    return [update async for update in client.stream(build, closing=closing)]
+
+
+async def complete(server: WireServer, profile: Profile | None = None, **options: Any) -> Completed:
+    """The response to one opening request; checks what holds for every response on the way."""
+    async with client_of(server, profile, **options) as client:
+        return response(await updates_of(client))
+
+
+def response(updates: list[StreamUpdate]) -> Completed:
+    """The completed response among all updates, whose text is exactly what was streamed and not discarded."""
+    last = updates[-1]
+    assert isinstance(last, Completed)
+    assert not any(isinstance(update, Completed) for update in updates[:-1])
+    streamed = ""
+    for update in updates:
+        match update:
+            case TextDelta(text):
+                streamed += text
+            case AttemptDiscarded(text):
+                assert text == streamed
+                streamed = ""
+    assert streamed == last.text
+    return last

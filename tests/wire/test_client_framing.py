@@ -1,0 +1,144 @@
+"""Framing: however a server cuts and wraps its events, the response arrives whole or the request is repeated."""
+
+import json
+
+import pytest
+
+from app.llm.errors import FailureKind, RequestFailed
+from app.llm.types import AttemptDiscarded, RetryScheduled
+from tests.wire.driving import client_of, complete, response, updates_of
+from tests.wire.replies import BREAK, CUT, DONE, END, Reply, Turn, call_delta, chunk, document, event, stream
+from tests.wire.server import WireServer
+
+HELLO = (chunk("Hel"), chunk("lo"), chunk(finish="stop"))
+HELLO_BYTES = b"".join(event(part) for part in HELLO)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(stream(b": OPENROUTER PROCESSING\n\n", *HELLO, b": again\n\n", DONE), id="comments"),
+        pytest.param(stream(HELLO[0], b"event: ping\n\n", *HELLO[1:], DONE), id="event without data"),
+        pytest.param(stream(b"event: ping\ndata: {}\n\n", *HELLO, DONE), id="ping with an empty object"),
+        pytest.param(stream(b"retry: 3000\n\n", *HELLO, DONE), id="retry only"),
+        pytest.param(stream(HELLO[0], b"data:\n\n", b"data: \n\n", *HELLO[1:], DONE), id="empty data"),
+        pytest.param(stream(b"id: 7\n\n", *HELLO, DONE), id="id only"),
+        pytest.param(stream(HELLO_BYTES.replace(b"\n", b"\r\n"), DONE), id="CRLF"),
+        pytest.param(stream(HELLO_BYTES.replace(b"\n", b"\r"), b"data: [DONE]\r\r"), id="CR"),
+        pytest.param(
+            stream(*(part for byte in HELLO_BYTES.replace(b"\n", b"\r\n") for part in (bytes([byte]),)), DONE),
+            id="one byte at a time",
+        ),
+        pytest.param(
+            stream(event(HELLO[0])[:-1] + b"\r", BREAK, b"\n\r\n" + event(HELLO[1]), HELLO[2], DONE),
+            id="CRLF cut in the middle",
+        ),
+        pytest.param(stream(b"\xef\xbb\xbf" + HELLO_BYTES, DONE), id="byte order mark"),
+        pytest.param(stream(*HELLO), id="no DONE"),
+        pytest.param(stream(HELLO_BYTES.rstrip(b"\n")), id="last event without a blank line"),
+        pytest.param(stream(HELLO_BYTES + b"data: [DONE]"), id="DONE without a blank line"),
+        pytest.param(stream(*HELLO, b"data: [DONE] \n\n", b"data: {broken\n\n"), id="junk after DONE"),
+        pytest.param(stream(HELLO_BYTES.replace(b"data: ", b"data:"), DONE), id="no space after the colon"),
+        pytest.param(stream(*HELLO, DONE, chunked=False), id="body ends with the connection"),
+        pytest.param(stream(*HELLO, DONE, content_type="text/plain"), id="wrong content type"),
+        pytest.param(stream(*HELLO, CUT), id="reset after the finish reason"),
+        pytest.param(
+            Reply(tuple(json.dumps(part).encode() + b"\n" for part in HELLO), content_type="application/x-ndjson"),
+            id="JSON lines",
+        ),
+        pytest.param(
+            stream(json.dumps(HELLO[0], indent=1).replace("\n", "\ndata: "), *HELLO[1:], DONE),
+            id="data in many lines",
+        ),
+        pytest.param(document(Turn("Hello").completion()), id="whole completion"),
+        pytest.param(document(json.dumps(Turn("Hello").completion(), indent=2)), id="whole completion, indented"),
+        pytest.param(stream(Turn("Hello").completion(), DONE), id="whole completion as an event"),
+    ],
+)
+async def test_text_arrives_whole(server: WireServer, reply: Reply) -> None:
+    server.script([reply])
+    completed = await complete(server)
+    assert (completed.text, completed.finish_reason, completed.truncated) == ("Hello", "stop", False)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(stream(CUT), id="cut before the first byte"),
+        pytest.param(stream(b"", CUT), id="cut after the headers"),
+        pytest.param(stream(chunk("Hel"), CUT), id="cut in the text"),
+        pytest.param(
+            stream(chunk(calls=[call_delta(0, call_id="c", name="read_file", arguments='{"pa')]), CUT),
+            id="cut in the arguments",
+        ),
+        pytest.param(stream(chunk("Hel"), b"data: {broken\n\n", chunk(finish="stop"), DONE), id="malformed JSON"),
+        pytest.param(stream(chunk("Hel"), b"data: [1, 2]\n\n", DONE), id="JSON that is no object"),
+        pytest.param(
+            stream(
+                event(chunk(calls=[call_delta(0, call_id="c", name="read_file", arguments="{@}")])).replace(
+                    b"@", b"\xff\xfe"
+                ),
+                chunk(finish="tool_calls"),
+                DONE,
+            ),
+            id="bad UTF-8 in a call",
+        ),
+        pytest.param(stream(END), id="empty body"),
+        pytest.param(stream(DONE), id="only DONE"),
+        pytest.param(stream(chunk("", role="assistant"), END), id="ends before anything is said"),
+        pytest.param(document("", content_type="text/plain"), id="empty document"),
+    ],
+)
+async def test_a_broken_stream_is_repeated(server: WireServer, broken: Reply) -> None:
+    server.script([broken, Turn("Hello")])
+    async with client_of(server) as client:
+        updates = await updates_of(client)
+    assert response(updates).text == "Hello"
+    assert response(updates).calls == ()
+    assert [update.attempt for update in updates if isinstance(update, RetryScheduled)] == [1]
+
+
+async def test_what_was_shown_before_the_cut_is_discarded_before_it_is_repeated(server: WireServer) -> None:
+    server.script([stream(chunk("Hel"), CUT), stream(chunk("Hello w"), CUT), Turn("Hello world")])
+    async with client_of(server) as client:
+        updates = await updates_of(client)
+    assert [update.text for update in updates if isinstance(update, AttemptDiscarded)] == ["Hel", "Hello w"]
+    assert response(updates).text == "Hello world"
+
+
+async def test_damaged_text_is_shown_with_replacement_characters(server: WireServer) -> None:
+    server.script([stream(event(chunk("Gr@n")).replace(b"@", b"\xfc"), chunk(finish="stop"), DONE)])
+    assert (await complete(server)).text == "Gr\ufffdn"
+
+
+async def test_a_page_instead_of_a_stream_says_to_check_the_base_url(server: WireServer) -> None:
+    page = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head>\n<body>Hi</body></html>"
+    server.always(document(page, content_type="text/html"))
+    with pytest.raises(RequestFailed) as caught:
+        await complete(server)
+    assert caught.value.kind is FailureKind.INVALID_REQUEST
+    assert "Sign in" in caught.value.message and "base URL" in caught.value.message
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 65536])
+async def test_deltas_of_any_size(server: WireServer, size: int) -> None:
+    text = "Grün 🎉 " * (20 if size < 100 else 20_000)
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    server.script([stream(*(chunk(piece) for piece in pieces), chunk(finish="stop"), DONE)])
+    assert (await complete(server)).text == text
+
+
+async def test_a_character_cut_into_surrogates_is_joined(server: WireServer) -> None:
+    server.script([stream(chunk("a\ud83c"), chunk("\udf89b\ud83c"), chunk(finish="stop"), DONE)])
+    assert (await complete(server)).text == "a🎉b\ufffd"
+
+
+async def test_the_connection_serves_the_next_request(server: WireServer) -> None:
+    server.always(Turn("Hello"))
+    async with client_of(server) as client:
+        for _ in range(3):
+            await updates_of(client)
+    assert not any(request.disconnected.is_set() for request in server.requests)
+    assert server.connections == 1
