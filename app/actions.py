@@ -34,10 +34,23 @@ class Action:
     """Whether the footer shows it."""
     priority: bool = False
     """Whether it works before the focused widget sees the key."""
+    command: str = ""
+    """Its slash command, without the slash; the palette offers it too."""
+    argument: str = ""
+    """What the slash command takes, for help: `[every-edit|chain N]`."""
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("app.quit", "Quit", "ctrl+q", "app.quit", "app", "Leave signoff; nothing is lost.", priority=True),
+    Action(
+        "app.quit",
+        "Quit",
+        "ctrl+q",
+        "app.quit",
+        "app",
+        "Leave signoff; nothing is lost.",
+        priority=True,
+        command="quit",
+    ),
     Action(
         "app.palette", "Palette", "ctrl+p", "app.command_palette", "app", "Find any command by name.", footer=True
     ),
@@ -54,7 +67,104 @@ ACTIONS: tuple[Action, ...] = (
         footer=True,
         priority=True,
     ),
-    Action("app.help", "Help", "f1", "app.help", "app", "All keys and commands.", footer=True, priority=True),
+    Action(
+        "app.help",
+        "Help",
+        "f1",
+        "app.help",
+        "app",
+        "All keys and commands.",
+        footer=True,
+        priority=True,
+        command="help",
+    ),
+    Action("app.new", "New session", "", "app.new_session", "app", "Start afresh.", command="new"),
+    Action(
+        "app.sessions",
+        "Sessions",
+        "",
+        "app.sessions",
+        "app",
+        "Pick an earlier session to go on with.",
+        command="sessions",
+    ),
+    Action(
+        "app.resume",
+        "Resume",
+        "",
+        "app.resume",
+        "app",
+        "Go on with the session before this one, or with the one named.",
+        command="resume",
+        argument="[ID]",
+    ),
+    Action("app.fork", "Fork", "", "app.fork", "app", "Go on in a copy of this session.", command="fork"),
+    Action(
+        "app.continue",
+        "Continue",
+        "",
+        "app.continue",
+        "app",
+        "Open the gate and let the model go on; also after a failed request.",
+        command="continue",
+    ),
+    Action(
+        "app.model",
+        "Model",
+        "",
+        "app.model",
+        "app",
+        "Choose another model of the endpoint.",
+        command="model",
+        argument="[NAME]",
+    ),
+    Action("app.theme", "Theme", "", "app.theme", "app", "Choose another theme.", command="theme", argument="[NAME]"),
+    Action(
+        "app.gate",
+        "Gate policy",
+        "",
+        "app.gate",
+        "app",
+        "When the gate closes: after every edit, or after N steps that stage one.",
+        command="gate",
+        argument="[every-edit|chain N]",
+    ),
+    Action(
+        "app.compact", "Compact", "", "app.compact", "app", "Make room in the model's context.", command="compact"
+    ),
+    Action(
+        "app.export",
+        "Export",
+        "",
+        "app.export",
+        "app",
+        "Write this session as Markdown to a file.",
+        command="export",
+        argument="[FILE]",
+    ),
+    Action("app.doctor", "Doctor", "", "app.doctor", "app", "Check what the endpoint honours.", command="doctor"),
+    Action("app.wire", "Wire", "", "app.wire", "app", "Show exactly what the last request said.", command="wire"),
+    Action(
+        "app.settings", "Settings", "", "app.settings", "app", "Change settings and save them.", command="settings"
+    ),
+    Action(
+        "app.interventions",
+        "Interventions",
+        "",
+        "app.toggle_interventions",
+        "app",
+        "Show or hide what signoff tells the model.",
+        command="interventions",
+    ),
+    Action(
+        "app.trust",
+        "Trust",
+        "",
+        "app.trust",
+        "app",
+        "Trust the workspace's .signoff.toml as it is now.",
+        command="trust",
+    ),
     Action("review.approve", "Approve", "y", "approve", "review", "Write the chosen hunks to disk.", footer=True),
     Action("review.deny", "Deny", "n", "deny", "review", "Discard the proposal; nothing changes.", footer=True),
     Action(
@@ -99,7 +209,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=True),
     Action("diff.wrap", "Wrap", "w", "toggle_wrap", "diff", "Wrap long lines or scroll them."),
     Action("diff.folds", "Folds", "z", "toggle_folds", "diff", "Open or close unchanged stretches."),
-    Action("diff.all_folds", "All folds", "Z", "toggle_all_folds", "diff", "Show the whole files, or only the hunks."),
+    Action(
+        "diff.all_folds", "All folds", "Z", "toggle_all_folds", "diff", "Show the whole files, or only the hunks."
+    ),
     Action("diff.open", "Open", "enter", "open", "diff", "Open or close a fold or a file, tick off a comment."),
     Action("diff.left", "Left", "left,h", "scroll_code_left", "diff", "Scroll long lines to the left."),
     Action("diff.right", "Right", "right,l", "scroll_code_right", "diff", "Scroll long lines to the right."),
@@ -112,13 +224,17 @@ ACTIONS: tuple[Action, ...] = (
     Action("approval.up", "Up", "k,up", "cursor_up", "approval", "Previous item."),
     Action("chat.up", "Up", "up,k", "cursor_up", "chat", "To the entry above."),
     Action("chat.down", "Down", "down,j", "cursor_down", "chat", "To the entry below."),
-    Action("chat.open", "Open", "enter", "open", "chat", "Unfold the entry; a card leads to the review.", footer=True),
+    Action(
+        "chat.open", "Open", "enter", "open", "chat", "Unfold the entry; a card leads to the review.", footer=True
+    ),
     Action("chat.page_up", "Page up", "pageup,ctrl+u", "page_up", "chat", "One screen up."),
     Action("chat.page_down", "Page down", "pagedown,ctrl+d", "page_down", "chat", "One screen down."),
     Action("chat.top", "Top", "home,g", "top", "chat", "To the first entry."),
     Action("chat.bottom", "Newest", "end,G", "bottom", "chat", "To the end, and follow what comes.", footer=True),
     Action("chat.copy", "Copy", "c", "copy_entry", "chat", "Copy the entry as it was written.", footer=True),
-    Action("chat.interventions", "To the model", "i", "toggle_interventions", "chat", "Hide or show signoff's orders."),
+    Action(
+        "chat.interventions", "To the model", "i", "toggle_interventions", "chat", "Hide or show signoff's orders."
+    ),
     Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=True),
     Action("composer.newline", "New line", "shift+enter,ctrl+j", "newline", "composer", "Start a new line."),
     Action("composer.history", "History", "ctrl+r", "search_history", "composer", "Search what you sent before."),

@@ -1,0 +1,85 @@
+"""A small app around the review, for its tests: it keeps proposals in memory and records every message."""
+
+from collections.abc import Sequence
+
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.widgets import Footer, Input
+
+from app.proposals.models import FileDiff, Proposal
+from widgets.approval.review import Review
+from widgets.diff.colours import diff_variable_defaults
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_grace(self) -> None:
+        """Let the grace period go by."""
+        self.now += 1.0
+
+
+class ReviewApp(App[None]):
+    """The review beside an input that stands for the composer."""
+
+    CSS = "Input { dock: bottom; height: 1; border: none; } Footer { dock: bottom; }"
+
+    def __init__(self, *items: tuple[Proposal, Sequence[FileDiff]], theme: str = "textual-dark") -> None:
+        super().__init__()
+        self.proposals = {proposal.id: proposal for proposal, _ in items}
+        self.diffs = {proposal.id: list(diffs) for proposal, diffs in items}
+        self.versions: dict[str, list[FileDiff]] = {}
+        self.clock = Clock()
+        self.review = Review(clock=self.clock)
+        self.posted: list[Message] = []
+        self.theme = theme
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return diff_variable_defaults(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        yield self.review
+        yield Input(id="composer")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.tell()
+
+    def tell(self) -> None:
+        """Hand the proposals to the review."""
+        self.review.set_proposals(list(self.proposals.values()))
+
+    def put(self, proposal: Proposal, diffs: Sequence[FileDiff] | None = None) -> None:
+        """Add or replace a proposal."""
+        self.proposals[proposal.id] = proposal
+        if diffs is not None:
+            self.diffs[proposal.id] = list(diffs)
+        self.tell()
+
+    def on_diffs_wanted(self, message: Review.DiffsWanted) -> None:
+        current = self.proposals[message.proposal_id]
+        diffs = [
+            diff.model_copy(update={"change": change})
+            for diff, change in zip(self.diffs[message.proposal_id], current.files, strict=True)
+        ]
+        self.review.set_diffs(message.proposal_id, diffs)
+
+    def on_versions_wanted(self, message: Review.VersionsWanted) -> None:
+        self.review.set_versions(message.proposal_id, self.versions[message.proposal_id])
+
+    def on_event_recorded(self, message: Message) -> None:
+        self.posted.append(message)
+
+    def decisions(self, kind: type[Message]) -> list[Message]:
+        """The recorded messages of a kind."""
+        return [message for message in self.posted if isinstance(message, kind)]
+
+
+for _kind in ("approve", "deny", "approve_all", "deny_all", "undo", "redo", "edit", "confirmed", "full_screen"):
+    setattr(ReviewApp, f"on_{_kind}", ReviewApp.on_event_recorded)

@@ -1,0 +1,114 @@
+"""What a decision key means at this moment: do it, ask once, or say why not. Pure; the review acts on the verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.proposals.models import Op, Proposal
+from widgets.approval.state import ReviewState, can_be_approved, caveats
+from widgets.approval.wording import plural
+
+ActionKind = Literal["approve", "deny", "approve_all", "deny_all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The key does nothing now."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The key does it after a yes."""
+
+    question: str
+    action: ActionKind
+    ids: tuple[str, ...]
+    named: tuple[str, ...] = ()
+    """Proposals that are left out of a bulk approval unless the user asks for them, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """The key does it at once."""
+
+    action: ActionKind
+    ids: tuple[str, ...]
+
+
+Verdict = Refuse | Ask | Do
+
+
+def approve(state: ReviewState, proposal: Proposal, *, shown: bool, versions: bool) -> Verdict:
+    """What `approve` means for the shown proposal.
+
+    `shown` says whether the diff on screen is that of this very revision, `versions` whether the diff pane compares
+    two versions instead.
+    """
+    if not proposal.state.waiting:
+        return Refuse(f"{proposal.id} is not waiting any more.")
+    if not can_be_approved(proposal):
+        return Refuse(f"{proposal.id} is stale and cannot be approved: {proposal.reason or 'the files changed'}")
+    if versions:
+        return Refuse("This compares two versions; go back to the diff to decide.")
+    if not shown:
+        return Refuse("The diff isn't on screen yet.")
+    choice = state.choice(proposal)
+    if choice.total and not choice.hunks:
+        return Refuse("No hunk is chosen; choose one, or deny the proposal.")
+    reasons = []
+    if unseen := state.unseen(proposal):
+        reasons.append(f"{plural(unseen, 'hunk')} of {proposal.id} {_has(unseen)} never been on screen")
+    if deleted := [change.path for change in proposal.files if change.op is Op.DELETE]:
+        reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
+    if reasons:
+        return Ask(f"{', and '.join(reasons)}. Approve?", "approve", (proposal.id,))
+    return Do("approve", (proposal.id,))
+
+
+def approve_all(state: ReviewState) -> Verdict:
+    """What `approve all` means: always a question, with everything doubtful named and left out at first."""
+    ready = [item for item in state.waiting if can_be_approved(item) and _chosen(state, item)]
+    if not ready:
+        return Refuse("Nothing waits that can be approved.")
+    safe = [item for item in ready if not caveats(item)]
+    doubtful = [item for item in ready if caveats(item)]
+    added = sum(state.choice(item).added for item in safe)
+    removed = sum(state.choice(item).removed for item in safe)
+    unseen = sum(state.unseen(item) for item in safe)
+    parts = []
+    if safe:
+        parts.append(f"Approve {_listed([item.id for item in safe])} (+{added:,} -{removed:,})?")
+        if unseen:
+            parts.append(f"{plural(unseen, 'hunk')} {_has(unseen)} never been on screen.")
+    if doubtful:
+        named = "; ".join(f"{item.id} ({', '.join(caveats(item))})" for item in doubtful)
+        parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
+    return Ask(" ".join(parts), "approve_all", tuple(item.id for item in safe), tuple(item.id for item in doubtful))
+
+
+def deny_all(state: ReviewState) -> Verdict:
+    """What `deny all` means: a question if it is more than one."""
+    ids = tuple(item.id for item in state.waiting)
+    if not ids:
+        return Refuse("Nothing waits.")
+    if len(ids) == 1:
+        return Do("deny", ids)
+    return Ask(f"Deny all {len(ids)}: {_listed(ids)}?", "deny_all", ids)
+
+
+def _chosen(state: ReviewState, proposal: Proposal) -> bool:
+    choice = state.choice(proposal)
+    return bool(choice.hunks) or not choice.total
+
+
+def _has(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _listed(items: Sequence[str], most: int = 4) -> str:
+    shown = list(items[:most])
+    if len(items) > most:
+        shown.append(f"{len(items) - most} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

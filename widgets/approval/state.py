@@ -1,0 +1,166 @@
+"""What the review panes know: what waits, what is shown, which hunks are chosen, what was said about lines."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
+from app.tools.contract import Confirmation
+from widgets.diff.rows import Side
+
+RECENT = 20
+"""Decided proposals that stay listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A comment on a line, by path, so that it survives a new diff."""
+
+    path: str
+    side: Side
+    line: int
+    """From 0."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an approval of a proposal would write."""
+
+    hunks: tuple[str, ...]
+    """Ids of the chosen hunks."""
+    total: int
+    """Hunks that wait."""
+    added: int
+    removed: int
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left out."""
+        return len(self.hunks) == self.total
+
+
+@dataclass(slots=True)
+class ReviewState:
+    """The queue and the user's work on it; no widget."""
+
+    waiting: list[Proposal] = field(default_factory=list)
+    """Oldest first."""
+    recent: list[Proposal] = field(default_factory=list)
+    """Decided ones, latest first."""
+    confirmations: dict[str, Confirmation] = field(default_factory=dict)
+    current: str = ""
+    """Key of the shown item: a proposal's id or a confirmation's key."""
+    picked: bool = False
+    """Whether the user chose the shown item, so that nothing else replaces it by itself."""
+    left_out: dict[str, set[str]] = field(default_factory=dict)
+    seen: dict[str, set[str]] = field(default_factory=dict)
+    """Hunk ids, and paths of files without hunks, that were on screen, by proposal."""
+    remarks: dict[str, list[Remark]] = field(default_factory=dict)
+    drafts: dict[str, str] = field(default_factory=dict)
+    """Feedback begun and not sent, by item."""
+
+    def update(self, proposals: Iterable[Proposal]) -> None:
+        """Take the proposals as they are now, and keep showing what is shown if that is possible."""
+        known = list(proposals)
+        was_waiting = self.proposal is not None and self.proposal.state.waiting
+        self.waiting = sorted((item for item in known if item.state.waiting), key=lambda item: item.created)
+        decided = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
+        self.recent = decided[:RECENT]
+        shown = self.proposal
+        if self.current in self.confirmations:
+            return
+        if shown is None or (not shown.state.waiting and (was_waiting or not self.picked)):
+            self.advance()
+
+    def advance(self) -> None:
+        """Show the first item that waits; what was just decided stays if nothing does."""
+        self.picked = False
+        keys = self.waiting_keys
+        if keys:
+            self.current = keys[0]
+        elif self.proposal is None:
+            self.current = self.recent[0].id if self.recent else ""
+
+    @property
+    def waiting_keys(self) -> list[str]:
+        """What waits for the user: confirmations, which hold up the model, then proposals."""
+        return [*self.confirmations, *(item.id for item in self.waiting)]
+
+    @property
+    def keys(self) -> list[str]:
+        """Everything listed."""
+        return [*self.waiting_keys, *(item.id for item in self.recent)]
+
+    def get(self, key: str) -> Proposal | None:
+        """A listed proposal."""
+        return next((item for item in (*self.waiting, *self.recent) if item.id == key), None)
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """The shown proposal."""
+        return self.get(self.current)
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """The shown confirmation."""
+        return self.confirmations.get(self.current)
+
+    def choice(self, proposal: Proposal) -> Choice:
+        """What an approval would write now."""
+        out = self.left_out.get(proposal.id, set())
+        pending = [hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING]
+        chosen = [hunk for hunk in pending if hunk.id not in out]
+        if len(chosen) == len(proposal.hunks):
+            added, removed = proposal.added, proposal.removed
+        else:
+            added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
+        return Choice(tuple(hunk.id for hunk in chosen), len(pending), added, removed)
+
+    def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
+        """Take hunks in or out; several together all go the way of the first."""
+        pending = {hunk.id for hunk in hunks if hunk.state is HunkState.PENDING}
+        if not pending:
+            return
+        out = self.left_out.setdefault(proposal.id, set())
+        if pending <= out:
+            out -= pending
+        else:
+            out |= pending
+
+    def unseen(self, proposal: Proposal) -> int:
+        """Chosen hunks, and files without hunks, that have never been on screen."""
+        seen = self.seen.get(proposal.id, set())
+        hunks = sum(hunk not in seen for hunk in self.choice(proposal).hunks)
+        return hunks + sum(not change.hunks and change.path not in seen for change in proposal.files)
+
+    def queue_position(self, key: str) -> int:
+        """Place in the queue, from 1; 0 for what doesn't wait."""
+        keys = self.waiting_keys
+        return keys.index(key) + 1 if key in keys else 0
+
+
+def caveats(proposal: Proposal) -> list[str]:
+    """Why a proposal has to be named before it is approved with others."""
+    found: list[str] = []
+    for change in proposal.files:
+        for caveat in change_caveats(change):
+            if caveat not in found:
+                found.append(caveat)
+    return found
+
+
+def change_caveats(change: FileChange) -> list[str]:
+    """The same of one file."""
+    found = []
+    if change.op is Op.DELETE:
+        found.append(f"deletes {change.path}")
+    if change.inexact:
+        found.append(f"inexact match in {change.path}")
+    if change.rebased:
+        found.append(f"re-based {change.path}")
+    return found
+
+
+def can_be_approved(proposal: Proposal) -> bool:
+    """Whether the state allows it."""
+    return proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)

@@ -1,0 +1,202 @@
+"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what."""
+
+from collections.abc import Callable, Mapping
+
+from textual.content import Content
+
+from app.proposals.models import Proposal, ProposalState
+from app.tools.contract import Confirmation
+from widgets.approval.state import ReviewState, can_be_approved
+from widgets.diff.cells import display
+from widgets.diff.notes import rung_words
+
+STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
+    ProposalState.PENDING: ("●", "$text-accent"),
+    ProposalState.PARTLY_APPROVED: ("◐", "$text-accent"),
+    ProposalState.STALE: ("!", "$text-warning"),
+    ProposalState.APPLIED: ("✓", "$text-success"),
+    ProposalState.DENIED: ("✗", "$text-error"),
+    ProposalState.SUPERSEDED: ("»", "$foreground 60%"),
+    ProposalState.UNDONE: ("↶", "$foreground 60%"),
+    ProposalState.FAILED: ("!", "$text-error"),
+}
+"""A sign and a colour for every state."""
+
+STATE_WORDS: Mapping[ProposalState, str] = {
+    ProposalState.PENDING: "waiting",
+    ProposalState.PARTLY_APPROVED: "partly applied",
+    ProposalState.STALE: "stale",
+    ProposalState.APPLIED: "applied",
+    ProposalState.DENIED: "denied",
+    ProposalState.SUPERSEDED: "superseded",
+    ProposalState.UNDONE: "undone",
+    ProposalState.FAILED: "failed",
+}
+
+QUIET = "$foreground 60%"
+KeyOf = Callable[[str], str]
+"""The label of an action's key, by its id without the scope: `approve` → `y`."""
+
+
+def safe(text: str, style: str = "") -> Content:
+    """Untrusted text as one line of content."""
+    return Content.styled(display(" ".join(text.split())).text, style)
+
+
+def chip(key: str, words: str, style: str = "$primary") -> Content:
+    """A key and what it does."""
+    return Content.assemble((f" {key} ", f"bold reverse {style}"), " ", words)
+
+
+def counts(added: int, removed: int) -> Content:
+    """`+12 -4`."""
+    return Content.assemble((f"+{added:,}", "$text-success"), " ", (f"-{removed:,}", "$text-error"))
+
+
+def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
+    """Two lines of the queue."""
+    glyph, colour = STATE_GLYPHS[proposal.state]
+    choice = state.choice(proposal)
+    quiet = "" if proposal.state.waiting else QUIET
+    shown = (choice.added, choice.removed) if proposal.state.waiting else (proposal.added, proposal.removed)
+    head = Content.assemble(
+        (f"{glyph} ", f"bold {colour}"),
+        (f"{proposal.id:<4} ", "bold" if proposal.state.waiting else QUIET),
+        safe(proposal.summary or "Edit", quiet),
+        "  ",
+        counts(*shown),
+    )
+    return Content("\n").join([head, Content.assemble("       ", details(state, proposal))])
+
+
+def details(state: ReviewState, proposal: Proposal) -> Content:
+    """The quiet second line: state, version, files, and everything special."""
+    facts: list[Content] = []
+    if proposal.state is not ProposalState.PENDING:
+        facts.append(Content.styled(STATE_WORDS[proposal.state], STATE_GLYPHS[proposal.state][1]))
+    if proposal.supersedes:
+        facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
+    elif proposal.version > 1:
+        facts.append(Content(f"v{proposal.version}"))
+    if proposal.superseded_by:
+        facts.append(Content(f"→ {proposal.superseded_by}"))
+    choice = state.choice(proposal)
+    if proposal.state.waiting and not choice.all:
+        facts.append(Content.styled(f"{len(choice.hunks)} of {choice.total} hunks", "$text-warning"))
+    for rung in {match.rung: None for change in proposal.files for match in change.matches if not match.rung.exact}:
+        facts.append(Content.styled(f"found {rung_words(rung)}", "$text-warning"))
+    if any(change.rebased for change in proposal.files):
+        facts.append(Content.styled("re-based", "$text-warning"))
+    if any(hunk.repeat_of for hunk in proposal.hunks):
+        facts.append(Content.styled("repeats a denied edit", "$text-warning"))
+    if remarks := state.remarks.get(proposal.id):
+        facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
+    if proposal.reason:
+        facts.append(safe(proposal.reason))
+    facts.append(file_names(proposal))
+    return Content(" · ").join(facts).stylize_before(QUIET)
+
+
+def file_names(proposal: Proposal, most: int = 3) -> Content:
+    """The files by name, the rest counted."""
+    names = [change.path for change in proposal.files[:most]]
+    more = len(proposal.files) - len(names)
+    return Content.assemble(safe(", ".join(names)), f" and {more} more" if more else "")
+
+
+def confirmation_row(confirmation: Confirmation) -> Content:
+    """Two lines of the queue for something that asks first."""
+    glyph = "$" if confirmation.kind == "command" else "?"
+    head = Content.assemble((f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"))
+    return Content("\n").join([head, Content.assemble("       ", safe(confirmation.detail, QUIET))])
+
+
+def headline(state: ReviewState, key: KeyOf) -> list[Content]:
+    """What is waiting, what would change, and which key says yes and which says no."""
+    if confirmation := state.confirmation:
+        return _confirmation_lines(state, confirmation, key)
+    proposal = state.proposal
+    if proposal is None:
+        return [Content.styled("Nothing waits for you.", QUIET)]
+    if proposal.state.waiting:
+        return _waiting_lines(state, proposal, key)
+    return _decided_lines(state, proposal, key)
+
+
+def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
+    choice = state.choice(proposal)
+    position, total = state.queue_position(proposal.id), len(state.waiting_keys)
+    queue = f"  {position} of {total} waiting" if total > 1 else "  waiting for you"
+    first = Content.assemble((f"{proposal.id} ", "bold"), safe(proposal.summary or "Edit", "bold"), (queue, QUIET))
+    if not can_be_approved(proposal):
+        return [
+            first,
+            Content.assemble(("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")),
+            _chips((key("deny"), "deny", "$error"), (key("request_changes"), "ask for a new version", "$primary")),
+        ]
+    files = plural(len(proposal.files), "file")
+    if choice.total and not choice.hunks:
+        second = Content.styled("No hunk is chosen: nothing would change.", "$text-warning")
+    else:
+        second = Content.assemble(
+            "Would change ",
+            (files, "bold"),
+            "  ",
+            counts(choice.added, choice.removed),
+            (f"  {len(choice.hunks)} of {choice.total} hunks" if not choice.all else "", "$text-warning"),
+        )
+        if unseen := state.unseen(proposal):
+            second += Content.styled(f"  {unseen} not looked at yet", QUIET)
+    return [
+        first,
+        second,
+        _chips(
+            (key("approve"), "approve" if choice.all else "approve the chosen", "$success"),
+            (key("deny"), "deny", "$error"),
+            (key("request_changes"), "request changes", "$primary"),
+            (key("toggle_hunk"), "hunk in/out", "$secondary"),
+        ),
+    ]
+
+
+def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
+    glyph, colour = STATE_GLYPHS[proposal.state]
+    first = Content.assemble(
+        (f"{glyph} {proposal.id} {STATE_WORDS[proposal.state]}  ", f"bold {colour}"), safe(proposal.summary or "Edit")
+    )
+    lines = [first]
+    if proposal.state is ProposalState.APPLIED:
+        lines.append(_chips((key("undo"), "undo", "$primary")))
+    elif proposal.state is ProposalState.UNDONE:
+        lines.append(_chips((key("redo"), "apply again", "$primary")))
+    if not state.waiting_keys:
+        lines.append(Content.styled("Nothing waits for you.", QUIET))
+    return lines
+
+
+def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
+    command = confirmation.kind == "command"
+    others = len(state.waiting_keys) - 1
+    return [
+        Content.assemble(safe(confirmation.title, "bold"), (f"  {others} more waiting" if others else "", QUIET)),
+        Content.assemble(
+            safe(confirmation.detail, "bold $text-warning"), (f"  in {display(confirmation.folder).text}", QUIET)
+        ),
+        _chips(
+            (key("approve"), "allow once", "$success"),
+            (key("allow_session"), "allow for this session", "$success"),
+            (key("deny"), "deny", "$error"),
+            (key("request_changes"), "deny and say why", "$primary"),
+        )
+        if command or confirmation.detail
+        else Content(""),
+    ]
+
+
+def _chips(*chips: tuple[str, str, str]) -> Content:
+    return Content("   ").join([chip(*each) for each in chips])
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,211 @@
+"""The colours of the diff preview: component classes, and the theme variables behind them.
+
+Every variable has a default that is mixed from the theme's own palette, so any theme works, and a theme file can
+set each of them. `App.get_theme_variable_defaults` returns `diff_variable_defaults(self.current_theme)`.
+"""
+
+from typing import Final
+
+from textual.color import Color
+from textual.theme import BUILTIN_THEMES, Theme
+
+SYNTAX_CLASSES: Final = (
+    "remark",
+    "keyword",
+    "constant",
+    "string",
+    "number",
+    "function",
+    "class",
+    "builtin",
+    "decorator",
+    "attribute",
+    "tag",
+    "variable",
+    "operator",
+    "heading",
+    "strong",
+    "emphasis",
+    "error",
+)
+"""Kinds of tokens that have a colour of their own; everything else is plain text. A `remark` is a comment of the
+language, as against the comments of the user."""
+
+COMPONENTS: Final = {
+    "diff--plain",
+    "diff--added",
+    "diff--added-word",
+    "diff--removed",
+    "diff--removed-word",
+    "diff--moved",
+    "diff--left-out",
+    "diff--trailing",
+    "diff--filler",
+    "diff--gutter",
+    "diff--gutter-added",
+    "diff--gutter-removed",
+    "diff--gutter-moved",
+    "diff--state",
+    "diff--state-out",
+    "diff--state-done",
+    "diff--state-denied",
+    "diff--file",
+    "diff--file-quiet",
+    "diff--file-added",
+    "diff--file-removed",
+    "diff--file-warning",
+    "diff--note",
+    "diff--warning",
+    "diff--problem",
+    "diff--done",
+    "diff--fold",
+    "diff--comment",
+    "diff--comment-bar",
+    "diff--message",
+    "diff--unsafe",
+    "diff--match",
+    "diff--match-current",
+    "diff--cursor",
+    "diff--cursor-blurred",
+    "diff--map",
+    "diff--map-view",
+    "diff--map-added",
+    "diff--map-removed",
+    "diff--map-changed",
+    "diff--map-match",
+    "diff--map-comment",
+    *(f"diff--{name}" for name in SYNTAX_CLASSES),
+}
+"""The component classes of the diff view."""
+
+DIFF_CSS: Final = """
+DiffView {
+    background: $background;
+    color: $foreground;
+    scrollbar-size-vertical: 0;
+    overflow-y: scroll;
+    overflow-x: auto;
+    scrollbar-size-horizontal: 1;
+
+    & > .diff--plain { color: $foreground; }
+    & > .diff--added { background: $diff-added-background; }
+    & > .diff--added-word { background: $diff-added-word-background; text-style: bold; }
+    & > .diff--removed { background: $diff-removed-background; }
+    & > .diff--removed-word { background: $diff-removed-word-background; text-style: bold; }
+    & > .diff--moved { background: $diff-moved-background; }
+    & > .diff--left-out { background: transparent; color: $foreground 45%; text-style: none; }
+    & > .diff--trailing { background: $warning 40%; }
+    & > .diff--filler { color: $foreground 14%; }
+    & > .diff--gutter { color: $foreground 38%; }
+    & > .diff--gutter-added { color: $diff-added-color; background: $diff-added-background; }
+    & > .diff--gutter-removed { color: $diff-removed-color; background: $diff-removed-background; }
+    & > .diff--gutter-moved { color: $diff-moved-color; background: $diff-moved-background; }
+    & > .diff--state { color: $text-accent; text-style: bold; }
+    & > .diff--state-out { color: $foreground 50%; }
+    & > .diff--state-done { color: $diff-added-color; text-style: bold; }
+    & > .diff--state-denied { color: $diff-removed-color; text-style: bold; }
+    & > .diff--file { background: $panel; color: $foreground; text-style: bold; }
+    & > .diff--file-quiet { background: $panel; color: $foreground 60%; text-style: none; }
+    & > .diff--file-added { background: $panel; color: $diff-added-color; text-style: bold; }
+    & > .diff--file-removed { background: $panel; color: $diff-removed-color; text-style: bold; }
+    & > .diff--file-warning { background: $panel; color: $text-warning; text-style: bold; }
+    & > .diff--note { color: $foreground 65%; }
+    & > .diff--warning { color: $text-warning; }
+    & > .diff--problem { color: $text-error; }
+    & > .diff--done { color: $text-success; }
+    & > .diff--fold { color: $foreground 45%; background: $foreground 4%; }
+    & > .diff--comment { color: $foreground; background: $accent 12%; }
+    & > .diff--comment-bar { color: $text-accent; background: $accent 12%; text-style: bold; }
+    & > .diff--message { color: $foreground 60%; }
+    & > .diff--unsafe { color: $background; background: $warning; text-style: bold; }
+    & > .diff--match { background: $warning 45%; color: $foreground; }
+    & > .diff--match-current { background: $warning; color: $background; text-style: bold; }
+    & > .diff--cursor { background: $foreground 11%; }
+    & > .diff--cursor-blurred { background: $foreground 5%; }
+    & > .diff--map { color: $foreground 30%; background: $foreground 4%; }
+    & > .diff--map-view { background: $foreground 18%; }
+    & > .diff--map-added { color: $diff-added-color; }
+    & > .diff--map-removed { color: $diff-removed-color; }
+    & > .diff--map-changed { color: $diff-changed-color; }
+    & > .diff--map-match { color: $warning; }
+    & > .diff--map-comment { color: $text-accent; }
+
+    & > .diff--remark { color: $foreground 50%; text-style: italic; }
+    & > .diff--keyword { color: $text-accent; }
+    & > .diff--constant { color: $text-warning; }
+    & > .diff--string { color: $text-success; }
+    & > .diff--number { color: $text-warning; }
+    & > .diff--function { color: $text-primary; }
+    & > .diff--class { color: $text-primary; text-style: bold; }
+    & > .diff--builtin { color: $text-secondary; }
+    & > .diff--decorator { color: $text-secondary; text-style: italic; }
+    & > .diff--attribute { color: $text-warning; }
+    & > .diff--tag { color: $text-primary; text-style: bold; }
+    & > .diff--variable { color: $text-secondary; }
+    & > .diff--operator { color: $foreground 75%; }
+    & > .diff--heading { color: $text-primary; text-style: bold; }
+    & > .diff--strong { text-style: bold; }
+    & > .diff--emphasis { text-style: italic; }
+    & > .diff--error { color: $foreground; }
+
+    &:ansi {
+        & > .diff--added { color: ansi_green; }
+        & > .diff--removed { color: ansi_red; }
+        & > .diff--moved { color: ansi_blue; }
+        & > .diff--added-word { text-style: bold underline; }
+        & > .diff--removed-word { text-style: bold underline; }
+        & > .diff--trailing { text-style: reverse; }
+        & > .diff--cursor { text-style: reverse; }
+        & > .diff--cursor-blurred { text-style: bold; }
+        & > .diff--match { text-style: underline; }
+        & > .diff--match-current { text-style: reverse bold; }
+        & > .diff--unsafe { text-style: reverse bold; }
+        & > .diff--map-view { text-style: reverse; }
+    }
+}
+"""
+"""Structure and colours of the view."""
+
+
+def diff_variable_defaults(theme: Theme | None = None) -> dict[str, str]:
+    """The default of every variable that the diff preview uses, mixed from a theme's palette."""
+    theme = theme or BUILTIN_THEMES["textual-dark"]
+    palette = theme.to_color_system().generate()
+    if theme.ansi:
+        return {
+            "diff-added-background": "transparent",
+            "diff-added-word-background": "transparent",
+            "diff-added-color": "ansi_green",
+            "diff-removed-background": "transparent",
+            "diff-removed-word-background": "transparent",
+            "diff-removed-color": "ansi_red",
+            "diff-moved-background": "transparent",
+            "diff-moved-color": "ansi_blue",
+            "diff-changed-color": "ansi_yellow",
+        }
+    background = Color.parse(palette["background"])
+    added, removed = Color.parse(palette["success"]), Color.parse(palette["error"])
+    moved, changed = Color.parse(palette["secondary"]), Color.parse(palette["warning"])
+    strength = 1.0 if theme.dark else 1.25
+
+    def mixed(color: Color, share: float) -> str:
+        return background.blend(color, min(1.0, share * strength), alpha=1.0).hex
+
+    def readable(name: str) -> str:
+        return palette[f"text-{name}"]
+
+    return {
+        "diff-added-background": mixed(added, 0.13),
+        "diff-added-word-background": mixed(added, 0.36),
+        "diff-added-color": readable("success"),
+        "diff-removed-background": mixed(removed, 0.15),
+        "diff-removed-word-background": mixed(removed, 0.42),
+        "diff-removed-color": readable("error"),
+        "diff-moved-background": mixed(moved, 0.2),
+        "diff-moved-color": readable("secondary"),
+        "diff-changed-color": changed.hex,
+    }
+
+
+VARIABLE_DEFAULTS: Final = diff_variable_defaults()
+"""The defaults for Textual's dark theme, for an app that has one theme only."""

@@ -1,0 +1,54 @@
+"""One line above the diff: which file, where in it, which hunk of how many, and what a search found."""
+
+from textual.content import Content
+from textual.widgets import Static
+
+from widgets.diff.cells import display
+from widgets.diff.places import Landmarks
+from widgets.diff.rows import LineRow
+from widgets.diff.view import DiffView
+
+
+class PositionBar(Static):
+    """Tells where the cursor of a diff view is."""
+
+    DEFAULT_CSS = """
+    PositionBar {
+        height: 1;
+        padding: 0 1;
+        background: $surface;
+        color: $foreground 70%;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+
+    def follow(self, view: DiffView, title: Content) -> None:
+        """Show the position of a view, after a title."""
+        parts = [title]
+        if view.diffs:
+            row = view.row_at_cursor
+            diff = view.diffs[min(view.file_at_cursor, len(view.diffs) - 1)]
+            line = ""
+            if isinstance(row, LineRow):
+                number = row.new if row.new is not None else row.old
+                line = f":{number + 1}" if number is not None else ""
+            parts.append(Content.assemble((display(diff.change.path).text, "bold $foreground"), line))
+            if len(view.diffs) > 1:
+                parts.append(Content(f"file {view.file_at_cursor + 1} of {len(view.diffs)}"))
+            hunks = view.landmarks.hunks
+            if hunks:
+                below = Landmarks.after(hunks, view.cursor)
+                at = hunks.index(below) if below is not None else len(hunks)
+                parts.append(Content(f"hunk {max(1, at):,} of {len(hunks):,}"))
+            total = view.layout_rows.height
+            end = min(total, view.scroll_offset.y + view.size.height)
+            parts.append(Content("all" if end >= total and not view.scroll_offset.y else f"{100 * end // total} %"))
+            if view.search_text:
+                parts.append(
+                    Content.styled(f"“{display(view.search_text).text}” {view.matches:,} found", "$text-warning")
+                )
+        self.update(Content("  ").join(part for part in parts if part.plain))

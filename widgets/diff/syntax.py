@@ -1,0 +1,164 @@
+"""Syntax colours, computed near the viewport, off the event loop.
+
+A file of moderate size is lexed once, as a whole; a long one in chunks that begin at an unindented line some way
+above, so that strings and comments of several lines are nearly always right and the cost doesn't depend on the
+size of the file. Pygments is imported when the first line is lexed.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from widgets.diff.rows import Side
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+WHOLE_FILE_LINES = 1_500
+"""Files up to this length are lexed as a whole."""
+
+CHUNK_LINES = 200
+"""Lines lexed at a time in longer files."""
+
+LEAD_LINES = 120
+"""How far above a chunk the lexer begins, at most twice this."""
+
+LONGEST_LINE = 2_000
+"""Longer lines stay plain."""
+
+_KEPT_CHUNKS = 400
+
+Span = tuple[int, int, str]
+"""Characters of a line from, to, and the kind of token."""
+
+
+class ChunkKey(NamedTuple):
+    """A stretch of one side of a file."""
+
+    file: int
+    side: Side
+    chunk: int
+    """-1 for the whole file."""
+
+
+class Syntax:
+    """The tokens of the files on view."""
+
+    def __init__(self, paths: Sequence[str], lines: Callable[[int, Side], Sequence[str]]) -> None:
+        self._paths = paths
+        self._lines = lines
+        self._chunks: OrderedDict[ChunkKey, list[tuple[Span, ...]]] = OrderedDict()
+        self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
+
+    def spans(self, file: int, side: Side, line: int) -> tuple[Span, ...]:
+        """The tokens of a line; empty, and noted as wanted, while it isn't lexed."""
+        whole = len(self._lines(file, side)) <= WHOLE_FILE_LINES
+        key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            self._wanted[key] = None
+            return ()
+        return chunk[line if whole else line % CHUNK_LINES]
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything was asked for that isn't there."""
+        return bool(self._wanted)
+
+    async def work(self) -> bool:
+        """Lex the chunk that was asked for last, in a thread; whether there was one."""
+        if not self._wanted:
+            return False
+        key, _ = self._wanted.popitem()
+        chunk = await asyncio.to_thread(_lex_chunk, self._paths[key.file], self._lines(key.file, key.side), key.chunk)
+        self._chunks[key] = chunk
+        while len(self._chunks) > _KEPT_CHUNKS:
+            self._chunks.popitem(last=False)
+        return True
+
+
+def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Span, ...]]:
+    """The tokens of each line of a chunk; empty ones if no lexer knows the file."""
+    if chunk < 0:
+        return lex(path, lines)
+    start = chunk * CHUNK_LINES
+    lead = max(0, start - LEAD_LINES)
+    for line in range(lead, max(0, lead - LEAD_LINES), -1):
+        if lines[line][:1].strip():
+            lead = line
+            break
+    return lex(path, lines[lead : start + CHUNK_LINES])[start - lead :]
+
+
+def lex(path: str, lines: Sequence[str]) -> list[tuple[Span, ...]]:
+    """The tokens of these lines, which need not begin at the start of the file."""
+    lexer = _lexer_for(path)
+    if lexer is None:
+        return [()] * len(lines)
+    found: list[list[Span]] = [[] for _ in lines]
+    text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
+    row = column = 0
+    for _, kind, value in lexer.get_tokens_unprocessed(text):
+        name = _class_of(kind)
+        for number, piece in enumerate(value.split("\n")):
+            if number:
+                row, column = row + 1, 0
+            if piece and name:
+                found[row].append((column, column + len(piece), name))
+            column += len(piece)
+    return [tuple(spans) for spans in found]
+
+
+@cache
+def _lexer_for(path: str) -> "Lexer | None":
+    from pygments.lexers import get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    name = path.rsplit("/", 1)[-1]
+    try:
+        lexer = get_lexer_for_filename("style.scss" if name.endswith(".tcss") else name)
+    except ClassNotFound:
+        return None
+    return None if lexer.name == "Text only" else lexer
+
+
+@cache
+def _class_of(kind: object) -> str:
+    """Our name for a kind of token; empty for plain text."""
+    from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Operator, String, Token
+
+    names = {
+        Comment: "remark",
+        Keyword: "keyword",
+        Keyword.Constant: "constant",
+        Keyword.Type: "builtin",
+        Name.Builtin: "builtin",
+        Name.Builtin.Pseudo: "variable",
+        Name.Class: "class",
+        Name.Exception: "class",
+        Name.Function: "function",
+        Name.Decorator: "decorator",
+        Name.Attribute: "attribute",
+        Name.Tag: "tag",
+        Name.Constant: "constant",
+        Name.Variable: "variable",
+        Name.Property: "attribute",
+        String: "string",
+        String.Doc: "remark",
+        Literal: "string",
+        Number: "number",
+        Operator: "operator",
+        Operator.Word: "keyword",
+        Generic.Heading: "heading",
+        Generic.Subheading: "heading",
+        Generic.Strong: "strong",
+        Generic.Emph: "emphasis",
+    }
+    step = kind
+    while step is not None and step is not Token:
+        if step in names:
+            return f"diff--{names[step]}"
+        step = getattr(step, "parent", None)
+    return ""

@@ -1,0 +1,35 @@
+"""How wide the code on view is, fast enough for a hundred thousand lines."""
+
+from collections.abc import Sequence
+
+from app.proposals.models import FileDiff
+from widgets.diff.cells import TAB_SIZE, width_of
+from widgets.diff.rows import Context, Layout, Split, Unified
+
+
+def widest(diffs: Sequence[FileDiff], layout: Layout) -> int:
+    """Cells of the longest line of source in a layout, folded lines left out."""
+    best = 0
+    for segment in layout.segments:
+        if isinstance(segment, Context):
+            best = _widest(diffs[segment.file].new, segment.new_start, segment.new_start + segment.rows, best)
+        elif isinstance(segment, Unified | Split) and segment.hunk is not None:
+            diff = diffs[segment.file]
+            hunk = diff.change.hunks[segment.hunk]
+            best = _widest(diff.old, hunk.old_start, hunk.old_start + hunk.old_count, best)
+            best = _widest(diff.new, hunk.new_start, hunk.new_start + hunk.new_count, best)
+    return best
+
+
+def _widest(lines: Sequence[str], start: int, end: int, best: int) -> int:
+    stretch = lines[start:end]
+    longest = max(map(len, stretch), default=0)
+    joined = "".join(stretch)
+    if joined.isascii() and "\t" not in joined:
+        return max(best, longest)
+    for line in stretch:
+        if line.isascii():
+            best = max(best, len(line.expandtabs(TAB_SIZE)))
+        elif 2 * len(line.expandtabs(TAB_SIZE)) > best:
+            best = max(best, width_of(line))
+    return best
