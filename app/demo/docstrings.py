@@ -12,18 +12,18 @@ _FunctionOrClass = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 class DocstringStyle:
     """How to word them."""
 
-    arguments: bool = False
-    """Name the arguments in the sentence."""
-    imperative: bool = False
-    """`Return the bar.`, not `The bar.`"""
+    brief: bool = False
+    """Leave the arguments out."""
+    detailed: bool = False
+    """Add what goes in and what comes out, by the annotations."""
     first_only: bool = False
-    """Only the first one that is missing."""
+    """Only the first one that is missing in each file."""
 
     def reasons(self) -> list[str]:
         """What sets this style apart, a sentence each."""
         told = [
-            (self.arguments, "They name the arguments."),
-            (self.imperative, "They say what the function does, in the imperative."),
+            (self.brief, "They are brief."),
+            (self.detailed, "They say what goes in and what comes out."),
             (self.first_only, "It is a single one, so that you can see the style first."),
         ]
         return [sentence for wanted, sentence in told if wanted]
@@ -34,16 +34,15 @@ def docstring_styles(feedback: Sequence[str]) -> Iterator[DocstringStyle]:
     asked = DocstringStyle()
     for words in feedback:
         lowered = words.lower()
-        asked = DocstringStyle(
-            arguments=asked.arguments or bool(re.search(r"\bargument|\bparameter|\bdetail|\blonger", lowered)),
-            imperative=asked.imperative or bool(re.search(r"\bimperative|\breturns?\b|\bverb", lowered)),
-            first_only=bool(re.search(r"\bonly|\bsmaller|\bone\b|\bfirst\b", lowered)),
-        )
+        brief = bool(re.search(r"\b(?:short|brief|terse|concise)", lowered))
+        detailed = bool(re.search(r"\b(?:argument|parameter|detail|long|more|return|type)", lowered))
+        first_only = bool(re.search(r"\b(?:only|smaller|one|first)\b", lowered))
+        asked = DocstringStyle(brief, (detailed or asked.detailed) and not brief, first_only)
     yield asked
-    yield replace(asked, imperative=not asked.imperative)
-    yield replace(asked, arguments=not asked.arguments)
-    yield replace(asked, arguments=not asked.arguments, imperative=not asked.imperative)
+    yield replace(asked, detailed=True, brief=False)
+    yield replace(asked, brief=True, detailed=False)
     yield replace(asked, first_only=True)
+    yield replace(asked, detailed=True, brief=False, first_only=True)
 
 
 def documented(text: str, style: DocstringStyle) -> str:
@@ -55,7 +54,7 @@ def documented(text: str, style: DocstringStyle) -> str:
     for node in reversed(missing):
         assert isinstance(node, _FunctionOrClass)
         first = node.body[0]
-        lines.insert(first.lineno - 1, f'{" " * first.col_offset}"""{_sentence(node, style)}"""\n')
+        lines.insert(first.lineno - 1, _docstring(node, style, " " * first.col_offset))
     return "".join(lines)
 
 
@@ -66,20 +65,24 @@ def _lacks_docstring(node: ast.stmt, lines: list[str]) -> bool:
     return not lines[first.lineno - 1][: first.col_offset].strip()
 
 
-def _sentence(node: _FunctionOrClass, style: DocstringStyle) -> str:
+def _docstring(node: _FunctionOrClass, style: DocstringStyle, indent: str) -> str:
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.name).strip("_").lower().replace("_", " ")
     if isinstance(node, ast.ClassDef):
-        return f"The {words}."
-    names = [f"`{argument.arg}`" for argument in node.args.args if argument.arg not in ("self", "cls")]
-    of = (" of " + _listed(names)) if names and style.arguments else ""
+        return f'{indent}"""The {words}."""\n'
+    arguments = [argument for argument in node.args.args if argument.arg not in ("self", "cls")]
+    names = [f"`{argument.arg}`" for argument in arguments]
     if words.startswith("to ") and names:
-        sentence = f"{names[0].strip('`')} in {words.removeprefix('to ')}"
-        of = f", from {_listed(names)}" if style.arguments else ""
+        sentence = f"Return {names[0]} in {words.removeprefix('to ')}"
     else:
-        sentence = f"the {words}"
-    if style.imperative:
-        return f"Return {sentence}{of}."
-    return f"{sentence[0].upper()}{sentence[1:]}{of}."
+        sentence = f"Return the {words}" + (f" for {_listed(names)}" if names and not style.brief else "")
+    facts = [f"{argument.arg}: {ast.unparse(argument.annotation)}" for argument in arguments if argument.annotation]
+    gives = ast.unparse(node.returns) if node.returns else ""
+    if not style.detailed or not (facts or gives):
+        return f'{indent}"""{sentence}."""\n'
+    lines = ["", "Takes " + ", ".join(facts) + "."] if facts else [""]
+    lines += [f"Gives {gives}."] if gives else []
+    body = "".join(f"{indent}{line}\n" if line else "\n" for line in lines)
+    return f'{indent}"""{sentence}.\n{body}{indent}"""\n'
 
 
 def _listed(names: list[str]) -> str:

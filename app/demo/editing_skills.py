@@ -1,21 +1,18 @@
 """The skills that propose edits: fix, rename, document, move, delete, write a changelog."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from app.demo.docstrings import docstring_styles, documented
+from app.demo.proposing import Variant, propose, propose_once
 from app.demo.renaming import renamed, renamings
 from app.demo.reply import NewCall, Reply
-from app.demo.rewriting import edits_between
 from app.demo.task import Task
-from app.demo.tide_fix import TideBug, find_bug, mended, styles
+from app.demo.tide_fix import FixStyle, TideBug, find_bug, mended, styles
 
 _MOST_FILES = 12
 """Files read in search of a bug."""
-
-_Variant = tuple[list[str], Mapping[str, str]]
-"""What sets a proposal apart, a sentence each, and the files that it changes with their new text."""
 
 
 def fix(task: Task) -> Reply:
@@ -33,8 +30,19 @@ def fix(task: Task) -> Reply:
     bug = find_bug(texts)
     if bug is None:
         return Reply(_nothing_found(texts))
-    variants = ((style.reasons(bug), mended(texts, bug, style)) for style in styles(task.feedback, bug))
-    return _propose(task, variants, _diagnosis(bug), "Keep the moon's time: a lunar day is 24 h 50 min")
+    variants = (
+        Variant(
+            _told(bug, style, task), mended(texts, bug, style), "Keep the moon's time: a lunar day is 24 h 50 min"
+        )
+        for style in styles(task.feedback, bug)
+    )
+    return propose(task, variants)
+
+
+def _told(bug: TideBug, style: FixStyle, task: Task) -> str:
+    """What a fix is about: the diagnosis the first time, later only what sets it apart."""
+    reasons = style.reasons(bug)
+    return " ".join(reasons if task.feedback and reasons else [_diagnosis(bug), *reasons])
 
 
 def _next_reading(task: Task, listed: list[str]) -> Reply | None:
@@ -79,7 +87,7 @@ def _nothing_found(texts: Mapping[str, str]) -> str:
     found = "\n\nThese lines ask for attention themselves:\n\n" + "\n".join(marks[:10]) if marks else ""
     return (
         f"I read {read} and see nothing that I can mend. I am a demo model and know one kind of bug, the one in my "
-        f"own sample; if it was here, it is mended.{found}"
+        f"own sample. If it was here, it is mended, or the fix awaits your decision.{found}"
     )
 
 
@@ -96,13 +104,19 @@ def rename(task: Task) -> Reply:
         files = "one file" if len(paths) == 1 else f"{len(paths)} files"
         return Reply(f"In {files}. I read before I write.", tuple(calls))
     sources = {path: task.findings.texts[path] for path in paths if path in task.findings.texts}
-    ways = renamings(old, task.intent.new, task.feedback, paths)
-    variants = ((way.reasons(), renamed(sources, way)) for way in ways)
-    return _propose(task, variants, f"`{old}` becomes `{task.intent.new}`", f"Rename {old} to {task.intent.new}")
+    variants = (
+        Variant(
+            " ".join([f"`{old}` becomes `{way.new}`.", *way.reasons()]),
+            renamed(sources, way),
+            f"Rename {old} to {way.new}",
+        )
+        for way in renamings(old, task.intent.new, task.feedback, paths)
+    )
+    return propose(task, variants)
 
 
 def add_docstrings(task: Task) -> Reply:
-    """Add the docstrings that are missing in the named files, or in the file that lacks most."""
+    """Add the docstrings that are missing in the named files, or in all of the workspace's code."""
     paths = [path for path in task.intent.paths if path.endswith(".py")]
     if not paths:
         if task.listed is None:
@@ -110,22 +124,25 @@ def add_docstrings(task: Task) -> Reply:
         paths = [path for path in task.listed if path.endswith(".py") and "test" not in path][:_MOST_FILES]
     if calls := task.findings.readings(paths):
         return Reply("I read before I write.", tuple(calls))
+    sources = {path: task.findings.texts[path] for path in paths if path in task.findings.texts}
     try:
-        sources = {path: task.findings.texts[path] for path in paths if path in task.findings.texts}
         variants = [
-            (style.reasons(), {path: documented(text, style) for path, text in sources.items()})
+            Variant(
+                " ".join(["Some functions say nothing of themselves.", *style.reasons()]),
+                {path: documented(text, style) for path, text in sources.items()},
+                "Add the missing docstrings",
+            )
             for style in docstring_styles(task.feedback)
         ]
     except SyntaxError as error:
         return Reply(f"I can't add docstrings, because Python can't parse the file: {error}.")
-    changed = [(reasons, {p: text for p, text in after.items() if text != sources[p]}) for reasons, after in variants]
-    return _propose(task, changed, "Some functions say nothing of themselves", "Add the missing docstrings")
+    return propose(task, variants)
 
 
 def move(task: Task) -> Reply:
     """Rename a file."""
     arguments = {"path": task.intent.old, "new_path": task.intent.new, "summary": f"Move {task.intent.old}"}
-    return _once(task, NewCall("rename_file", arguments), f"`{task.intent.old}` moves to `{task.intent.new}`.")
+    return propose_once(task, NewCall("rename_file", arguments), f"`{task.intent.old}` moves to `{task.intent.new}`.")
 
 
 def delete(task: Task) -> Reply:
@@ -134,71 +151,21 @@ def delete(task: Task) -> Reply:
     if calls := task.findings.readings([path]):
         return Reply("I look at it before I propose to delete it.", tuple(calls))
     call = NewCall("delete_file", {"path": path, "summary": f"Delete {path}"})
-    return _once(task, call, f"`{path}` goes.")
+    return propose_once(task, call, f"`{path}` goes.")
 
 
 def write_changelog(task: Task) -> Reply:
     """Write a CHANGELOG.md from what the project says of itself."""
-    if calls := task.findings.readings(["README.md", "pyproject.toml"]):
+    if calls := task.findings.readings(["README.md", "pyproject.toml", "CHANGELOG.md"]):
         return Reply("I read what the project says of itself.", tuple(calls))
     texts = task.findings.texts
+    if "CHANGELOG.md" in texts:
+        return Reply("There is a `CHANGELOG.md` already, and I don't know what is new. I leave it as it is.")
     version = re.search(r'^version = "(.+)"', texts.get("pyproject.toml", ""), re.MULTILINE)
-    if (bug := find_bug(findings.texts)) and bug.tides:
-        return None
     modules = re.findall(r"^\| `(\S+)`\s*\| (.+?)\s*\|$", texts.get("README.md", ""), re.MULTILINE)
     entries = [f"- `{name}`: {says}." for name, says in modules] or ["- Everything up to now."]
     if task.feedback:
         entries.append("- Also, as asked: " + " ".join(task.feedback[-1].split()))
     content = "\n".join(["# Changelog", "", f"## {version[1] if version else 'Unreleased'}", "", *entries, ""])
     arguments = {"path": "CHANGELOG.md", "content": content, "summary": "Start a changelog"}
-    return _once(task, NewCall("write_file", arguments), "A changelog, from the version and the README.")
-
-
-def _once(task: Task, call: NewCall, text: str) -> Reply:
-    """Propose a single call; after a denial ask what would be better, for there is no second way."""
-    if task.is_new([call]):
-        return Reply(_cited(task) + text, (call,))
-    question = {"question": "I have only that one way to do it. What should I do instead?"}
-    return Reply(_cited(task) + "I would propose the same again.", (NewCall("ask_user", question),))
-
-
-def _propose(task: Task, variants: Iterable[_Variant], what: str, summary: str) -> Reply:
-    """The first of `variants` that changes something and was not proposed before."""
-    seen = False
-    for reasons, after in variants:
-        calls = [
-            NewCall(
-                "edit_file",
-                {
-                    "path": path,
-                    "edits": edits_between(task.findings.texts[path], text),
-                    "summary": summary,
-                    **_version(task, path),
-                },
-            )
-            for path, text in after.items()
-        ]
-        if not calls:
-            continue
-        seen = True
-        if task.is_new(calls):
-            told = " ".join([what.rstrip(".") + ".", *reasons]) if not task.feedback else " ".join(reasons)
-            return Reply(_cited(task) + (told or what), tuple(calls))
-    if not seen:
-        return Reply(f"{what}? Not in what I just read: there is nothing left to change.")
-    question = {"question": "I have run out of other ways to do it. How should it look?"}
-    return Reply(_cited(task) + "I have no other way left.", (NewCall("ask_user", question),))
-
-
-def _version(task: Task, path: str) -> dict[str, str]:
-    """The version of `path` that the edit is based on, as an argument of the call."""
-    version = task.findings.versions.get(path)
-    return {"version": version} if version else {}
-
-
-def _cited(task: Task) -> str:
-    """The user's last feedback, quoted."""
-    if not task.feedback:
-        return ""
-    quoted = "\n".join(f"> {line}" for line in task.feedback[-1].splitlines())
-    return f"You wrote:\n\n{quoted}\n\nSo this proposal is different. "
+    return propose_once(task, NewCall("write_file", arguments), "A changelog, from the version and the README.")

@@ -47,6 +47,8 @@ class Findings:
         """Path to content so far, of long files that come in pages."""
         self._next_line: dict[str, int] = {}
         for call in calls:
+            if call.void:
+                continue
             match call.name:
                 case "list_files":
                     self.paths = listed_paths(call.result)

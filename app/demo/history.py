@@ -26,6 +26,12 @@ _DENIED = re.compile(
     r"^The user (?:denied|rejected)\b|^(?:Proposal )?P\d+ (?:was |is )?(?:denied|rejected)\b", re.IGNORECASE
 )
 _APPROVED = re.compile(r"^The user approved\b|^(?:Proposal )?P\d+ (?:was |is )?(?:approved|applied)\b", re.IGNORECASE)
+_OWN_WORDS = re.compile(r"\b(?:own words|feedback)\b", re.IGNORECASE)
+_ASK_FIRST = re.compile(r"\bdo not propose\b.*\bask the user\b", re.IGNORECASE | re.DOTALL)
+_VOID = re.compile(
+    r"^\W*(?:Aborted|Not run|Refused|No result|The program ended|The user (?:has not|did not) answer)\b",
+    re.IGNORECASE,
+)
 _PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
 """What a client puts between a tool result and the user's words, for servers that insist: "(stopped here)"."""
 
@@ -38,6 +44,11 @@ class Call:
     name: str
     arguments: dict[str, Any]
     result: str = ""
+
+    @property
+    def void(self) -> bool:
+        """Whether it never ran, or ended before it had a result."""
+        return bool(_VOID.search(self.result))
 
     @property
     def staged(self) -> bool:
@@ -85,6 +96,16 @@ class Turn:
         return any(_DENIED.search(note) for note in self.notes)
 
     @property
+    def brings_feedback(self) -> bool:
+        """Whether what the user says in it is about a denied proposal, for sure."""
+        return self.denied and any(_OWN_WORDS.search(note) for note in self.notes)
+
+    @property
+    def told_to_ask(self) -> bool:
+        """Whether the program told the model to ask rather than to propose again."""
+        return any(_ASK_FIRST.search(note) for note in self.notes)
+
+    @property
     def approved(self) -> bool:
         """Whether they say that a proposal was approved."""
         return not self.denied and any(_APPROVED.search(note) for note in self.notes)
@@ -96,10 +117,15 @@ class Turn:
         return list(dict.fromkeys(found for text in texts for found in _PROPOSAL.findall(text)))
 
     @property
-    def answer(self) -> str:
-        """The user's answer to the last question asked in this turn; empty if none was asked."""
-        questions = [call for call in self.calls if call.name == "ask_user"]
-        return questions[-1].result if questions else ""
+    def answers(self) -> list[str]:
+        """The user's answers to the questions that were asked in this turn."""
+        return [call.result for call in self.calls if call.name == "ask_user" and not call.void]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the model was cut off before it had said all."""
+        last = self.steps[-1] if self.steps else None
+        return last is None or bool(last.calls) or "interrupted" in last.text[-60:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ class Kind(Enum):
 
     HELP = auto()
     CONTINUE = auto()
+    THANKS = auto()
     SUMMARY = auto()
     RENAME = auto()
     MOVE = auto()
@@ -52,10 +53,8 @@ _WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
         (Kind.SUMMARY, r"\bsummar\w+\b.*\b(?:conversation|session|history|so far|transcript)\b"),
-        (
-            Kind.CONTINUE,
-            r"^\W*(?:continue|go on|carry on|proceed|next|resume|thank\w*|great|wrap (?:it )?up|done)\b.{0,30}$",
-        ),
+        (Kind.CONTINUE, r"^\W*(?:continue|go on|carry on|proceed|next|resume|wrap (?:it )?up)\b.{0,30}$"),
+        (Kind.THANKS, r"^\W*(?:thank\w*|great|perfect|nice|well done|ok|okay|good)\b.{0,30}$"),
         (Kind.HELP, r"^\W*(?:help|hi|hello|hey)\b.{0,20}$|\bwhat can (?:you|i)\b|\bwho are you\b|\bwhat do you do\b"),
         (Kind.RUN_TESTS, r"\b(?:run|execute)\b.*\btests?\b|\bdo the tests pass\b"),
         (Kind.DOCSTRINGS, r"\bdocstrings?\b|\bdocument (?:the|every|all|each)\b"),

@@ -12,6 +12,7 @@ from typing import Any
 from app.demo import editing_skills, reading_skills
 from app.demo.history import EDIT_TOOLS, History, Turn, read_history
 from app.demo.intents import Kind
+from app.demo.proposing import ask_for_another_way
 from app.demo.reply import NewCall, Reply
 from app.demo.requests import ChatRequest, ForcedTool, Function
 from app.demo.task import Task, current_task
@@ -19,6 +20,7 @@ from app.demo.task import Task, current_task
 _SKILLS: dict[Kind, Callable[[Task], Reply]] = {
     Kind.HELP: reading_skills.say_help,
     Kind.CONTINUE: reading_skills.say_help,
+    Kind.THANKS: reading_skills.say_thanks,
     Kind.RENAME: editing_skills.rename,
     Kind.MOVE: editing_skills.move,
     Kind.DELETE: editing_skills.delete,
@@ -56,18 +58,27 @@ def _next_step(history: History) -> Reply:
     turn = history.current
     if failed := [call for call in turn.edits if not call.staged]:
         return Reply(f"My edit was not taken:\n\n```\n{failed[-1].result.strip()[:800]}\n```\n\nI stop here.")
-    if turn.approved and not turn.denied and _is_closing_remark(task):
-        return Reply(_wrapped_up(task))
     if task.intent.kind is Kind.SUMMARY:
         return Reply(_summary(history))
-    if not task.feedback and any(earlier.staged for earlier in task.thread[:-1]):
-        return Reply(_still_waiting(task))
+    if turn.told_to_ask and not turn.answers:
+        return ask_for_another_way(task)
+    if reply := _said_after(task):
+        return reply
     return _SKILLS[task.intent.kind](task)
 
 
-def _is_closing_remark(task: Task) -> bool:
-    """Whether the turn only goes on from a decision, and asks for nothing new."""
-    return len(task.thread) > 1
+def _said_after(task: Task) -> Reply | None:
+    """The answer where the turn only goes on from an earlier one, and nothing is left to do; else None."""
+    turn, earlier = task.turn, task.thread[:-1]
+    if not earlier or turn.steps or turn.denied:
+        return None
+    if turn.approved:
+        return Reply(_wrapped_up(task))
+    if earlier[-1].staged:
+        return Reply("I have proposed what I had in mind. Approve it, or deny it and tell me what to do differently.")
+    if earlier[-1].unfinished:
+        return None
+    return Reply("That was all that I had to say. Ask me for *help* to see what else there is.")
 
 
 def _wrapped_up(task: Task) -> str:
@@ -78,10 +89,6 @@ def _wrapped_up(task: Task) -> str:
     done = "\n".join(dict.fromkeys(lines))
     told = f"{names} is in, and that is all I had planned.\n\n{done}".rstrip()
     return f"{told}\n\nWant to be sure? Ask me to *run the tests*."
-
-
-def _still_waiting(task: Task) -> str:
-    return "I have proposed what I had in mind. Approve it, or deny it and tell me what to do differently."
 
 
 def _edit_on(turn: Turn, offered: dict[str, Function]) -> Reply:

@@ -56,11 +56,15 @@ def say_help(task: Task) -> Reply:
     return Reply(HELP)
 
 
+def say_thanks(task: Task) -> Reply:
+    """A friendly word."""
+    return Reply("You're welcome. Ask me for *help* to see what else there is.")
+
+
 def ask(task: Task) -> Reply:
     """Ask which of several things a vague request means."""
-    calls = [call for call in task.turn.calls if call.name == "ask_user"]
-    if calls:
-        return Reply(f"I take that as: {calls[-1].result.strip()}\n\nThat goes beyond a demo model. " + _ABILITIES)
+    if answers := [answer for turn in task.thread for answer in turn.answers]:
+        return Reply(f"I take that as: {answers[-1].strip()}\n\nThat goes beyond a demo model. " + _ABILITIES)
     what = f"`{task.intent.paths[0]}`" if task.intent.paths else "this"
     text = f"There is more than one way to make {what} better, so I'd rather ask than guess."
     return Reply(text, (NewCall("ask_user", {"question": QUESTION, "options": OPTIONS}),))
@@ -133,8 +137,10 @@ def _keywords(text: str) -> list[str]:
     """Up to three words worth searching for: quoted ones and names first, then the longest."""
     quoted = re.findall(r"[`\"']([^`\"'\n]{2,60})[`\"']", text)
     words = [word for word in re.findall(r"\w{4,}", text) if word.lower() not in _STOP_WORDS]
-    names = [word for word in words if "_" in word or word != word.lower() != word.lower().capitalize()]
-    return list(dict.fromkeys([*quoted, *names, *sorted(words, key=len, reverse=True)]))[:3]
+    names = [word for word in words if "_" in word or not (word.islower() or word.istitle())]
+    # The plural of a word is seldom what is looked for.
+    plain = [word.removesuffix("s") for word in sorted(words, key=len, reverse=True) if word not in names]
+    return list(dict.fromkeys([*quoted, *names, *plain]))[:3]
 
 
 def _shown_matches(pattern: str, matches: list[Match]) -> str:

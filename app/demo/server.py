@@ -36,6 +36,9 @@ class DemoHttpServer:
         self._tokens_per_second = tokens_per_second
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self.idle = asyncio.Event()
+        """Set while no connection is being served."""
+        self.idle.set()
         self.base_url = ""
         """What a client is given, `http://127.0.0.1:PORT/v1`; empty until started."""
 
@@ -52,15 +55,11 @@ class DemoHttpServer:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    @property
-    def open_connections(self) -> int:
-        """Connections that are being served."""
-        return len(self._connections)
-
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self.idle.clear()
         try:
             while await self._answer_one(reader, writer):
                 pass
@@ -68,6 +67,8 @@ class DemoHttpServer:
             pass  # The client has gone, or the server is closing: either way nobody is left to tell.
         finally:
             self._connections.discard(task)
+            if not self._connections:
+                self.idle.set()
             writer.close()
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from app.demo.findings import Findings
@@ -67,24 +67,28 @@ def _essence(call: Call | NewCall) -> str:
 def current_task(history: History) -> Task:
     """The task to go on with."""
     turns = history.turns
-    last = len(turns) - 1
-    feedback: list[str] = []
-    start = last
+    start = len(turns) - 1
     while start > 0 and _continues(turns[start]):
-        if turns[start].denied and turns[start].text:
-            feedback.insert(0, turns[start].text)
         start -= 1
     thread = turns[start:]
-    asked = next((turn for turn in reversed(thread) if turn.answer), None)
-    text = thread[0].text
-    intent = read_intent(text)
-    if asked is not None:
-        chosen = read_intent(asked.answer)
-        intent = Intent(chosen.kind, chosen.paths or intent.paths, chosen.old, chosen.new)
-        text = asked.answer
+    text, intent = thread[0].text, read_intent(thread[0].text)
+    feedback: list[str] = []
+    for turn in thread:
+        if turn.denied and turn.text and turn is not thread[0]:
+            feedback.append(turn.text)
+        for answer in turn.answers:
+            chosen = read_intent(answer)
+            if intent.kind is Kind.VAGUE:
+                # The answer says what the vague request meant; what it was about still stands.
+                text, intent = answer, replace(chosen, paths=chosen.paths or intent.paths)
+            else:
+                feedback.append(answer)
     return Task(intent, text, tuple(feedback), thread)
 
 
 def _continues(turn: Turn) -> bool:
-    """Whether `turn` goes on with what was asked before: feedback on a denial, a decision, or "continue"."""
-    return turn.denied or turn.approved or not turn.text or read_intent(turn.text).kind is Kind.CONTINUE
+    """Whether `turn` goes on with what was asked before: feedback on a denial, a decision alone, or "continue"."""
+    if not turn.text or turn.brings_feedback:
+        return True
+    kind = read_intent(turn.text).kind
+    return kind is Kind.CONTINUE or (turn.denied and kind is Kind.SEARCH)

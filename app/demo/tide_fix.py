@@ -108,8 +108,8 @@ def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
         comment=_wants(lowered, "comments?|why", style.comment),
         docstring=_wants(lowered, "docstrings?|document", style.docstring),
         test=test and bool(bug.test),
-        literal=(small and not named) or (style.literal and not named),
-        only=only if small else style.only,
+        literal=small and not named,
+        only=only if small else "",
     )
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -66,15 +65,14 @@ async def client(server: DemoHttpServer) -> AsyncIterator[AsyncOpenAI]:
         yield client
 
 
-async def until(condition: Any) -> None:
-    """Give the loop turns until `condition()` holds; the test's own time limit ends it otherwise."""
-    while not condition():
-        await asyncio.sleep(0)
+def port_of(base_url: str) -> int:
+    """The port that a server listens on."""
+    return int(base_url.removesuffix("/v1").rsplit(":", 1)[1])
 
 
 async def raw(base_url: str, request: bytes) -> tuple[int, dict[str, str], bytes]:
     """Send bytes; status, headers and body of the answer, to its end."""
-    port = int(base_url.removesuffix("/v1").rsplit(":", 1)[1])
+    port = port_of(base_url)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -258,7 +256,7 @@ async def test_what_is_no_good_request_gets_its_status(
 
 
 async def test_a_connection_serves_several_requests(server: DemoHttpServer) -> None:
-    port = int(server.base_url.removesuffix("/v1").rsplit(":", 1)[1])
+    port = port_of(server.base_url)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for _ in range(2):
         writer.write(b"GET /v1/models HTTP/1.1\r\n\r\n")
@@ -274,9 +272,9 @@ async def test_a_disconnect_ends_the_stream_at_once(slow_server: DemoHttpServer)
         stream = await client.chat.completions.create(model="signoff-demo", messages=HELP, stream=True)
         async for _ in stream:
             break
-        assert slow_server.open_connections == 1
+        assert not slow_server.idle.is_set()
         await stream.close()
-        await until(lambda: slow_server.open_connections == 0)
+        await slow_server.idle.wait()
 
 
 async def test_closing_the_server_ends_open_streams(slow_server: DemoHttpServer) -> None:
@@ -320,41 +318,36 @@ async def test_a_missing_command_is_told() -> None:
 
 async def test_the_process_ends_with_a_parent_that_is_killed() -> None:
     parent = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        "import asyncio\n"
-        "from app.demo.process import DemoServer\n"
-        "async def main():\n"
-        f"    server = DemoServer({MODULE!r})\n"
-        "    await server.start()\n"
-        "    print(server.pid, flush=True)\n"
-        "    await asyncio.Event().wait()\n"
-        "asyncio.run(main())\n",
+        *(sys.executable, "-c", PARENT),
         stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "COMMAND": json.dumps(MODULE)},
     )
     assert parent.stdout is not None
-    pid = int(await parent.stdout.readline())
-    os.kill(pid, 0)
-    parent.send_signal(signal.SIGKILL)
+    base_url = (await parent.stdout.readline()).decode().strip()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(base_url))
+    parent.kill()
     await parent.wait()
-    await until(lambda: _gone(pid))
+    assert await reader.read() == b"", "the connection lives for as long as the server does"
+    writer.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port_of(base_url))
 
 
-def _gone(pid: int) -> bool:
-    """Whether the process has ended; one that nobody has reaped yet counts as ended."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return False
+PARENT = """
+import asyncio, json, os
+from app.demo.process import DemoServer
+
+async def main():
+    server = DemoServer(json.loads(os.environ["COMMAND"]))
+    print(await server.start(), flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
 
 
 async def test_a_port_that_is_taken_is_one_clear_line(server: DemoHttpServer) -> None:
-    port = server.base_url.removesuffix("/v1").rsplit(":", 1)[1]
+    port = str(port_of(server.base_url))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "app.demo.server", "--port", port),
         stdout=asyncio.subprocess.PIPE,

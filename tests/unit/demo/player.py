@@ -125,16 +125,28 @@ class Player:
         """The user's answer to the question in `response`."""
         self.messages.append({"role": "tool", "tool_call_id": response.calls[0]["id"], "content": text})
 
-    def decide(self, decision: str) -> None:
-        """The user approves or denies what is staged."""
-        facts = f"The user {decision} proposal P{self.proposals}."
-        self.messages.append({"role": "system", "content": facts})
-        for path, text in self.staged.items() if decision == "approved" else ():
+    def approve(self) -> None:
+        """The user approves what is staged: it is written."""
+        for path, text in self.staged.items():
+            file = self.folder / path
             if text is None:
-                (self.folder / path).unlink()
+                file.unlink()
             else:
-                (self.folder / path).write_text(text)
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(text)
         self.staged.clear()
+        self.messages.append({"role": "system", "content": f"The user approved proposal P{self.proposals}."})
+
+    async def deny(self, feedback: str = "") -> Response | None:
+        """The user denies what is staged; with feedback the model goes on at once."""
+        self.staged.clear()
+        facts = f"The user denied proposal P{self.proposals}. Nothing of it was written."
+        if not feedback:
+            self.messages.append({"role": "system", "content": facts})
+            return None
+        facts += "\nThe user's own words on it follow as the user's message."
+        self.messages.append({"role": "system", "content": facts})
+        return await self.say(feedback)
 
     def files(self) -> Sequence[str]:
         """The workspace's files, git's own left out."""

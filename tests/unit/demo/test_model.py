@@ -1,0 +1,340 @@
+"""The demo model's skills, over HTTP: what it says and calls, told by what it read."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.unit.demo.player import TOOLS, Player, Response
+from tests.unit.demo.test_sample import run_tests
+
+FIX = "Fix the failing tests"
+
+
+def edited(response: Response) -> list[str]:
+    """The files that the response proposes to change."""
+    return [response.arguments(number)["path"] for number in range(len(response.calls))]
+
+
+async def test_a_file_is_explained_from_what_it_says(player: Player) -> None:
+    (player.folder / "tideline" / "buoy.py").write_text(
+        '"""Where the buoys lie."""\n\nDEPTH = 12\n\n\n'
+        'def drift(hours):\n    """How far a buoy drifts."""\n    return hours * 2\n'
+    )
+    answer = await player.say("Explain tideline/buoy.py")
+    assert not answer.calls
+    for fact in (
+        "8 lines",
+        "Where the buoys lie.",
+        "`drift(hours)`",
+        "How far a buoy drifts.",
+        "DEPTH = 12",
+        "```python",
+    ):
+        assert fact in answer.text
+
+
+async def test_a_file_is_found_by_a_word_of_the_question(player: Player) -> None:
+    answer = await player.say("What does the moon module do?")
+    assert "`tideline/moon.py`" in answer.text
+    assert "is_spring_tide" in answer.text
+
+
+async def test_the_project_is_explained_from_its_files(player: Player) -> None:
+    answer = await player.say("Give me an overview of this project")
+    assert "The day's tides for a handful of small harbours" in answer.text
+    assert "| `tideline/harbours.py` | 29 |" in answer.text
+
+
+async def test_a_file_that_does_not_exist_is_not_made_up(player: Player) -> None:
+    answer = await player.say("Explain tideline/whale.py")
+    assert not answer.calls
+    assert "class" not in answer.text or "tideline/whale.py" not in answer.text
+
+
+async def test_the_fix_is_one_step_over_two_files_and_makes_the_tests_pass(player: Player) -> None:
+    step = await player.say(FIX)
+    assert step.names == ["edit_file", "edit_file"]
+    assert edited(step) == ["tideline/moon.py", "tideline/tides.py"]
+    assert "FAILED" in run_tests(player.folder).stderr
+    player.approve()
+    assert "OK" in run_tests(player.folder).stderr
+
+
+async def test_the_fix_reads_the_tests_before_the_code(player: Player) -> None:
+    await player.say(FIX)
+    read = [
+        call["function"]["arguments"]
+        for message in player.messages
+        for call in message.get("tool_calls", ())
+        if call["function"]["name"] == "read_file"
+    ]
+    assert "test_tides.py" in "".join(read[:3])
+    assert "moon.py" in "".join(read[3:])
+
+
+async def test_where_the_bug_is_gone_it_says_so(player: Player) -> None:
+    await player.say(FIX)
+    player.approve()
+    answer = await player.say("Fix the bug")
+    assert not answer.calls
+    assert "nothing that I can mend" in answer.text
+
+
+async def test_the_bug_is_known_by_its_text_and_not_by_its_place(player: Player, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "src" / "sea").mkdir(parents=True)
+    (other / "src" / "sea" / "sky.py").write_text(
+        "from datetime import timedelta\n\nLUNAR_DAY = timedelta(hours=24)\n"
+    )
+    (other / "src" / "sea" / "water.py").write_text("from datetime import timedelta\n\nSTEP = timedelta(hours=12)\n")
+    player.folder = other
+    step = await player.say(FIX)
+    assert edited(step) == ["src/sea/sky.py", "src/sea/water.py"]
+    assert "from sea.sky import LUNAR_DAY" in (player.staged["src/sea/water.py"] or "")
+
+
+FEEDBACK = {
+    "Give the number a name": "TIDAL_PERIOD",
+    "Call it HALF_LUNAR_DAY please": "HALF_LUNAR_DAY = LUNAR_DAY / 2",
+    "Please add a comment that says why": "# ",
+    "The constant needs a docstring": '"""',
+    "Add a test as well": "test_a_week_on",
+    "No, smaller. Don't import anything": "minutes=25",
+    "I don't like it": "",
+}
+
+
+@pytest.mark.parametrize("feedback", FEEDBACK)
+async def test_a_denial_leads_to_a_different_proposal_that_follows_the_words(player: Player, feedback: str) -> None:
+    await player.say(FIX)
+    first = dict(player.staged)
+    second = await player.deny(feedback)
+    assert second is not None
+    assert set(second.names) == {"edit_file"}
+    assert player.staged != first
+    assert f"> {feedback}" in second.text
+    added = set("\n".join(filter(None, player.staged.values())).splitlines())
+    added -= set("\n".join(filter(None, first.values())).splitlines())
+    added -= {line for path in player.files() for line in (player.folder / path).read_text().splitlines()}
+    assert any(FEEDBACK[feedback] in line for line in added)
+    player.approve()
+    assert "OK" in run_tests(player.folder).stderr
+
+
+async def test_feedback_of_several_lines_is_quoted_whole(player: Player) -> None:
+    await player.say(FIX)
+    second = await player.deny("Not yet.\n\nGive the number a name,\nand add a comment.")
+    assert second is not None
+    assert "> Not yet.\n>\n> Give the number a name,\n> and add a comment." in second.text
+    text = player.staged["tideline/moon.py"] or ""
+    assert "TIDAL_PERIOD" in text and "# The moon" in text
+
+
+async def test_only_one_file_if_so_told(player: Player) -> None:
+    await player.say(FIX)
+    second = await player.deny("Only touch tides.py")
+    assert second is not None
+    assert edited(second) == ["tideline/tides.py"]
+
+
+async def test_no_two_proposals_of_a_row_of_denials_are_the_same(player: Player) -> None:
+    await player.say(FIX)
+    seen = [dict(player.staged)]
+    for _ in range(5):
+        step = await player.deny("no")
+        assert step is not None
+        if "ask_user" in step.names:
+            break
+        assert player.staged not in seen
+        seen.append(dict(player.staged))
+    assert len(seen) > 3
+
+
+async def test_after_repeated_denials_it_asks_as_it_is_told(player: Player) -> None:
+    await player.say(FIX)
+    await player.deny()
+    player.messages += [
+        {"role": "system", "content": "The user's own words on it follow as the user's message."},
+        {
+            "role": "system",
+            "content": "The user has denied 3 proposals in a row. Do not propose another edit yet. Ask the user.",
+        },
+        {"role": "user", "content": "still wrong"},
+    ]
+    step = await player.go_on()
+    assert step.names == ["ask_user"]
+    player.answer(step, "Give the number a name")
+    step = await player.go_on()
+    assert set(step.names) == {"edit_file"}
+    assert "TIDAL_PERIOD" in (player.staged["tideline/moon.py"] or "")
+
+
+async def test_a_new_request_after_a_plain_denial_is_not_taken_for_feedback(player: Player) -> None:
+    await player.say(FIX)
+    await player.close_gate()
+    await player.deny()
+    answer = await player.say("Explain tideline/units.py")
+    assert not answer.calls
+    assert "`tideline/units.py`" in answer.text
+
+
+async def test_after_an_approval_it_wraps_up_when_asked(player: Player) -> None:
+    await player.say(FIX)
+    await player.close_gate()
+    player.approve()
+    answer = await player.say("continue")
+    assert not answer.calls
+    assert "**P1** is in" in answer.text
+    assert "`tideline/tides.py`" in answer.text
+
+
+async def test_an_approval_is_followed_by_the_next_request(player: Player) -> None:
+    await player.say(FIX)
+    await player.close_gate()
+    player.approve()
+    step = await player.say("Rename tides_of_day to daily_tides")
+    assert set(step.names) == {"edit_file"}
+
+
+async def test_a_rename_reaches_every_file_that_uses_the_word(player: Player) -> None:
+    await player.say(FIX)
+    player.approve()
+    step = await player.say("Rename tides_of_day to daily_tides")
+    assert edited(step) == ["tests/test_tides.py", "tideline/__main__.py", "tideline/tides.py"]
+    player.approve()
+    assert "OK" in run_tests(player.folder).stderr
+    assert "tides_of_day" not in "".join((player.folder / path).read_text() for path in player.files())
+
+
+async def test_a_rename_leaves_longer_words_alone(player: Player) -> None:
+    (player.folder / "tideline" / "words.py").write_text("bar = 1\nbarn = bar + 1\ncrowbar = bar\n")
+    await player.say("Rename bar to rod")
+    assert player.staged["tideline/words.py"] == "rod = 1\nbarn = rod + 1\ncrowbar = rod\n"
+
+
+async def test_a_denied_rename_takes_the_name_that_the_user_wants(player: Player) -> None:
+    await player.say("Rename tides_of_day to daily_tides")
+    step = await player.deny("Call it tides_on, and leave the tests alone")
+    assert step is not None
+    assert edited(step) == ["tideline/__main__.py", "tideline/tides.py"]
+    assert "def tides_on(" in (player.staged["tideline/tides.py"] or "")
+
+
+async def test_a_word_that_is_nowhere_is_not_renamed(player: Player) -> None:
+    answer = await player.say("Rename walrus_of_day to seal_of_day")
+    assert not answer.calls
+    assert "nowhere" in answer.text
+
+
+async def test_a_vague_request_is_answered_by_a_question_and_the_answer_followed(player: Player) -> None:
+    step = await player.say("Improve it")
+    assert step.names == ["ask_user"]
+    assert len(step.arguments()["options"]) == 3
+    player.answer(step, step.arguments()["options"][0])
+    step = await player.go_on()
+    assert edited(step) == ["tideline/moon.py", "tideline/tides.py"]
+
+
+async def test_the_answer_is_about_the_file_that_the_request_named(player: Player) -> None:
+    step = await player.say("Improve tideline/units.py")
+    player.answer(step, "Add the missing docstrings")
+    step = await player.go_on()
+    assert edited(step) == ["tideline/units.py"]
+
+
+async def test_docstrings_are_added_where_they_lack(player: Player) -> None:
+    await player.say("Add docstrings to tideline/table.py")
+    text = player.staged["tideline/table.py"] or ""
+    assert text.count('"""') == (player.folder / "tideline" / "table.py").read_text().count('"""') + 4
+    ast.parse(text)
+
+
+async def test_help_shows_a_table_and_code(player: Player) -> None:
+    answer = await player.say("What can you do?")
+    assert "| --- |" in answer.text
+    assert "```" in answer.text
+    assert answer.finish_reason == "stop"
+
+
+async def test_a_free_question_is_answered_by_a_search(player: Player) -> None:
+    answer = await player.say("Where do the gulls live?")
+    assert "tideline/harbours.py:20" in answer.text
+    assert "demo model" in answer.text
+
+
+async def test_the_tests_are_run_by_the_command_in_the_notes(player: Player) -> None:
+    await player.say("Run the tests")
+    calls = [call["function"] for message in player.messages for call in message.get("tool_calls", ())]
+    assert calls[-1] == {"name": "run_command", "arguments": '{"command": "python3 -m unittest"}'}
+
+
+async def test_once_an_edit_is_staged_it_edits_on_for_as_long_as_it_may(player: Player) -> None:
+    step = await player.say(FIX)
+    seen = []
+    for _ in range(4):
+        step = await player.request()
+        assert step.names == ["write_file"]
+        assert step.arguments() not in seen
+        seen.append(step.arguments())
+        player.run(step)
+
+
+async def test_only_tool_choice_none_stops_it(player: Player) -> None:
+    await player.say(FIX)
+    note = {"role": "system", "content": "Staged as P1, awaiting approval. Do not call tools. Hand control back."}
+    player.messages.append(note)
+    step = await player.request()
+    assert step.names == ["write_file"]
+    del player.messages[-1]
+    answer = await player.close_gate()
+    assert not answer.calls
+    assert answer.finish_reason == "stop"
+    assert "**P1**" in answer.text
+    assert "`tideline/moon.py` and `tideline/tides.py`" in answer.text
+
+
+@pytest.mark.parametrize(
+    "prompt", [FIX, "Explain tideline/moon.py", "Improve it", "Rename bar to rod", "Run the tests"]
+)
+async def test_tool_choice_none_is_obeyed_from_the_start(player: Player, prompt: str) -> None:
+    player.messages.append({"role": "user", "content": prompt})
+    answer = await player.request(tool_choice="none")
+    assert not answer.calls
+    assert answer.text
+
+
+async def test_without_tools_it_says_what_it_would_need(player: Player) -> None:
+    player.messages.append({"role": "user", "content": FIX})
+    answer = await player.request(tools=TOOLS[:1])
+    assert not answer.calls
+    assert "`list_files`" in answer.text
+
+
+async def test_a_refused_edit_is_told_and_not_repeated(player: Player) -> None:
+    step = await player.say(FIX)
+    for call in step.calls:
+        message = next(message for message in player.messages if message.get("tool_call_id") == call["id"])
+        message["content"] = "Nothing was staged: the text was not found."
+    answer = await player.request()
+    assert not answer.calls
+    assert "Nothing was staged: the text was not found." in answer.text
+
+
+async def test_it_goes_on_after_an_interruption(player: Player) -> None:
+    player.messages.append({"role": "user", "content": FIX})
+    step = await player.request()
+    player.messages.append({"role": "tool", "tool_call_id": step.calls[0]["id"], "content": "Aborted by the user."})
+    player.messages.append({"role": "assistant", "content": "(stopped here)"})
+    step = await player.say("continue")
+    assert edited(step) == ["tideline/moon.py", "tideline/tides.py"]
+
+
+async def test_feedback_is_understood_behind_a_bridge(player: Player) -> None:
+    await player.say(FIX)
+    facts = "The user denied proposal P1. Nothing of it was written.\nThe user's own words follow."
+    player.messages += [{"role": "system", "content": facts}, {"role": "assistant", "content": "(stopped here)"}]
+    player.staged.clear()
+    step = await player.say("Give the number a name")
+    assert "TIDAL_PERIOD" in (player.staged["tideline/moon.py"] or "")
+    assert "> Give the number a name" in step.text

@@ -1,0 +1,116 @@
+"""The sample workspace is a healthy little repository with exactly the bug that it should have."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.demo.sample import create_sample
+
+
+def run_tests(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The sample's own tests, as its notes say to run them."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [sys.executable, "-B", "-m", "unittest"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git says."""
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_its_tests_fail_because_of_the_bug_and_nothing_else(sample: Path) -> None:
+    result = run_tests(sample)
+    assert "Ran 7 tests" in result.stderr
+    assert "FAILED (failures=4)" in result.stderr
+    assert "ERROR" not in result.stderr
+
+
+def test_it_runs(sample: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-B", "-m", "tideline", "sandwick", "2026-05-01", "--feet"],
+        cwd=sample,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert shown.startswith("Sandwick, Friday 1 May 2026\n")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_it_is_a_clean_repository_with_a_history(sample: Path) -> None:
+    assert git(sample, "status", "--porcelain") == ""
+    assert git(sample, "branch", "--show-current") == "main\n"
+    assert len(git(sample, "log", "--format=%s").splitlines()) == 3
+    assert git(sample, "ls-files").splitlines() == sorted(
+        path.relative_to(sample).as_posix()
+        for path in sample.rglob("*")
+        if path.is_file() and ".git" not in path.relative_to(sample).parts
+    )
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_it_is_the_same_whatever_git_the_user_has_set_up(
+    tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    hook = hooks / "pre-commit"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    config = tmp_path / "gitconfig"
+    config.write_text(
+        f"[user]\n name = Someone Else\n[commit]\n gpgsign = true\n[core]\n hooksPath = {hooks}\n autocrlf = true\n"
+        "[init]\n defaultBranch = trunk\n"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    other = tmp_path / "other"
+    other.mkdir()
+    again = create_sample(other)
+    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.delenv(name)
+    assert git(again, "rev-parse", "HEAD") == git(sample, "rev-parse", "HEAD")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_without_git_it_is_a_plain_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    folder = create_sample(tmp_path)
+    assert not (folder / ".git").exists()
+    assert (folder / "tideline" / "moon.py").is_file()
+    assert (folder / ".gitignore").is_file()
+
+
+def test_a_git_that_fails_leaves_a_plain_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "bin" / "git"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nmkdir -p .git\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken.parent}{os.pathsep}{os.environ['PATH']}")
+    folder = create_sample(tmp_path)
+    assert not (folder / ".git").exists()
+    assert (folder / "README.md").is_file()
+
+
+def test_it_never_writes_into_a_folder_that_is_there(tmp_path: Path, sample: Path) -> None:
+    with pytest.raises(FileExistsError):
+        create_sample(tmp_path)
+
+
+def test_it_makes_a_temporary_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = create_sample()
+    assert folder.name == "tideline"
+    assert folder.parent.parent == tmp_path
