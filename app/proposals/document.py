@@ -65,8 +65,9 @@ class Document:
     """One content of a file. The views are worked out when first asked for."""
 
     data: bytes
-    bom_as_text: bool = False
-    """Treat a UTF-8 byte order mark as the first character of the text, as a patch made by git does."""
+    verbatim: bool = False
+    """Take text as a patch that was made from these bytes spells it: a UTF-8 byte order mark is the first character, and
+    new characters are UTF-8 whatever the rest of the file is."""
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -83,7 +84,7 @@ class Document:
             self.data.decode("utf-8")
         except UnicodeDecodeError:
             return "bytes"
-        return "utf-8-sig" if head[:3] == _UTF8_MARK and not self.bom_as_text else "utf-8"
+        return "utf-8-sig" if head[:3] == _UTF8_MARK and not self.verbatim else "utf-8"
 
     @property
     def wide(self) -> bool:
@@ -211,7 +212,7 @@ class Document:
         try:
             if self.wide:
                 return text.encode(self.encoding)
-            if self.encoding == "bytes" and not text.isascii():
+            if self.encoding == "bytes" and not self.verbatim and not text.isascii():
                 self._check_spelled(text)
             return encode(text)
         except UnicodeEncodeError as error:

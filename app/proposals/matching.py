@@ -88,7 +88,8 @@ def resolve(document: Document, replacement: Replacement, index: TextIndex | Non
         raise NoMatch(
             f"replace_all needs the exact text, and it is not in the file. {describe_nearest(index, block)}"
         )
-    return resolve_script(index, script_between(block, wanted), block)
+    script = script_between(block, wanted)
+    return located(index, script, tolerant_places(index, script, block))
 
 
 def _normal(text: str, document: Document) -> str:
@@ -186,8 +187,8 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
         )
 
 
-def resolve_script(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> Resolution:
-    """The tolerant rungs: find the block of kept and removed lines, and carry the script over to the file's lines."""
+def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[Place]:
+    """Where the block of kept and removed lines stands, by the first tolerant rung that finds it; raises NoMatch if none does."""
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines. Give the lines next to them too.")
     elided = elided_line(block, bare=True)
@@ -199,17 +200,18 @@ def resolve_script(index: TextIndex, script: Sequence[ScriptLine], block: Sequen
     for rung in TOLERANT_RUNGS:
         found = places(index, block, rung)
         if found:
-            return _located(index, script, found)
+            return found
     found = aligned_places(index, block, removed_lines(script))
     if found:
-        return _located(index, script, found)
+        return found
     raise NoMatch(
         "The text to replace is not in the file, neither exactly nor with other spacing or indentation. "
         f"{describe_nearest(index, block)}\nGive the lines as they are in the file."
     )
 
 
-def _located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Place]) -> Resolution:
+def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Place]) -> Resolution:
+    """Carry the script over to the one place found; raises AmbiguousMatch if there are several."""
     if len(found) > 1:
         spans = [(place.start, place.end) for place in found]
         raise AmbiguousMatch(

@@ -86,6 +86,8 @@ def transplanted(script: Sequence[ScriptLine], place: Place) -> list[int | NewLi
 def _position(place: Place, at: int) -> int:
     """The line of the file before which an insertion goes that stands before line `at` of the block."""
     alignment = place.alignment
+    if not alignment:
+        return place.start
     before = alignment[at - 1] if at else None
     after = alignment[at] if at < len(alignment) else None
     if at == 0 and after is not None:
