@@ -50,9 +50,9 @@ class IgnoreFile:
     def verdict(self, path: str, name: str, slash: str) -> bool | None:
         """Whether the patterns ignore the path (True), take it back (False) or don't mention it (None)."""
         for run in self.runs:
-            if run.names is not None and run.names.match(name + slash):
+            if run.names is not None and run.names.fullmatch(name + slash):
                 return run.ignores
-            if run.paths is not None and run.paths.match(self.lead + path[self.cut :] + slash):
+            if run.paths is not None and run.paths.fullmatch(self.lead + path[self.cut :] + slash):
                 return run.ignores
         return None
 
@@ -223,10 +223,16 @@ def compile_patterns(text: str) -> tuple[_Run, ...]:
         if ignores != sign:
             close()
             sign = ignores
+        # pathspec's expressions also match what lies below a path; here each entry is tried whole, by itself.
         expression = re.sub(r"\(\?P<\w+>", "(?:", translated)
+        pattern = line.strip()
         if not expression.startswith("^"):
             expression = f"^.*{expression}"
-        if expression.startswith(_ANY_FOLDER) and "/" not in line.strip().removesuffix("/"):
+        elif pattern.endswith("/**"):
+            expression += ".+"
+        elif pattern.endswith("/**/"):
+            expression += ".+/"
+        if expression.startswith(_ANY_FOLDER) and "/" not in pattern.removesuffix("/"):
             names.append("^" + expression.removeprefix(_ANY_FOLDER))
         else:
             paths.append(expression)

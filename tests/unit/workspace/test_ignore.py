@@ -1,0 +1,166 @@
+"""The walk leaves out what git would leave out, and what signoff's own ignore files name."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.workspace.paths import UnsafePath, Workspace
+
+
+def make(root: Path, files: dict[str, str]) -> Workspace:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return Workspace(root)
+
+
+def listed(workspace: Workspace, under: str = ".") -> list[str]:
+    return [path for path in workspace.files(under) if not path.rpartition("/")[2].endswith("ignore")]
+
+
+def test_patterns_of_all_kinds(tmp_path: Path) -> None:
+    workspace = make(
+        tmp_path,
+        {
+            ".gitignore": "*.pyc\n/build\nnode_modules/\n!keep.pyc\ndocs/**/draft.md\n# comment\n\\#odd\n[bad\n",
+            "a.py": "",
+            "a.pyc": "",
+            "keep.pyc": "",
+            "build/x": "",
+            "src/build/x": "",
+            "node_modules/m/index.js": "",
+            "src/node_modules": "a file of that name",
+            "docs/draft.md": "",
+            "docs/a/b/draft.md": "",
+            "docs/a/ready.md": "",
+            "#odd": "",
+        },
+    )
+    assert listed(workspace) == ["a.py", "docs/a/ready.md", "keep.pyc", "src/build/x", "src/node_modules"]
+
+
+def test_a_nearer_file_wins_but_nothing_comes_back_from_an_ignored_folder(tmp_path: Path) -> None:
+    workspace = make(
+        tmp_path,
+        {
+            ".gitignore": "*.log\nout/\n",
+            "pkg/.gitignore": "!wanted.log\n/only_here\n",
+            "pkg/wanted.log": "",
+            "pkg/other.log": "",
+            "pkg/only_here": "",
+            "pkg/sub/only_here": "",
+            "out/.gitignore": "!x\n",
+            "out/x": "",
+        },
+    )
+    assert listed(workspace) == ["pkg/sub/only_here", "pkg/wanted.log"]
+
+
+def test_own_ignore_files_are_stronger(tmp_path: Path) -> None:
+    workspace = make(
+        tmp_path,
+        {
+            ".gitignore": "*.gen\n",
+            ".ignore": "!shown.gen\nvendor/\n",
+            ".signoffignore": "private/\n!vendor/\n",
+            "shown.gen": "",
+            "hidden.gen": "",
+            "vendor/lib.c": "",
+            "private/notes": "",
+        },
+    )
+    assert listed(workspace) == ["shown.gen", "vendor/lib.c"]
+
+
+def test_rules_of_the_repository_around_the_workspace_hold(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    make(tmp_path, {".gitignore": "*.o\n/pkg/gen\n", ".git/info/exclude": "mine.txt\n"})
+    workspace = make(tmp_path / "pkg", {"a.c": "", "a.o": "", "gen/x": "", "mine.txt": ""})
+    assert listed(workspace) == ["a.c"]
+
+
+def test_git_and_unsafe_names_never_show(tmp_path: Path) -> None:
+    workspace = make(
+        tmp_path,
+        {".git/config": "", "sub/.git/config": "", "new\nline": "", "back\\slash": "", "sub/ok": "", "git~1": ""},
+    )
+    assert listed(workspace) == ["sub/ok"]
+
+
+def test_links(tmp_path: Path) -> None:
+    workspace = make(tmp_path / "ws", {"src/a.py": "", ".git/config": ""})
+    (tmp_path / "outside").write_text("x")
+    for name, target in {
+        "file": "src/a.py",
+        "folder": "src",
+        "out": "../outside",
+        "broken": "nope",
+        "git": ".git/config",
+    }.items():
+        (workspace.root / name).symlink_to(target)
+    assert listed(workspace) == ["file", "src/a.py"]
+    assert listed(workspace, "folder") == ["src/a.py"]
+
+
+def test_an_ignore_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    workspace = make(tmp_path / "ws", {"a.py": ""})
+    (tmp_path / "rules").write_text("*.py\n")
+    (workspace.root / ".gitignore").symlink_to("../rules")
+    assert "a.py" in listed(workspace)
+
+
+def test_starting_points(tmp_path: Path) -> None:
+    workspace = make(tmp_path, {".gitignore": "build/\n*.o\n", "build/a.txt": "", "build/a.o": "", "src/x/y": ""})
+    assert listed(workspace, "build") == ["build/a.txt"], "asked for by name, but the rules inside still hold"
+    assert listed(workspace, "src/x/y") == ["src/x/y"]
+    with pytest.raises(FileNotFoundError):
+        workspace.files("nope")
+    with pytest.raises(UnsafePath):
+        workspace.files("..")
+
+
+NAMES = st.sampled_from(["a", "b", "ab", "c.txt", "d.log", "build", "x y", "été"])
+PATTERNS = st.lists(
+    st.builds(
+        "".join,
+        st.tuples(
+            st.sampled_from(["", "", "!", "/", "!/", "**/"]),
+            st.sampled_from(
+                ["a", "b", "*.log", "a/b", "build", "*", "?", "[ab]", "a*", "**", "x y", "été", "c.txt", "a/**/b"]
+            ),
+            st.sampled_from(["", "", "/", "/*", "/**", " "]),
+        ),
+    ),
+    max_size=5,
+)
+TREES = st.lists(st.lists(NAMES, min_size=1, max_size=4).map("/".join), min_size=1, max_size=14)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree=TREES, top=PATTERNS, below=PATTERNS)
+def test_agrees_with_git(tmp_path: Path, tree: list[str], top: list[str], below: list[str]) -> None:
+    # One difference is wanted and not tried: for git, `?` is one byte; here it is one character.
+    root = tmp_path / "repository"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    (root / ".git").mkdir()
+    for folder in ("objects", "refs"):
+        (root / ".git" / folder).mkdir()
+    (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    for path in tree:
+        try:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).touch()
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            continue
+    (root / ".gitignore").write_text("\n".join(top))
+    if (root / "a").is_dir():
+        (root / "a/.gitignore").write_text("\n".join(below))
+    command = ["git", "-C", str(root), "-c", "core.excludesFile=", "ls-files", "-coz", "--exclude-standard"]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    ours = list(Workspace(root).files())
+    assert ours == sorted(filter(None, output.split("\0")))

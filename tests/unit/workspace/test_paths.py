@@ -1,0 +1,369 @@
+"""No path that a tool names, and no link on the way, leads out of the workspace."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.workspace.path_rules import is_git_name
+from app.workspace.paths import TooLarge, UnsafePath, Workspace, WorkspaceError
+
+SECRET = b"the world outside"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a workspace in it, and things outside that must stay out of reach."""
+    base = tmp_path_factory.mktemp("world")
+    (base / "outside").mkdir()
+    (base / "outside/secret").write_bytes(SECRET)
+    (base / "ws2").mkdir()
+    (base / "ws2/secret").write_bytes(SECRET)
+    root = base / "ws"
+    (root / "src/deep").mkdir(parents=True)
+    (root / "src/a.py").write_bytes(b"inside a")
+    (root / "src/deep/b.py").write_bytes(b"inside b")
+    (root / ".git").mkdir()
+    (root / ".git/config").write_bytes(SECRET)
+    (root / "lib/.git").mkdir(parents=True)
+    (root / "lib/.git/config").write_bytes(SECRET)
+    links = {
+        "out": "../outside",
+        "out_file": "../outside/secret",
+        "out_absolute": str(base / "outside"),
+        "out_twice": "src/back/../outside",
+        "src/back": "../..",
+        "to_git": ".git",
+        "src/to_git": "../lib/.git",
+        "loop": "loop",
+        "ping": "pong",
+        "pong": "ping",
+        "dangling": "nowhere/at/all",
+        "dangling_out": "nowhere/../../outside/secret",
+        "in": "src",
+        "in_absolute": str(root / "src"),
+        "in_file": "src/a.py",
+        "chain": "in/deep",
+    }
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    return base
+
+
+@pytest.fixture
+def workspace(world: Path) -> Workspace:
+    return Workspace(world / "ws")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "..",
+        "../outside/secret",
+        "src/../../outside/secret",
+        "/etc/passwd",
+        "/",
+        "//etc/passwd",
+        "~/x",
+        "C:/Windows/system.ini",
+        "..\\outside\\secret",
+        "src\\a.py",
+        "src/a.py\0.txt",
+        "src/a\n.py",
+        "src/\x1b[31m.py",
+        "src/\x9b31m.py",
+        "src/\udc80.py",
+        "src/\ud800.py",
+        "x" * 256,
+        "é" * 128,
+        "x/" * 3000,
+        ".git",
+        ".git/config",
+        ".GIT/config",
+        "lib/.git/config",
+        "lib/.Git",
+        "git~1",
+        "GIT~1/config",
+        ".git./config",
+        ".git /config",
+        ".git::$INDEX_ALLOCATION/config",
+        ".g\u200cit/config",
+        "．ｇｉｔ/config",
+        ".gıt/../.git/config",
+        "out",
+        "out/secret",
+        "out_file",
+        "out_absolute/secret",
+        "out_twice/secret",
+        "src/back/outside/secret",
+        "src/back/ws2/secret",
+        "to_git",
+        "to_git/config",
+        "src/to_git/config",
+        "loop",
+        "loop/x",
+        "ping",
+        "dangling_out",
+        "out/new_file",
+    ],
+)
+def test_refuses_what_is_not_in_reach(workspace: Workspace, path: str) -> None:
+    with pytest.raises(UnsafePath):
+        workspace.locate(path)
+    with pytest.raises(UnsafePath):
+        workspace.absolute(path)
+    with pytest.raises(UnsafePath):
+        workspace.read(path)
+
+
+def test_refuses_a_sibling_that_shares_the_prefix(workspace: Workspace, world: Path) -> None:
+    with pytest.raises(UnsafePath):
+        workspace.locate(str(world / "ws2/secret"))
+
+
+@pytest.mark.parametrize(
+    ("written", "located", "real"),
+    [
+        ("src/a.py", "src/a.py", "src/a.py"),
+        ("./src//deep/./b.py", "src/deep/b.py", "src/deep/b.py"),
+        ("src/deep/../a.py", "src/a.py", "src/a.py"),
+        ("src/new.py", "src/new.py", "src/new.py"),
+        ("new/folder/x", "new/folder/x", "new/folder/x"),
+        (".", ".", "."),
+        ("src/", "src", "src"),
+        ("in/a.py", "in/a.py", "src/a.py"),
+        ("in_absolute/a.py", "in_absolute/a.py", "src/a.py"),
+        ("in_file", "in_file", "src/a.py"),
+        ("chain/b.py", "chain/b.py", "src/deep/b.py"),
+        ("dangling", "dangling", "nowhere/at/all"),
+        ("src/a.py/below", "src/a.py/below", "src/a.py/below"),
+        (".github/workflows/ci.yml", ".github/workflows/ci.yml", ".github/workflows/ci.yml"),
+        (".gitignore", ".gitignore", ".gitignore"),
+        ("a:b", "a:b", "a:b"),
+        ("weiß/ñ.py", "weiß/ñ.py", "weiß/ñ.py"),
+    ],
+)
+def test_locates_what_lies_inside(workspace: Workspace, written: str, located: str, real: str) -> None:
+    assert workspace.locate(written) == located
+    assert workspace.resolve(located) == real
+    assert workspace.absolute(located) == workspace.root.joinpath(located)
+
+
+def test_takes_absolute_paths_inside(workspace: Workspace) -> None:
+    assert workspace.locate(str(workspace.root / "src/a.py")) == "src/a.py"
+    assert workspace.locate(str(workspace.root)) == "."
+    assert workspace.locate(f"{workspace.root}/src/../src/a.py") == "src/a.py"
+    with pytest.raises(UnsafePath):
+        workspace.locate(f"{workspace.root}/../outside/secret")
+    with pytest.raises(UnsafePath):
+        workspace.locate(str(workspace.root / ".git/config"))
+
+
+def test_takes_absolute_paths_by_the_name_that_the_user_gave(world: Path) -> None:
+    (world / "alias").symlink_to("ws")
+    workspace = Workspace(world / "alias")
+    assert workspace.root == (world / "ws").resolve()
+    assert workspace.locate(str(world / "alias/src/a.py")) == "src/a.py"
+
+
+@pytest.mark.parametrize("path", ["src/a.py", "in/a.py", "in_file", "in_absolute/a.py"])
+def test_reads_through_links_that_stay_inside(workspace: Workspace, path: str) -> None:
+    assert workspace.read(path) == b"inside a"
+
+
+def test_says_what_a_path_leads_to(workspace: Workspace) -> None:
+    kinds = {
+        path: workspace.kind(path) for path in ("src", "chain", ".", "in_file", "nowhere", "dangling", "src/a.py/x")
+    }
+    assert kinds == {
+        "src": "folder",
+        "chain": "folder",
+        ".": "folder",
+        "in_file": "file",
+        "nowhere": "missing",
+        "dangling": "missing",
+        "src/a.py/x": "missing",
+    }
+
+
+def test_read_raises_the_usual_errors(workspace: Workspace, tmp_path: Path) -> None:
+    for missing in ("nope", "nope/x", "src/a.py/x", "dangling"):
+        with pytest.raises(FileNotFoundError):
+            workspace.read(missing)
+    for folder in ("src", ".", "chain"):
+        with pytest.raises(IsADirectoryError):
+            workspace.read(folder)
+
+
+def test_read_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnsafePath, match="not a regular file"):
+        Workspace(tmp_path).read("pipe")
+
+
+def test_read_has_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(b"x" * 11)
+    (tmp_path / "fits").write_bytes(b"x" * 10)
+    workspace = Workspace(tmp_path, read_limit=10)
+    assert len(workspace.read("fits")) == 10
+    with pytest.raises(TooLarge):
+        workspace.read("big")
+
+
+def test_keeps_tools_away_from_the_programs_own_state(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/signoff.db").write_bytes(SECRET)
+    (tmp_path / "link").symlink_to("state")
+    (tmp_path / "notes").write_text("x")
+    workspace = Workspace(tmp_path, off_limits=[tmp_path / "state"])
+    for path in ("state", "state/signoff.db", "link/signoff.db", "state/new"):
+        with pytest.raises(UnsafePath, match="signoff"):
+            workspace.read(path)
+    assert list(workspace.files()) == ["notes"]
+
+
+def test_needs_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for root in (tmp_path / "file", tmp_path / "missing"):
+        with pytest.raises(WorkspaceError):
+            Workspace(root)
+
+
+def test_leaves_no_descriptor_open(workspace: Workspace) -> None:
+    def open_descriptors() -> int:
+        return len(list(Path("/dev/fd").iterdir()))
+
+    before = open_descriptors()
+    for path in (
+        "src/a.py",
+        "src",
+        "out/secret",
+        "loop",
+        "chain/b.py",
+        "nope/x/y",
+        "src/a.py/b",
+        "..",
+        "dangling_out",
+    ):
+        for method in (workspace.read, workspace.locate, workspace.kind):
+            with suppress(OSError, UnsafePath):
+                method(path)
+    assert open_descriptors() == before
+
+
+PIECES = (
+    st.sampled_from(
+        ["..", ".", "", "src", "deep", "a.py", "b.py", "out", "in", "chain", "src/back", "back", "to_git"]
+    )
+    | st.sampled_from([".git", ".GIT", "git~1", "outside", "secret", "ws", "ws2", "lib", "config", "out_absolute"])
+    | st.sampled_from(["dangling", "dangling_out", "loop", "in_absolute", "out_twice", "new", "~", "\\", "\0"])
+    | st.sampled_from(["\u202e", "．．", "．/", "%2e%2e", "..;", "...", ".. "])
+    | st.text(max_size=6)
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pieces=st.lists(PIECES, min_size=1, max_size=8), start=st.sampled_from(["", "/", "./", "//", "ROOT/", "ROOT/../"])
+)
+def test_no_path_leads_out(workspace: Workspace, pieces: list[str], start: str) -> None:
+    text = start.replace("ROOT", str(workspace.root)) + "/".join(pieces)
+    try:
+        located = workspace.locate(text)
+    except UnsafePath:
+        return
+    assert workspace.locate(located) == located, "a located path is its own normal form"
+    real = Path(os.path.realpath(workspace.root / located))
+    assert real.is_relative_to(workspace.root)
+    assert not any(is_git_name(part) for part in real.relative_to(workspace.root).parts)
+    assert real == workspace.root / workspace.resolve(located)
+    try:
+        content = workspace.read(located)
+    except OSError:
+        return
+    assert content != SECRET
+
+
+@given(st.text(alphabet=st.sampled_from(".gitGIT \u200b\u200c\ufeff\u00ad:~1İı．ｇ"), max_size=10))
+def test_what_a_file_system_may_take_for_git_is_refused(name: str) -> None:
+    bare = "".join(letter for letter in name if letter not in "\u200b\u200c\ufeff\u00ad").lower().rstrip(". ")
+    if bare in (".git", "git~1") or bare.startswith(".git:"):
+        assert is_git_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", [".gitignore", ".github", ".gitattributes", "git", "gitk", "foo.git", "git~x", "legit"]
+)
+def test_ordinary_names_are_not_git(name: str) -> None:
+    assert not is_git_name(name)
+
+
+def test_a_link_planted_between_check_and_read_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/f").write_bytes(SECRET)
+    root = tmp_path / "ws"
+    (root / "d").mkdir(parents=True)
+    (root / "d/f").write_bytes(b"inside")
+    workspace = Workspace(root)
+    with workspace.place("d/f") as place:
+        (root / "d").rename(root / "moved")
+        (root / "d").symlink_to("../outside")
+        assert (root / "d/f").read_bytes() == SECRET, "by its path, the file is now the one outside"
+        descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place.folder)
+        with os.fdopen(descriptor, "rb") as file:
+            assert file.read() == b"inside"
+    with workspace.place("moved/f") as place:
+        (root / "moved/f").unlink()
+        (root / "moved/f").symlink_to("../../outside/f")
+        with pytest.raises(OSError, match=r"symbolic|loop"):
+            os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place.folder)
+
+
+@pytest.fixture
+def flipping(tmp_path: Path) -> Iterator[Path]:
+    """A workspace in which another thread keeps exchanging a folder and a file for links to the outside."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/f").write_bytes(SECRET)
+    root = tmp_path / "ws"
+    (root / "real").mkdir(parents=True)
+    (root / "real/f").write_bytes(b"inside")
+    stop = threading.Event()
+
+    def flip() -> None:
+        targets = ["real", "../outside"]
+        files = ["real/f", "../outside/f"]
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            for link, target in (("d", targets[turn % 2]), ("g", files[turn % 2])):
+                (root / f"{link}.new").symlink_to(target)
+                (root / f"{link}.new").replace(root / link)
+
+    thread = threading.Thread(target=flip)
+    thread.start()
+    yield root
+    stop.set()
+    thread.join()
+
+
+def test_nothing_outside_is_read_while_links_flip(flipping: Path) -> None:
+    workspace = Workspace(flipping)
+    seen: dict[str, int] = {}
+    for _ in range(1500):
+        for path in ("d/f", "g"):
+            try:
+                outcome = workspace.read(path).decode()
+            except UnsafePath:
+                outcome = "refused"
+            except FileNotFoundError:
+                outcome = "missing"
+            seen[outcome] = seen.get(outcome, 0) + 1
+    assert SECRET.decode() not in seen
+    assert seen.get("inside"), "the race must have been run from both sides"
+    assert seen.get("refused"), "the race must have been run from both sides"
