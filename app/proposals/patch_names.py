@@ -12,15 +12,19 @@ _PREFIX_PAIRS = {("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w"), ("1
 def quoted(path: str) -> str:
     """The path as git writes it: C-style quotes around control characters, quotes, backslashes and undecodable bytes.
 
-    Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms.
+    Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms. A path with ` b/` in it
+    is quoted too, its spaces as octal, because readers split a `diff --git` line there.
     """
-    if not any(character in '"\\\x7f' or character < " " or "\udc80" <= character <= "\udcff" for character in path):
+    splits = " b/" in path
+    if not splits and not any(
+        character in '"\\\x7f' or character < " " or "\udc80" <= character <= "\udcff" for character in path
+    ):
         return path
     pieces = []
     for byte in encode(path):
         if byte in _LETTERS:
             pieces.append(f"\\{_LETTERS[byte]}")
-        elif byte < 32 or byte >= 127:
+        elif byte < 32 or byte >= 127 or (byte == 32 and splits):
             pieces.append(f"\\{byte:03o}")
         else:
             pieces.append(chr(byte))

@@ -65,14 +65,11 @@ def _file(file: RenderFile) -> Iterator[bytes]:
     content_changes = old != new or file.old is None or file.new is None
     if not extended and not content_changes:
         return
-    if _needs_git_header(old_path, file.path, extended, binary=binary, empty=not changes):
-        yield b"diff --git " + _name(f"a/{old_path}") + b" " + _name(f"b/{file.path}") + b"\n"
-        yield from extended
-        if content_changes:
-            mode = (
-                b" %o" % old_mode if file.old is not None and file.new is not None and old_mode == new_mode else b""
-            )
-            yield b"index " + _blob(file.old) + b".." + _blob(file.new) + mode + b"\n"
+    yield b"diff --git " + _name(f"a/{old_path}") + b" " + _name(f"b/{file.path}") + b"\n"
+    yield from extended
+    if content_changes:
+        mode = b" %o" % old_mode if file.old is not None and file.new is not None and old_mode == new_mode else b""
+        yield b"index " + _blob(file.old) + b".." + _blob(file.new) + mode + b"\n"
     if binary and old != new:
         yield from _binary(old, new)
     elif changes:
@@ -80,16 +77,6 @@ def _file(file: RenderFile) -> Iterator[bytes]:
         yield _header(b"+++ ", NO_FILE if file.new is None else f"b/{file.path}")
         for group in grouped(changes):
             yield from _hunk(old_lines, new_lines, group)
-
-
-def _needs_git_header(old_path: str, path: str, extended: Sequence[bytes], *, binary: bool, empty: bool) -> bool:
-    """Whether the `diff --git` line is to be written.
-
-    It separates two names by a space, so some readers take a name with ` b/` in it for two; where the line says nothing that
-    the next two lines don't, such a file does without.
-    """
-    plain = all(line in (b"new file mode 100644\n", b"deleted file mode 100644\n") for line in extended)
-    return not plain or binary or empty or " b/" not in old_path + path
 
 
 def grouped(changes: Sequence[Change], context: int = CONTEXT_LINES) -> list[list[Change]]:
