@@ -127,8 +127,15 @@ class FileChange(Value):
     """What the disk holds; None for a create."""
     result: FileVersion | None
     """What an approval writes; None for a delete."""
+    origin_base: FileVersion | None = None
+    """What the edit was made against; re-bases start from it and `origin_result`, so that they never drift."""
+    origin_result: FileVersion | None = None
+    """What the edit made of `origin_base`; both move on when the user decides on a part."""
+    state: HunkState = HunkState.PENDING
+    """Where the file as a whole stands; pending as long as anything in it is."""
     hunks: tuple[Hunk, ...] = ()
-    """Empty for a binary file, a pure rename or a mode change: decided as a whole."""
+    """Empty for a binary file, a pure rename or a mode change: decided as a whole. A hunk that makes no difference
+    between base and result (decided before, or on disk already) marks its place with both counts 0."""
     added: int = 0
     removed: int = 0
     binary: bool = False

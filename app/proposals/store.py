@@ -30,6 +30,11 @@ class JournalRecord(Value):
     action: Literal["apply", "undo", "redo"]
     time: float
     entries: tuple[JournalEntry, ...]
+    """In the order in which they are carried out."""
+    made_folders: tuple[str, ...] = ()
+    """Folders that did not exist before, parents first."""
+    dropped_folders: tuple[str, ...] = ()
+    """Folders to remove once they are empty, children first."""
     state: Literal["open", "done", "rolled_back", "blocked"] = "open"
     after_proposal: str
     """The proposal as it stands once the record is done (JSON), so that recovery can finish the bookkeeping."""

@@ -1,0 +1,105 @@
+"""File changes: what a base and a result amount to, and the facts about a file that a review should name."""
+
+from collections.abc import Iterable, Sequence
+
+from app.proposals.document import Document
+from app.proposals.hunks import Compared, compare
+from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Match, Op
+from app.proposals.overlay import Contents
+
+
+def make_change(
+    contents: Contents,
+    path: str,
+    base: FileVersion | None,
+    result: FileVersion | None,
+    *,
+    old_path: str = "",
+    next_number: int = 1,
+    matches: Sequence[Match] = (),
+    notes: Iterable[str] = (),
+) -> FileChange:
+    """A change that nobody has decided on yet, with all its hunks; both contents can be had from `contents`."""
+    change = FileChange(
+        path=path,
+        old_path=old_path,
+        op=_op(old_path, base, result),
+        base=base,
+        result=result,
+        origin_base=base,
+        origin_result=result,
+        matches=tuple(matches),
+        notes=tuple(notes),
+    )
+    return recompared(contents, change, next_number=next_number)
+
+
+def recompared(
+    contents: Contents,
+    change: FileChange,
+    *,
+    next_number: int,
+    previous: Sequence[Hunk] | None = None,
+    state: HunkState = HunkState.PENDING,
+) -> FileChange:
+    """The change with the hunks that its base and result amount to now; decided ones stay as marks.
+
+    Args:
+        contents: Where the bytes are.
+        change: With a new base or result.
+        next_number: For hunks that it did not have.
+        previous: Its hunks so far, if not those in `change`.
+        state: Of the hunks that make the difference.
+    """
+    base, result = contents.get(change.base), contents.get(change.result)
+    previous = change.hunks if previous is None else previous
+    binary = Document(base).binary or Document(result).binary
+    if binary:
+        compared = Compared((), 0, 0)
+    else:
+        compared = compare(change.path, base, result, previous=previous, next_number=next_number, state=state)
+    return change.model_copy(
+        update={
+            "hunks": compared.hunks,
+            "added": compared.added,
+            "removed": compared.removed,
+            "binary": binary,
+        }
+    )
+
+
+def next_number(changes: Iterable[FileChange]) -> int:
+    """The first hunk number that is free."""
+    return max((hunk.number for change in changes for hunk in change.hunks), default=0) + 1
+
+
+def facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
+    """Facts about a file that a review should name: endings, encoding, permissions, hard links."""
+    old, new = Document(base), Document(result)
+    notes: list[str] = []
+    if base and result and not old.binary and not new.binary:
+        if old.mixed_eol:
+            notes.append("mixed line endings, kept line by line")
+        elif old.eol_counts["\r\n"] and new.eol == "\r\n":
+            notes.append("CRLF line endings kept")
+        if old.encoding == "bytes":
+            notes.append("not valid UTF-8; other bytes are kept as they are")
+        elif old.encoding != "utf-8":
+            notes.append(f"{'UTF-8 with a byte order mark' if old.encoding == 'utf-8-sig' else old.encoding.upper()}")
+        if old.final_newline and not new.final_newline:
+            notes.append("the newline at the end goes")
+    if mode is not None and not mode & 0o200:
+        notes.append("read-only; it stays so")
+    if links > 1:
+        notes.append(f"has {links} names (hard links); the others keep the old text")
+    return notes
+
+
+def _op(old_path: str, base: FileVersion | None, result: FileVersion | None) -> Op:
+    if base is None:
+        return Op.CREATE
+    if result is None:
+        return Op.DELETE
+    if old_path:
+        return Op.RENAME
+    return Op.MODE if base.sha256 == result.sha256 and base.mode != result.mode else Op.EDIT

@@ -1,0 +1,318 @@
+"""Decisions on parts of a proposal: what an approval writes, and what is left of the proposal afterwards."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from app.conversation.events import FileStat, HunkFact
+from app.proposals.changes import next_number, recompared
+from app.proposals.diff import diff
+from app.proposals.document import Document
+from app.proposals.errors import StackedProposal, UnknownHunk
+from app.proposals.filesystem import Filesystem
+from app.proposals.hunks import Lines, compose, header, in_force, lines_of, with_state
+from app.proposals.journal import Transition
+from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal
+from app.proposals.overlay import Contents, same, undecided
+from app.proposals.rebase import merged_bytes, merged_mode
+
+_CONTEXT = 3
+"""Lines around a hunk that must be as they were shown."""
+_EXCERPT_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The part of a proposal that a decision is about."""
+
+    hunks: frozenset[str]
+    """Ids of pending hunks."""
+    paths: frozenset[str]
+    """Changes without hunks."""
+    whole: bool
+    """Whether it is everything that the proposal ever had."""
+    rest: bool
+    """Whether nothing is left pending after it."""
+
+    def covers(self, change: FileChange) -> bool:
+        """Whether nothing of the change is left pending after it."""
+        pending = [hunk.id for hunk in change.hunks if hunk.state is HunkState.PENDING]
+        return self.hunks.issuperset(pending) if pending else change.path in self.paths
+
+    def touches(self, change: FileChange) -> bool:
+        """Whether any of the change is meant."""
+        return change.path in self.paths or any(hunk.id in self.hunks for hunk in change.hunks)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a decision comes to."""
+
+    proposal: Proposal
+    transitions: list[Transition] = field(default_factory=list)
+    files: list[FileStat] = field(default_factory=list)
+
+
+def choose(proposal: Proposal, wanted: Collection[str] | None) -> Choice:
+    """The pending hunks and files that were named.
+
+    Args:
+        proposal: A waiting one.
+        wanted: Hunk ids or numbers, or paths of changes without hunks; None for all that is pending.
+
+    Raises:
+        UnknownHunk: one of them is not there, or was decided.
+    """
+    pending = {hunk.id: hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
+    bare = {change.path for change in proposal.files if undecided(change) and not _pending_hunks(change)}
+    if wanted is None:
+        hunks, paths = set(pending), set(bare)
+    else:
+        hunks, paths = set(), set()
+        by_number = {str(hunk.number): hunk.id for hunk in proposal.hunks}
+        files = {change.path: change for change in proposal.files}
+        for name in wanted:
+            if name in pending:
+                hunks.add(name)
+            elif by_number.get(name) in pending:
+                hunks.add(by_number[name])
+            elif name in files and undecided(files[name]):
+                hunks |= {hunk.id for hunk in _pending_hunks(files[name])}
+                paths |= {name} & bare
+            else:
+                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values())}")
+        if not hunks and not paths:
+            raise UnknownHunk(f"no hunk of {proposal.id} was chosen; {_offer(pending.values())}")
+    everything = len(hunks) == len(proposal.hunks) and all(undecided(change) for change in proposal.files)
+    rest = len(hunks) == len(pending) and paths == bare
+    return Choice(frozenset(hunks), frozenset(paths), everything and rest, rest)
+
+
+def approve(
+    contents: Contents,
+    filesystem: Filesystem,
+    proposal: Proposal,
+    choice: Choice,
+    starts: Mapping[str, FileVersion | None],
+) -> Outcome:
+    """What is to be written for the chosen part, and the proposal as it stands once it is.
+
+    Args:
+        contents: Where the bytes are; new ones are added.
+        filesystem: Asked for files on which older proposals still have pending edits.
+        proposal: Re-based onto the present, not stale.
+        choice: The part to write.
+        starts: What each file held before the first of this proposal's edits in it was written, where known.
+
+    Raises:
+        StackedProposal: an older proposal has to be decided first.
+    """
+    outcome = Outcome(proposal)
+    changes: list[FileChange] = []
+    number = next_number(proposal.files)
+    for change in proposal.files:
+        if not undecided(change) or not choice.touches(change):
+            changes.append(change)
+            continue
+        written = _written(contents, change, choice)
+        base, result = change.base, written
+        if change.stacked_on:
+            base, result = _on_disk(contents, filesystem, proposal, change, written)
+        outcome.transitions += _transitions(change, base, result)
+        outcome.files.append(_stat(contents, change, base, result, number))
+        hunks = with_state(change.hunks, HunkState.APPLIED, choice.hunks)
+        if choice.covers(change):
+            start = starts.get(change.path, base) if not change.old_path else base
+            landed = change.model_copy(update={"base": start, "result": result, "state": HunkState.APPLIED})
+            changes.append(_settled(contents, landed, hunks, number))
+        else:
+            left = change.model_copy(
+                update={
+                    "base": written,
+                    "origin_base": written,
+                    "origin_result": change.result,
+                    "old_path": "",
+                    "op": Op.EDIT,
+                    "rebased": False,
+                }
+            )
+            changes.append(recompared(contents, left, next_number=number, previous=hunks))
+    outcome.proposal = proposal.model_copy(update={"files": tuple(changes), "revision": proposal.revision + 1})
+    return outcome
+
+
+def deny(contents: Contents, proposal: Proposal, choice: Choice, starts: Mapping[str, FileVersion | None]) -> Outcome:
+    """The proposal without the chosen part; nothing is written."""
+    outcome = Outcome(proposal)
+    changes: list[FileChange] = []
+    number = next_number(proposal.files)
+    for change in proposal.files:
+        if not undecided(change) or not choice.touches(change):
+            changes.append(change)
+            continue
+        denied = [hunk for hunk in change.hunks if hunk.id in choice.hunks]
+        outcome.files.append(
+            FileStat(
+                path=change.path,
+                op=change.op,
+                added=sum(hunk.new_count for hunk in denied),
+                removed=sum(hunk.old_count for hunk in denied),
+            )
+        )
+        hunks = with_state(change.hunks, HunkState.DENIED, choice.hunks)
+        if not choice.covers(change):
+            kept = {hunk.id for hunk in _pending_hunks(change)} - choice.hunks
+            result = _composed(contents, change, kept)
+            left = change.model_copy(update={"result": result, "origin_base": change.base, "origin_result": result})
+            changes.append(recompared(contents, left, next_number=number, previous=hunks))
+        elif any(hunk.state is HunkState.APPLIED for hunk in hunks):
+            landed = change.model_copy(
+                update={
+                    "base": starts.get(change.path, change.base),
+                    "result": change.base,
+                    "state": HunkState.APPLIED,
+                    "conflicts": (),
+                }
+            )
+            changes.append(_settled(contents, landed, hunks, number))
+        else:
+            changes.append(change.model_copy(update={"hunks": hunks, "state": HunkState.DENIED}))
+    outcome.proposal = proposal.model_copy(update={"files": tuple(changes), "revision": proposal.revision + 1})
+    return outcome
+
+
+def hunk_facts(
+    contents: Contents, before: Proposal, choice: Choice, landed: Collection[str], written: Mapping[str, bytes]
+) -> tuple[HunkFact, ...]:
+    """What became of each hunk that was pending, for the model; nothing if the decision was on the whole proposal.
+
+    Args:
+        contents: Where the bytes are.
+        before: The proposal as it was shown.
+        choice: What was decided.
+        landed: Ids of the hunks that were written.
+        written: What the files hold now, by path.
+    """
+    if choice.whole:
+        return ()
+    facts: list[HunkFact] = []
+    for change in before.files:
+        if not undecided(change):
+            continue
+        now = written.get(change.path)
+        shift = 0
+        for hunk in _pending_hunks(change):
+            is_landed = hunk.id in landed
+            count = hunk.new_count if is_landed else hunk.old_count
+            reason = "" if is_landed else "denied" if hunk.id in choice.hunks else "still awaits a decision"
+            facts.append(
+                HunkFact(
+                    path=change.path,
+                    hunk=hunk.id,
+                    header=header(hunk),
+                    landed=is_landed,
+                    reason=reason,
+                    excerpt="" if now is None else _excerpt(now, hunk.old_start + shift, count),
+                )
+            )
+            if is_landed:
+                shift += hunk.new_count - hunk.old_count
+    return tuple(facts)
+
+
+def _pending_hunks(change: FileChange) -> list[Hunk]:
+    return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
+
+
+def _offer(hunks: Iterable[Hunk]) -> str:
+    numbers = sorted(hunk.number for hunk in hunks)
+    if not numbers:
+        return "there is nothing left to decide in it"
+    shown = ", ".join(map(str, numbers[:12])) + (", …" if len(numbers) > 12 else "")
+    return f"those that wait are {shown}"
+
+
+def _written(contents: Contents, change: FileChange, choice: Choice) -> FileVersion | None:
+    """What the file holds with the chosen part, whatever is pending below it."""
+    return change.result if choice.covers(change) else _composed(contents, change, choice.hunks)
+
+
+def _composed(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
+    """The base with some of the hunks."""
+    pending = [hunk for hunk in _pending_hunks(change) if in_force(hunk)]
+    if change.result is None or change.base is None:
+        return change.result if any(hunk.id in chosen for hunk in pending) else change.base
+    base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
+    return contents.add(b"".join(compose(base, result, pending, chosen)), change.result.mode)
+
+
+def _on_disk(
+    contents: Contents, filesystem: Filesystem, proposal: Proposal, change: FileChange, written: FileVersion | None
+) -> tuple[FileVersion | None, FileVersion | None]:
+    """The chosen part without the pending edits below it, if it is independent of them.
+
+    It is when its hunks, with their context as it was shown, fit the file on disk.
+    """
+    first = StackedProposal(
+        f"{proposal.id} builds on {' and '.join(change.stacked_on)} in {change.old_path or change.path}; "
+        f"decide {change.stacked_on[0]} first"
+    )
+    disk = filesystem.read(change.path)
+    current = disk.version if disk else None
+    if same(current, change.base):
+        return current, written
+    if disk is None or change.base is None or written is None or change.old_path or change.binary:
+        raise first
+    base, wanted = contents.get(change.base), contents.get(written)
+    merged, how = merged_bytes(base, disk.data, wanted)
+    if how.conflicts or _in_context(base, wanted) != _in_context(disk.data, merged):
+        raise first
+    contents.add(disk.data, disk.version.mode)
+    return disk.version, contents.add(merged, merged_mode(change.base, disk.version, written))
+
+
+def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines]]:
+    before, after = lines_of(old), lines_of(new)
+    return [
+        (
+            before[max(change.old_start - _CONTEXT, 0) : change.old_start],
+            before[change.old_start : change.old_end],
+            after[change.new_start : change.new_end],
+            before[change.old_end : change.old_end + _CONTEXT],
+        )
+        for change in diff(before, after)
+    ]
+
+
+def _transitions(change: FileChange, base: FileVersion | None, result: FileVersion | None) -> list[Transition]:
+    if change.already_applied:
+        return []
+    if change.old_path:
+        return [Transition(change.old_path, base, None, change.path), Transition(change.path, None, result)]
+    return [] if same(base, result) else [Transition(change.path, base, result)]
+
+
+def _stat(
+    contents: Contents, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
+) -> FileStat:
+    counted = recompared(
+        contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
+    )
+    return FileStat(path=change.path, op=change.op, added=counted.added, removed=counted.removed)
+
+
+def _settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+    """A change with nothing pending, from what the file held at first to what it holds now."""
+    if not change.hunks:
+        return change
+    return recompared(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
+
+
+def _excerpt(data: bytes, start: int, count: int) -> str:
+    """The file around a place, numbered."""
+    document = Document(data)
+    if document.binary:
+        return ""
+    texts = document.texts
+    first = max(start - _CONTEXT, 0)
+    last = min(start + count + _CONTEXT, len(texts), first + _EXCERPT_LINES)
+    return "\n".join(f"{index + 1}\t{texts[index]}" for index in range(first, last))

@@ -1,0 +1,529 @@
+"""The desk: where proposals are staged, decided, undone and kept in step with the disk."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.conversation.events import FileStat, HunkFact
+from app.proposals import deciding
+from app.proposals.apply import Applier
+from app.proposals.changes import next_number, recompared
+from app.proposals.document import Document, display_pair
+from app.proposals.draft import Draft
+from app.proposals.errors import (
+    ChangedSinceSeen,
+    EditRejected,
+    NothingToUndo,
+    NotWaiting,
+    PatchRefused,
+    StaleProposal,
+    UndoConflict,
+    UnknownHunk,
+    UnknownProposal,
+)
+from app.proposals.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem, version_of
+from app.proposals.hunks import with_state
+from app.proposals.journal import Action, Transition, effective, plan, undone
+from app.proposals.locking import WorkspaceLock
+from app.proposals.models import FileChange, FileDiff, FileVersion, HunkState, Op, Proposal, ProposalState
+from app.proposals.overlay import Contents, Overlay, lay, same, undecided
+from app.proposals.preflight import check
+from app.proposals.rebase import rebase
+from app.proposals.recovery import recover
+from app.proposals.refusals import EditRefused
+from app.proposals.retext import retext
+from app.proposals.staging import compile_changes, folded_into, make_proposal, with_repeats
+from app.proposals.states import advance, standing, words
+from app.proposals.store import JournalRecord, ProposalStore
+from app.proposals.undo import Replay, Step, backward, forward
+from app.workspace.paths import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionResult:
+    """What a decision came to."""
+
+    proposal: Proposal
+    """As it stands now."""
+    files: tuple[FileStat, ...] = ()
+    """The files that the decision was about, with the lines that it wrote or discarded."""
+    hunks: tuple[HunkFact, ...] = ()
+    """Every hunk that was pending, if the decision was not on the whole proposal."""
+    changed: tuple[Proposal, ...] = ()
+    """Other proposals that were re-based or turned stale because of it."""
+
+
+class ProposalDesk:
+    """All proposals of one workspace. Synchronous; methods may be called from any thread.
+
+    Every change of state happens under a lock that other processes respect. Errors are `ProposalError`s with one
+    line for the user; after an error everything is as it was before.
+    """
+
+    def __init__(
+        self, workspace: Workspace, store: ProposalStore, lock_path: Path, filesystem: Filesystem | None = None
+    ) -> None:
+        """Open the desk; nothing is read or written yet.
+
+        Args:
+            workspace: Whose proposals.
+            store: Where they are kept.
+            lock_path: A file outside the workspace, the same for every process that works on it.
+            filesystem: The disk, if not the real one.
+        """
+        self._workspace = workspace
+        self._store = store
+        self._lock = WorkspaceLock(lock_path)
+        self._contents = Contents(store)
+        self._reader = PosixFilesystem(workspace.root, workspace.read_limit)
+        self._filesystem = filesystem or PosixFilesystem(workspace.root, workspace.read_limit, OPEN_FOLDERS)
+        self._applier = Applier(self._filesystem, store, self._contents)
+        self._overlay: Overlay | None = None
+
+    # Reading
+
+    def get(self, proposal_id: str) -> Proposal:
+        """One proposal; raises UnknownProposal."""
+        found = self._store.proposal(proposal_id)
+        if found is None:
+            raise UnknownProposal(f"there is no proposal {proposal_id} in this workspace; list them to see their ids")
+        return found
+
+    def waiting(self) -> list[Proposal]:
+        """Those that await a decision, oldest first; stale ones too."""
+        return list(self._store.proposals(waiting_only=True))
+
+    def all(self) -> list[Proposal]:
+        """Every proposal, oldest first."""
+        return list(self._store.proposals())
+
+    def diffs(self, proposal_id: str) -> list[FileDiff]:
+        """Both texts of each file: what a decision is about, or, once decided, what it was about."""
+        return [self._diff(change) for change in self.get(proposal_id).files]
+
+    def as_unified_diff(self, proposal_id: str) -> str:
+        """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""
+        from app.proposals.exporting import as_patch
+
+        return as_patch(self._contents, self.get(proposal_id))
+
+    # Staging
+
+    def draft(self, session_id: str) -> Draft:
+        """An empty draft for the edits of one step."""
+        self._overlay = None
+        return Draft(session_id, self._workspace, self._contents, self._view, self._store.next_proposal_id)
+
+    def stage(self, draft: Draft, summary: str, supersedes: str = "") -> Proposal:
+        """Make a draft a pending proposal, stacked on those that wait.
+
+        Args:
+            draft: With edits.
+            summary: One line; empty for the model's own words.
+            supersedes: The proposal that this one stands in for, denied or still waiting.
+
+        Raises:
+            NothingStaged: the edits cancel out.
+        """
+        return self._stage(draft, summary, supersedes, "model" if draft.session else "patch")
+
+    def stage_patch(self, text: str) -> Proposal:
+        """Make a patch from elsewhere a proposal.
+
+        Raises:
+            PatchRefused: it is no patch, or one for another tree.
+        """
+        draft = self.draft("")
+        try:
+            report = draft.patch(text)
+        except EditRefused as error:
+            raise PatchRefused(str(error)) from error
+        return self._stage(draft, f"Patch: {report.summary}", "", "patch")
+
+    def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
+        """Put the user's text in the place of what a waiting proposal would write to a file.
+
+        Raises:
+            EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
+        """
+        with self._writing():
+            self._restack()
+            proposal = self._fresh(self._waiting(proposal_id))
+            change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
+            if change is None or change.result is None or change.binary:
+                raise EditRejected(f"{proposal.id} has no text to edit at {path}")
+            try:
+                data = retext(Document(self._contents.get(change.result)), text)
+            except EditRefused as error:
+                raise EditRejected(f"{path} was not changed: {error}") from error
+            result = self._contents.add(data, change.result.mode)
+            if same(result, change.result):
+                return proposal
+            if same(result, change.base) and not change.old_path:
+                raise EditRejected(f"that leaves {path} as it is on disk; deny it instead")
+            edited = change.model_copy(
+                update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
+            )
+            edited = recompared(self._contents, edited, next_number=next_number(proposal.files))
+            proposal = proposal.model_copy(
+                update={
+                    "files": tuple(edited if each is change else each for each in proposal.files),
+                    "revision": proposal.revision + 1,
+                }
+            )
+            self._save(proposal)
+            self._restack()
+            return self.get(proposal.id)
+
+    # Deciding
+
+    def approve(
+        self, proposal_id: str, hunks: Collection[str] | None = None, revision: int | None = None
+    ) -> DecisionResult:
+        """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
+
+        A proposal that stacks on another that still waits can be approved first if it is independent of it: if its
+        hunks fit the disk with their context as shown. The other one is then re-based.
+
+        Args:
+            proposal_id: A waiting one.
+            hunks: Ids or numbers of hunks, or paths of files; None for all that is pending.
+            revision: The one that was shown; None for the one that is stored.
+
+        Raises:
+            StaleProposal: the files have moved on in a way that can't be merged.
+            ChangedSinceSeen: it was re-based since; what it would write now has to be looked at first.
+            StackedProposal: it depends on one that still waits.
+            ApplyFailed: the disk would not take it; every file is as before.
+        """
+        with self._writing():
+            stored = self._waiting(proposal_id)
+            seen = stored.revision if revision is None else revision
+            self._restack()
+            proposal = self._fresh(self.get(proposal_id))
+            if proposal.revision != seen:
+                raise ChangedSinceSeen(
+                    f"{proposal.id} has changed since it was shown; look at it again, then approve"
+                )
+            choice = deciding.choose(proposal, hunks)
+            records = effective(self._store.journal(proposal=proposal.id))
+            starts = self._starts(proposal, records)
+            outcome = deciding.approve(self._contents, self._filesystem, proposal, choice, starts)
+            after = advance(outcome.proposal, standing(outcome.proposal))
+            self._write("apply", proposal, after, outcome.transitions, None)
+            changed = self._settle(proposal.id)
+            return DecisionResult(after, tuple(outcome.files), self._facts(proposal, choice, choice.hunks), changed)
+
+    def deny(self, proposal_id: str, hunks: Collection[str] | None = None, feedback: str = "") -> DecisionResult:
+        """Discard a proposal, or a part of it; nothing on disk changes. Those stacked on it are re-based."""
+        with self._writing():
+            proposal = self._waiting(proposal_id)
+            choice = deciding.choose(proposal, hunks)
+            starts = self._starts(proposal, effective(self._store.journal(proposal=proposal.id)))
+            outcome = deciding.deny(self._contents, proposal, choice, starts)
+            state = standing(outcome.proposal)
+            if state.waiting and proposal.state is ProposalState.STALE:
+                state = ProposalState.STALE
+            after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
+            said = "\n".join(filter(None, (proposal.feedback, feedback)))
+            after = after.model_copy(update={"feedback": said})
+            self._save(after)
+            changed = self._settle(proposal.id)
+            return DecisionResult(
+                self.get(proposal.id), tuple(outcome.files), self._facts(proposal, choice, ()), changed
+            )
+
+    def undo(self, proposal_id: str) -> DecisionResult:
+        """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
+
+        What was partly approved becomes pending again as a whole.
+
+        Raises:
+            NothingToUndo: it has written nothing, or was undone.
+            UndoConflict: a file has changed in the same places.
+        """
+        with self._writing():
+            proposal = self.get(proposal_id)
+            records = effective(self._store.journal(proposal=proposal.id))
+            if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
+                raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to undo")
+            replay, transitions = self._replay(proposal, backward(records), "undone")
+            if proposal.state is ProposalState.APPLIED:
+                after = advance(proposal, ProposalState.UNDONE)
+            else:
+                after = advance(self._reopened(proposal, records, replay), ProposalState.PENDING)
+            folders = {folder for record in records for folder in record.made_folders}
+            self._write("undo", proposal, after, transitions, folders)
+            return self._after_replay(proposal, transitions)
+
+    def redo(self, proposal_id: str) -> DecisionResult:
+        """Write an undone proposal again.
+
+        Raises:
+            NothingToUndo: it is not undone.
+            UndoConflict: a file has changed in the same places.
+        """
+        with self._writing():
+            proposal = self.get(proposal_id)
+            records = undone(self._store.journal(proposal=proposal.id))
+            if proposal.state is not ProposalState.UNDONE or not records:
+                raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo")
+            _, transitions = self._replay(proposal, forward(records), "redone")
+            folders = {folder for record in records for folder in record.dropped_folders}
+            self._write("redo", proposal, advance(proposal, ProposalState.APPLIED), transitions, folders)
+            return self._after_replay(proposal, transitions)
+
+    # The world
+
+    def refresh(self, paths: Collection[str] | None = None) -> list[Proposal]:
+        """Re-base what waits onto the disk as it is now.
+
+        Args:
+            paths: What changed; None for anything.
+
+        Returns:
+            The proposals that are different now.
+        """
+        with self._writing():
+            if paths is not None:
+                names = set(paths)
+                mine = {
+                    path
+                    for each in self.waiting()
+                    for change in each.files
+                    for path in (change.path, change.old_path)
+                }
+                if not names & mine:
+                    return []
+            return self._restack()
+
+    def watched(self) -> set[str]:
+        """Paths whose change on disk matters to a waiting proposal."""
+        return {
+            path
+            for proposal in self.waiting()
+            for change in proposal.files
+            for path in (change.path, change.old_path)
+            if path and undecided(change)
+        }
+
+    def recover(self) -> list[str]:
+        """Finish what a crash broke off; one line for each apply that was rolled back or forward."""
+        with self._lock.held():
+            self._overlay = None
+            return recover(self._store, self._applier)
+
+    # Inside
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the lock, with nothing left unfinished by a process that died."""
+        with self._lock.held():
+            self._overlay = None
+            if self._store.journal(state="open"):
+                recover(self._store, self._applier)
+            try:
+                yield
+            finally:
+                self._overlay = None
+                self._filesystem.close()
+
+    def _view(self) -> Overlay:
+        """The overlay for drafts; the pending proposals are read again after each change that this process sees."""
+        overlay = self._overlay
+        if overlay is None:
+            overlay = self._overlay = lay(self._reader, self._contents, self.waiting())
+        return overlay.reread()
+
+    def _restack(self) -> list[Proposal]:
+        """Re-base every waiting proposal, oldest first, each on the disk with those before it; saves what changed."""
+        overlay = Overlay(self._filesystem, self._contents)
+        changed: list[Proposal] = []
+        for proposal in self.waiting():
+            moved = rebase(overlay, proposal)
+            if moved != proposal:
+                changed.append(moved)
+            overlay.put(moved)
+        if changed:
+            self._save(*changed)
+        return changed
+
+    def _settle(self, proposal_id: str) -> tuple[Proposal, ...]:
+        """Re-base the others after a decision. The decision stands whatever happens here."""
+        with suppress(Exception):
+            return tuple(each for each in self._restack() if each.id != proposal_id)
+        return ()
+
+    def _save(self, *proposals: Proposal) -> None:
+        self._contents.save()
+        for proposal in proposals:
+            self._store.save_proposal(proposal)
+
+    def _stage(self, draft: Draft, summary: str, supersedes: str, origin: str) -> Proposal:
+        with self._writing():
+            self._restack()
+            old = self.get(supersedes) if supersedes else None
+            others = [each for each in self.waiting() if old is None or each.id != old.id]
+            overlay = Overlay(self._filesystem, self._contents)
+            for other in others:
+                rebased = rebase(overlay, other)
+                overlay.put(rebased)
+            held = draft.held
+            if old and old.state.waiting:
+                held = folded_into(self._contents, old, overlay, held)
+            changes = compile_changes(self._contents, held)
+            proposal = make_proposal(draft, changes, str(self._workspace.root), summary)
+            proposal = proposal.model_copy(
+                update={
+                    "origin": origin,
+                    "supersedes": old.id if old else "",
+                    "version": old.version + 1 if old else 1,
+                }
+            )
+            proposal = with_repeats(rebase(overlay, proposal), self.all())
+            proposal = proposal.model_copy(update={"revision": 1})
+            self._save(*([self._superseded(old, proposal.id)] if old else []), proposal)
+            return proposal
+
+    def _superseded(self, old: Proposal, by: str) -> Proposal:
+        """The proposal with its successor named; what still waited in it is over."""
+        old = old.model_copy(update={"superseded_by": by})
+        if not old.state.waiting:
+            return old
+        files = tuple(
+            change.model_copy(update={"hunks": with_state(change.hunks, HunkState.DENIED), "state": HunkState.DENIED})
+            if undecided(change)
+            else change
+            for change in old.files
+        )
+        applied = any(hunk.state is HunkState.APPLIED for hunk in old.hunks)
+        state = ProposalState.APPLIED if applied else ProposalState.SUPERSEDED
+        return advance(old.model_copy(update={"files": files}), state, f"superseded by {by}")
+
+    def _waiting(self, proposal_id: str) -> Proposal:
+        proposal = self.get(proposal_id)
+        if not proposal.state.waiting:
+            why = f": {proposal.reason}" if proposal.reason else ""
+            raise NotWaiting(f"{proposal.id} is {words(proposal.state)} already{why}; there is nothing to decide")
+        return proposal
+
+    def _fresh(self, proposal: Proposal) -> Proposal:
+        if proposal.state is ProposalState.STALE:
+            raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; deny it, or ask for a new one")
+        return proposal
+
+    def _write(
+        self,
+        action: Action,
+        before: Proposal,
+        after: Proposal,
+        transitions: Sequence[Transition],
+        dropped_folders: set[str] | None,
+    ) -> None:
+        """Carry out a decision on disk and save it, in one piece."""
+        self._contents.save()
+        if not transitions and action == "apply":
+            self._store.save_proposal(after)
+            return
+        record = plan(self._filesystem, action, after, transitions, dropped_folders)
+        check(self._workspace, self._filesystem, self._contents, record, transitions)
+        self._applier.run(record, after, before)
+
+    def _replay(self, proposal: Proposal, steps: Iterator[Step], word: str) -> tuple[Replay, list[Transition]]:
+        replay = Replay(self._filesystem, self._contents)
+        try:
+            return replay, replay.run(steps)
+        except UndoConflict as conflict:
+            raise UndoConflict(f"{proposal.id} can't be {word}: {conflict}") from None
+
+    def _after_replay(self, proposal: Proposal, transitions: Sequence[Transition]) -> DecisionResult:
+        changed = self._settle(proposal.id)
+        files = tuple(
+            FileStat(path=each.path, op=each.op, added=each.added, removed=each.removed)
+            for each in (self._undo_stat(step) for step in transitions)
+        )
+        return DecisionResult(self.get(proposal.id), files, (), changed)
+
+    def _undo_stat(self, step: Transition) -> FileChange:
+        from app.proposals.changes import make_change
+
+        return make_change(self._contents, step.path, step.before, step.after)
+
+    def _reopened(self, proposal: Proposal, records: Sequence[JournalRecord], replay: Replay) -> Proposal:
+        """A partly approved proposal with its approved part pending again."""
+        moved_from = {entry.new_path: entry.path for record in records for entry in record.entries if entry.new_path}
+        files: list[FileChange] = []
+        for change in proposal.files:
+            applied = change.state is HunkState.APPLIED or any(
+                hunk.state is HunkState.APPLIED for hunk in change.hunks
+            )
+            if not applied or change.path not in replay.after:
+                files.append(change)
+                continue
+            old_path = moved_from.get(change.path, "")
+            base = self._measured(replay.after[old_path or change.path])
+            result = replay.before[change.path] if change.state is HunkState.APPLIED else change.result
+            hunks = tuple(
+                hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
+                for hunk in change.hunks
+            )
+            op = Op.RENAME if old_path else Op.CREATE if base is None else Op.DELETE if result is None else change.op
+            reopened = change.model_copy(
+                update={
+                    "base": base,
+                    "result": result,
+                    "origin_base": base,
+                    "origin_result": result,
+                    "old_path": old_path,
+                    "op": op,
+                    "state": HunkState.PENDING,
+                }
+            )
+            number = next_number(proposal.files)
+            files.append(recompared(self._contents, reopened, next_number=number, previous=hunks))
+        return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+
+    def _measured(self, version: FileVersion | None) -> FileVersion | None:
+        return None if version is None else version_of(self._contents.get(version), version.mode)
+
+    def _starts(self, proposal: Proposal, records: Sequence[JournalRecord]) -> dict[str, FileVersion | None]:
+        """What each file held before this proposal's first edit in it, as far back as nothing came between."""
+        starts: dict[str, FileVersion | None] = {}
+        for change in proposal.files:
+            version = change.base
+            for record in records:
+                for entry in record.entries:
+                    if entry.path != change.path or version is None or entry.after != version.sha256:
+                        continue
+                    if entry.before is not None:
+                        mode = version.mode if entry.before_mode is None else entry.before_mode
+                        version = self._measured(FileVersion(sha256=entry.before, size=0, mode=mode))
+            starts[change.path] = version
+        return starts
+
+    def _facts(self, proposal: Proposal, choice: deciding.Choice, landed: Collection[str]) -> tuple[HunkFact, ...]:
+        if choice.whole:
+            return ()
+        written: dict[str, bytes] = {}
+        for change in proposal.files:
+            with suppress(OSError):
+                if file := self._filesystem.read(change.path):
+                    written[change.path] = file.data
+        return deciding.hunk_facts(self._contents, proposal, choice, landed, written)
+
+    def _diff(self, change: FileChange) -> FileDiff:
+        old, new = Document(self._contents.get(change.base)), Document(self._contents.get(change.result))
+        if change.binary:
+            return FileDiff(change=change, old=(), new=())
+        old_lines, new_lines = display_pair(old, new)
+        return FileDiff(
+            change=change,
+            old=old_lines,
+            new=new_lines,
+            old_final_newline=old.final_newline,
+            new_final_newline=new.final_newline,
+        )
+
+
+__all__ = ["DecisionResult", "ProposalDesk", "UnknownHunk"]

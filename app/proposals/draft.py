@@ -1,0 +1,393 @@
+"""The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Protocol
+
+from app.conversation.events import FileStat
+from app.proposals.changes import make_change
+from app.proposals.document import Document, encode
+from app.proposals.filesystem import version_of
+from app.proposals.matching import Replacement, apply_replacements
+from app.proposals.models import FileChange, FileVersion, Match, Op
+from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
+from app.proposals.preflight import case_clash
+from app.proposals.rebase import merged_bytes
+from app.proposals.refusals import EditRefused, NotEditable
+from app.proposals.retext import retext
+from app.workspace.paths import Workspace
+
+__all__ = ["Draft", "EditReport", "OverlayFile", "Replacement"]
+
+
+class ReplacementLike(Protocol):
+    """A search/replace edit as a tool gives it."""
+
+    @property
+    def old(self) -> str:
+        """Text to replace."""
+        ...
+
+    @property
+    def new(self) -> str:
+        """Text in its stead."""
+        ...
+
+    @property
+    def replace_all(self) -> bool:
+        """Whether every exact occurrence is meant."""
+        ...
+
+    @property
+    def line(self) -> int | None:
+        """About where."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EditReport:
+    """What one edit did to the draft."""
+
+    files: tuple[FileStat, ...]
+    text: str
+    """For the model: the new version of each file, and how a place was found where it was not exact."""
+    summary: str
+    """One line for the user."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A path that the draft has changed."""
+
+    base: FileVersion | None
+    """What the overlay held when the draft first touched it."""
+    data: bytes | None
+    mode: int
+    source: str = ""
+    """The path in the overlay that the content came from, if it was moved."""
+    links: int = 1
+    matches: list[Match] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Draft:
+    """What the edit tools of one step write to; its methods may be called from any thread.
+
+    Paths may lead through links inside the workspace; the draft holds the real file's path. Paths that no tool may
+    touch raise `UnsafePath`, edits that can't be made raise `EditRefused`; the draft is unchanged then.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        workspace: Workspace,
+        contents: Contents,
+        overlay: Callable[[], Overlay],
+        reserve: Callable[[], str],
+    ) -> None:
+        """An empty draft.
+
+        Args:
+            session: Whose model makes it.
+            workspace: Decides which paths are allowed.
+            contents: Remembers what was read, by version.
+            overlay: The workspace with all pending proposals, as it is now.
+            reserve: Gives a proposal id.
+        """
+        self.session = session
+        self.summaries: list[str] = []
+        """The model's own words for its edits."""
+        self._workspace = workspace
+        self._contents = contents
+        self._overlay = overlay
+        self._reserve = reserve
+        self._lock = RLock()
+        self._id = ""
+        self.held: dict[str, Held] = {}
+        """The paths that it has changed."""
+
+    @property
+    def proposal_id(self) -> str:
+        """The id that the proposal will have; reserved when first asked for."""
+        with self._lock:
+            self._id = self._id or self._reserve()
+            return self._id
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to stage once edits that cancel out are left away."""
+        return any(_differs(held) for held in self.held.values())
+
+    def read(self, path: str) -> OverlayFile:
+        """The file with the pending edits and this draft's; no content if there is no such file.
+
+        Raises:
+            UnsafePath: no tool may read it.
+            OSError: the disk would not give it, or it is too large (EFBIG).
+        """
+        real = self._workspace.resolve(self._workspace.locate(path))
+        with self._lock:
+            overlay = self._overlay()
+            data = self._data(overlay, real)
+            pending = overlay.by(real)
+            if self.held.get(real):
+                pending = (*pending, *([self._id] if self._id else []))
+        if data is None:
+            return OverlayFile(None, "", pending)
+        version = version_of(data, 0).sha256
+        self._contents.remember(version, data)
+        return OverlayFile(data, version, pending)
+
+    def paths(self) -> tuple[set[str], set[str]]:
+        """Paths that pending edits and this draft add to the disk, and those that they take away."""
+        with self._lock:
+            overlay = self._overlay()
+            added, removed = overlay.paths()
+            for path, held in self.held.items():
+                on_disk = overlay.filesystem.kind(path) == "file"
+                added.discard(path)
+                removed.discard(path)
+                if held.data is None and on_disk:
+                    removed.add(path)
+                elif held.data is not None and not on_disk:
+                    added.add(path)
+            return added, removed
+
+    def edit(self, path: str, replacements: Sequence[ReplacementLike], version: str = "") -> EditReport:
+        """Replace stretches of a file.
+
+        Args:
+            path: The file.
+            replacements: Made together or not at all.
+            version: What the model had read (SHA-256 hex, or its first digits). The places are looked for in that
+                content, if it is still known, and the edit is then merged into what the file is now.
+        """
+        wanted = [Replacement(each.old, each.new, each.replace_all, each.line) for each in replacements]
+        with self._lock:
+            overlay = self._overlay()
+            real, notes = self._locate(path)
+            data = self._existing(overlay, real)
+            after, matches, note = self._resolved(real, data, wanted, version)
+            return self._put(overlay, real, after, matches, [*notes, *([note] if note else [])])
+
+    def write(self, path: str, content: str) -> EditReport:
+        """Create a file, or replace all of its text; lines that stay keep their bytes."""
+        with self._lock:
+            overlay = self._overlay()
+            real, notes = self._locate(path)
+            data = self._data(overlay, real)
+            if data is None:
+                self._check_free(overlay, real)
+                return self._put(overlay, real, encode(content), [], notes)
+            after = retext(Document(data), content)
+            if after == data:
+                raise EditRefused(f"{real} already has exactly this content; nothing to write.")
+            return self._put(overlay, real, after, [], notes)
+
+    def delete(self, path: str) -> EditReport:
+        """Delete a file."""
+        with self._lock:
+            overlay = self._overlay()
+            real = self._locate_itself(path, "deleted")
+            self._existing(overlay, real)
+            return self._put(overlay, real, None, [], [])
+
+    def rename(self, path: str, new_path: str) -> EditReport:
+        """Move a file to a path where there is none."""
+        with self._lock:
+            overlay = self._overlay()
+            real = self._locate_itself(path, "renamed")
+            data = self._existing(overlay, real)
+            target = self._locate_itself(new_path, "replaced")
+            if target == real:
+                raise EditRefused(f"{real} already has this name.")
+            if self._data(overlay, target) is not None:
+                raise EditRefused(f"{target} exists already. Delete it first, or choose another name.")
+            self._check_free(overlay, target, leaving=real)
+            old = self._hold(overlay, real)
+            new = self._hold(overlay, target)
+            new.data, new.mode, new.source = data, old.mode, old.source or real
+            new.matches, new.notes, new.links = old.matches, old.notes, old.links
+            old.data, old.source, old.matches, old.notes = None, "", [], []
+            stat = FileStat(path=target, op=Op.RENAME, added=0, removed=0)
+            return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
+
+    def patch(self, text: str) -> EditReport:
+        """Apply a patch (unified diff or `*** Begin Patch`) over any number of files, all or nothing."""
+        from app.proposals.patching import apply_patch
+
+        with self._lock:
+            before = {path: _copied(held) for path, held in self.held.items()}
+            try:
+                return apply_patch(self, text)
+            except BaseException:
+                self.held = before
+                raise
+
+    def put_bytes(self, path: str, data: bytes, matches: Sequence[Match], mode: int | None = None) -> EditReport:
+        """Set the content of a file, new or not; what a patch makes of it."""
+        with self._lock:
+            overlay = self._overlay()
+            real, notes = self._locate(path)
+            if self._data(overlay, real) is None:
+                self._check_free(overlay, real)
+            report = self._put(overlay, real, data, matches, notes)
+            if mode is not None:
+                self.held[real].mode = mode
+            return report
+
+    def _resolved(
+        self, path: str, data: bytes, wanted: list[Replacement], version: str
+    ) -> tuple[bytes, Sequence[Match], str]:
+        """The edited bytes, how they were found, and what to note about it."""
+        current = version_of(data, 0).sha256
+        version = version.strip().lower()
+        if not version or current.startswith(version):
+            return (*apply_replacements(Document(data), wanted), "")
+        read = self._contents.find(version)
+        if read is None:
+            return (*apply_replacements(Document(data), wanted), "")
+        try:
+            after, matches = apply_replacements(Document(read), wanted)
+        except EditRefused:
+            # The text may come from a later content than the version says, an edit of this very step for instance.
+            return (*apply_replacements(Document(data), wanted), "")
+        merged, how = merged_bytes(read, data, after)
+        if not how.conflicts:
+            if merged == data:
+                raise EditRefused(f"{path} already has this change; read it again before editing it.")
+            return merged, matches, f"{path} changed since it was read; the edit was merged into it"
+        if held := self.held.get(path):
+            own_base = held.base
+            if own_base and own_base.sha256.startswith(version):
+                # Only this step's own edits stand between: the model wrote this one knowing them.
+                return (*apply_replacements(Document(data), wanted), "")
+        raise EditRefused(
+            f"{path} changed since version {version[:12]} was read, at line {how.conflicts[0].ours_start + 1}, where "
+            f"this edit changes it too. Read it again (now version {current[:12]}) and make the edit anew."
+        )
+
+    def _put(
+        self, overlay: Overlay, path: str, data: bytes | None, matches: Sequence[Match], notes: Sequence[str]
+    ) -> EditReport:
+        """Change one path and report the difference to what it was before."""
+        before = self._data(overlay, path)
+        held = self._hold(overlay, path)
+        held.data = data
+        held.matches += matches
+        held.notes += [note for note in notes if note not in held.notes]
+        change = self._step_change(path, before, data, held.mode)
+        stat = FileStat(path=path, op=change.op, added=change.added, removed=change.removed)
+        return EditReport((stat,), _told(path, data, matches, notes), f"{path} +{change.added} -{change.removed}")
+
+    def _step_change(self, path: str, before: bytes | None, after: bytes | None, mode: int) -> FileChange:
+        base = None if before is None else version_of(before, mode)
+        result = None if after is None else version_of(after, mode)
+        for version, data in ((base, before), (result, after)):
+            if version is not None and data is not None:
+                self._contents.remember(version.sha256, data)
+        return make_change(self._contents, path, base, result)
+
+    def _hold(self, overlay: Overlay, path: str) -> Held:
+        """The draft's entry for a path, made from the overlay when it is touched first."""
+        if path not in self.held:
+            base = overlay.version(path)
+            data = overlay.content(path)
+            file = overlay.disk(path)
+            if base and data is not None:
+                self._contents.remember(base.sha256, data)
+            self.held[path] = Held(
+                base, data, base.mode if base else default_mode(), links=file.links if file and base else 1
+            )
+        return self.held[path]
+
+    def _data(self, overlay: Overlay, path: str) -> bytes | None:
+        held = self.held.get(path)
+        return held.data if held else overlay.content(path)
+
+    def _existing(self, overlay: Overlay, path: str) -> bytes:
+        try:
+            data = self._data(overlay, path)
+        except OSError as error:
+            raise NotEditable(f"{path} can't be edited: {error.strerror}.") from error
+        if data is not None:
+            return data
+        if overlay.kind(path) == "folder":
+            raise EditRefused(f"{path} is a folder, not a file.")
+        if (held := self.held.get(path)) and held.base:
+            raise EditRefused(f"{path} was deleted or renamed by an earlier edit of this step.")
+        raise EditRefused(f"{path} does not exist. Use list_files to see what there is, or write_file to create it.")
+
+    def _check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
+        """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
+        for folder in parents(path):
+            held = self.held.get(folder)
+            if folder == leaving or (held and held.data is None):
+                continue
+            if held or overlay.kind(folder) in ("file", "other"):
+                raise EditRefused(f"{path} can't be made: {folder} is a file, not a folder.")
+        if overlay.kind(path) in ("folder", "other") and not self._emptied(overlay, path):
+            raise EditRefused(f"{path} can't be made: there is a folder of this name.")
+        clash = case_clash(overlay.filesystem, path)
+        if clash and clash != leaving and self._data(overlay, clash) is not None:
+            raise EditRefused(f"{path} differs from {clash} by case only. Use that path, or choose another name.")
+
+    def _emptied(self, overlay: Overlay, folder: str) -> bool:
+        """Whether the draft deletes every file in a folder."""
+        if overlay.kind(folder) != "folder":
+            return False
+        pending = [folder]
+        while pending:
+            current = pending.pop()
+            for name in overlay.filesystem.names(current):
+                path = f"{current}/{name}"
+                if overlay.filesystem.kind(path) == "folder":
+                    pending.append(path)
+                elif self._data(overlay, path) is not None:
+                    return False
+        return True
+
+    def _locate(self, path: str) -> tuple[str, list[str]]:
+        """The real path of a file to change, and a note if a link leads there."""
+        located = self._workspace.locate(path)
+        real = self._workspace.resolve(located)
+        if real == ".":
+            raise EditRefused("The path is the workspace itself; name a file in it.")
+        return real, ([f"{located} is a link to it"] if real != located else [])
+
+    def _locate_itself(self, path: str, verb: str) -> str:
+        """The path of a file that is moved or deleted; a link is refused rather than followed."""
+        located = self._workspace.locate(path)
+        if (self._workspace.root / located).is_symlink():
+            raise EditRefused(f"{located} is a symbolic link; links can't be {verb}. Name the file it leads to.")
+        return self._locate(path)[0]
+
+
+def default_mode() -> int:
+    """Permission bits of a new file, as the user's umask has them."""
+    # There is no way to read the mask without setting it; nothing that runs at the same time makes files by it.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _differs(held: Held) -> bool:
+    if held.base is None or held.data is None:
+        return not (held.base is None and held.data is None)
+    return not same(version_of(held.data, held.mode), held.base)
+
+
+def _copied(held: Held) -> Held:
+    return Held(held.base, held.data, held.mode, held.source, held.links, list(held.matches), list(held.notes))
+
+
+def _told(path: str, data: bytes | None, matches: Sequence[Match], notes: Sequence[str]) -> str:
+    """What the model should know about one edit."""
+    if data is None:
+        return f"{path}: deletion staged"
+    lines = [f"{path} is version {version_of(data, 0).sha256[:12]} with this edit"]
+    lines += [f"line {match.line}: found {match.note or match.rung}" for match in matches if not match.rung.exact]
+    lines += notes
+    return "\n".join(lines)

@@ -1,0 +1,166 @@
+"""Hunks: the differences between two contents, with ids and numbers that outlive re-bases and partial decisions."""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from app.proposals.diff import diff
+from app.proposals.document import Document
+from app.proposals.models import Hunk, HunkState
+
+Lines = Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one file's change amounts to."""
+
+    hunks: tuple[Hunk, ...]
+    added: int
+    removed: int
+
+
+def lines_of(data: bytes) -> Lines:
+    """The raw lines of a content."""
+    return Document(data).lines
+
+
+def in_force(hunk: Hunk) -> bool:
+    """Whether the hunk makes a difference between base and result; else it only marks a place."""
+    return bool(hunk.old_count or hunk.new_count)
+
+
+def compare(
+    path: str,
+    base: bytes,
+    result: bytes,
+    *,
+    previous: Sequence[Hunk] = (),
+    next_number: int = 1,
+    state: HunkState = HunkState.PENDING,
+) -> Compared:
+    """The hunks between two contents.
+
+    Args:
+        path: Goes into the ids.
+        base: What there is.
+        result: What there will be.
+        previous: The hunks of this file so far. One with the same id and state keeps its number; those decided or
+            already on disk are kept as marks of their place.
+        next_number: For hunks that were not there before.
+        state: Of the hunks found.
+    """
+    old, new = lines_of(base), lines_of(result)
+    known = {hunk.id: hunk for hunk in previous}
+    used: Counter[tuple[bytes, bytes]] = Counter()
+    found: list[Hunk] = []
+    fresh = False
+    for change in diff(old, new):
+        removed, added = old[change.old_start : change.old_end], new[change.new_start : change.new_end]
+        content = (b"".join(removed), b"".join(added))
+        identity = hunk_id(path, *content, used[content])
+        while (earlier := known.get(identity)) and earlier.state is not state:
+            used[content] += 1
+            identity = hunk_id(path, *content, used[content])
+        used[content] += 1
+        found.append(
+            Hunk(
+                id=identity,
+                number=earlier.number if earlier else next_number,
+                old_start=change.old_start,
+                old_count=len(removed),
+                new_start=change.new_start,
+                new_count=len(added),
+                state=state,
+                repeat_of=earlier.repeat_of if earlier else "",
+            )
+        )
+        if earlier is None:
+            next_number += 1
+            fresh = True
+        else:
+            del known[identity]
+    # A hunk that vanished while none came up in its stead is on disk already; otherwise it was absorbed.
+    marks = [hunk for hunk in known.values() if hunk.state is not state or not fresh]
+    return Compared(
+        _merged(found, [_mark(hunk, found, len(old), len(new)) for hunk in marks]),
+        sum(hunk.new_count for hunk in found),
+        sum(hunk.old_count for hunk in found),
+    )
+
+
+def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
+    """The id of a hunk: of what it does and where among equals, not of its line number."""
+    digest = hashlib.sha256()
+    for part in (path.encode("utf-8", "surrogateescape"), removed, added, b"%d" % count):
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest()[:12]
+
+
+def compose(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collection[str]) -> list[bytes]:
+    """The lines of `base` with the chosen hunks alone."""
+    lines: list[bytes] = []
+    position = 0
+    for hunk in sorted(filter(in_force, hunks), key=lambda hunk: hunk.old_start):
+        lines += base[position : hunk.old_start]
+        position = hunk.old_start + hunk.old_count
+        if hunk.id in chosen:
+            lines += result[hunk.new_start : hunk.new_start + hunk.new_count]
+        else:
+            lines += base[hunk.old_start : position]
+    lines += base[position:]
+    return lines
+
+
+def header(hunk: Hunk) -> str:
+    """The hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the line
+    before it)."""
+    return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
+
+
+def with_state(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None) -> tuple[Hunk, ...]:
+    """The hunks with those of `ids` (all, if None) that were pending in another state."""
+    return tuple(
+        hunk.model_copy(update={"state": state})
+        if hunk.state is HunkState.PENDING and (ids is None or hunk.id in ids)
+        else hunk
+        for hunk in hunks
+    )
+
+
+def _range(start: int, count: int) -> str:
+    first = start + 1 if count else start
+    return str(first) if count == 1 else f"{first},{count}"
+
+
+def _mark(hunk: Hunk, found: Sequence[Hunk], old_length: int, new_length: int) -> Hunk:
+    """The hunk with no lines, at the place where it was.
+
+    A denied hunk was taken out of the result, so its place in the base is known; any other is part of both sides now,
+    so its place in the result is.
+    """
+    if hunk.state is HunkState.DENIED:
+        old = min(hunk.old_start, old_length)
+        new = old + sum(other.new_count - other.old_count for other in found if other.old_start < old)
+    else:
+        new = min(hunk.new_start, new_length)
+        old = new - sum(other.new_count - other.old_count for other in found if other.new_start < new)
+    old, new = min(max(old, 0), old_length), min(max(new, 0), new_length)
+    return hunk.model_copy(update={"old_start": old, "old_count": 0, "new_start": new, "new_count": 0})
+
+
+def _merged(found: list[Hunk], marks: list[Hunk]) -> tuple[Hunk, ...]:
+    """Found hunks in the order of the file, each mark before the first that comes after it by number."""
+    if not marks:
+        return tuple(found)
+    waiting: defaultdict[int, list[Hunk]] = defaultdict(list)
+    for mark in sorted(marks, key=lambda hunk: hunk.number):
+        place = next((i for i, hunk in enumerate(found) if hunk.number > mark.number), len(found))
+        waiting[place].append(mark)
+    merged: list[Hunk] = []
+    for place in range(len(found) + 1):
+        merged += waiting[place]
+        merged += found[place : place + 1]
+    return tuple(merged)

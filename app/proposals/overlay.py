@@ -1,0 +1,236 @@
+"""The workspace as it would be with the pending proposals applied, oldest first."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from app.proposals.filesystem import DiskFile, Filesystem, Kind, version_of
+from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
+from app.proposals.store import ProposalStore
+
+CACHE_BYTES = 64 * 1024 * 1024
+"""How much file content is kept in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayFile:
+    """A file as the model sees it."""
+
+    content: bytes | None
+    """None if there is no such file."""
+    version: str
+    """SHA-256 hex of the content; empty if there is none."""
+    pending: tuple[str, ...] = ()
+    """Ids of the proposals whose waiting edits it shows."""
+
+
+class Contents:
+    """File contents by SHA-256: the store's blobs, and what was read lately, kept in memory."""
+
+    def __init__(self, store: ProposalStore) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._recent: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+        self._unsaved: dict[str, bytes] = {}
+
+    def remember(self, sha256: str, data: bytes) -> None:
+        """Keep content that may be asked for soon; the oldest goes when there is too much."""
+        with self._lock:
+            if sha256 in self._recent:
+                self._recent.move_to_end(sha256)
+                return
+            self._recent[sha256] = data
+            self._size += len(data)
+            while self._size > CACHE_BYTES and len(self._recent) > 1:
+                _, gone = self._recent.popitem(last=False)
+                self._size -= len(gone)
+
+    def add(self, data: bytes, mode: int) -> FileVersion:
+        """Name content that the store shall have after the next `save`."""
+        version = version_of(data, mode)
+        with self._lock:
+            self._unsaved[version.sha256] = data
+        return version
+
+    def save(self) -> None:
+        """Write all added content to the store, in one transaction."""
+        with self._lock:
+            unsaved, self._unsaved = self._unsaved, {}
+        if unsaved:
+            self._store.put_blobs(unsaved.values())
+            for sha256, data in unsaved.items():
+                self.remember(sha256, data)
+
+    def get(self, version: FileVersion | None) -> bytes:
+        """The bytes of a version; nothing for None.
+
+        Raises:
+            KeyError: neither in memory nor in the store.
+        """
+        if version is None:
+            return b""
+        with self._lock:
+            data = self._unsaved.get(version.sha256)
+            if data is None:
+                data = self._recent.get(version.sha256)
+        if data is None:
+            data = self._store.blob(version.sha256)
+            self.remember(version.sha256, data)
+        return data
+
+    def find(self, prefix: str) -> bytes | None:
+        """Content by the first digits of its SHA-256, newest first; only whole ones are looked up in the store."""
+        prefix = prefix.strip().lower()
+        with self._lock:
+            for sha256 in reversed(self._recent):
+                if sha256.startswith(prefix):
+                    return self._recent[sha256]
+        try:
+            return self._store.blob(prefix)
+        except KeyError:
+            return None
+
+
+@dataclass(slots=True)
+class _Entry:
+    version: FileVersion | None
+    by: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Overlay:
+    """Reads fall through to the disk where no proposal has put anything; disk files are read once."""
+
+    filesystem: Filesystem
+    contents: Contents
+    _entries: dict[str, _Entry] = field(default_factory=dict)
+    _disk: dict[str, DiskFile | None] = field(default_factory=dict)
+
+    def reread(self) -> "Overlay":
+        """The same pending changes over the disk as it is now."""
+        return Overlay(self.filesystem, self.contents, self._entries)
+
+    def put(self, proposal: Proposal) -> None:
+        """Lay the undecided part of a proposal over what is there; one that is stale or decided changes nothing."""
+        if proposal.state not in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED):
+            return
+        changes = [change for change in proposal.files if undecided(change) and not change.already_applied]
+        lower = {change.path: self.by(change.old_path or change.path) for change in changes}
+        for change in changes:
+            if change.old_path:
+                self._entries[change.old_path] = _Entry(None, (*self.by(change.old_path), proposal.id))
+        for change in changes:
+            self._entries[change.path] = _Entry(change.result, (*lower[change.path], proposal.id))
+
+    def version(self, path: str) -> FileVersion | None:
+        """The version of a file; None if there is none.
+
+        Raises:
+            OSError: the disk would not give it.
+        """
+        if entry := self._entries.get(path):
+            return entry.version
+        file = self.disk(path)
+        return file.version if file else None
+
+    def content(self, path: str) -> bytes | None:
+        """The bytes of a file; None if there is none."""
+        if entry := self._entries.get(path):
+            return None if entry.version is None else self.contents.get(entry.version)
+        file = self.disk(path)
+        return file.data if file else None
+
+    def disk(self, path: str) -> DiskFile | None:
+        """The file on disk, whatever is pending."""
+        if path not in self._disk:
+            file = self._disk[path] = self.filesystem.read(path)
+            if file:
+                self.contents.remember(file.version.sha256, file.data)
+        return self._disk[path]
+
+    def keep(self, path: str) -> None:
+        """Have what was read from disk go to the store with the next `save`: a proposal is based on it."""
+        if path not in self._entries and (file := self.disk(path)):
+            self.contents.add(file.data, file.version.mode)
+
+    def by(self, path: str) -> tuple[str, ...]:
+        """Ids of the proposals whose waiting edits the path shows."""
+        entry = self._entries.get(path)
+        return entry.by if entry else ()
+
+    def kind(self, path: str) -> Kind:
+        """What the path is, with the pending changes in place."""
+        if entry := self._entries.get(path):
+            if entry.version is not None:
+                return "file"
+            return "folder" if self._has_files_below(path) else "missing"
+        if self._has_files_below(path):
+            return "folder"
+        kind = self.filesystem.kind(path)
+        if kind == "folder":
+            return "folder"
+        above = parents(path)
+        return "missing" if any(self._is_put(folder) for folder in above) else kind
+
+    def obstacle(self, path: str) -> str:
+        """Why no file can be made at a path where there is none: a folder in its place, a file where its folder
+        should be, or a name that differs by case only; empty if it can."""
+        for folder in parents(path):
+            if self.kind(folder) in ("file", "other"):
+                return f"{folder} is a file, not a folder"
+        match self.kind(path):
+            case "folder":
+                return f"{path} is a folder"
+            case "other":
+                return f"{path} is not a regular file"
+            case "file":
+                return f"{path} exists already"
+            case _:
+                return ""
+
+    def paths(self) -> tuple[set[str], set[str]]:
+        """Paths that the pending changes add to the disk, and those that they take away."""
+        added, removed = set(), set()
+        for path, entry in self._entries.items():
+            on_disk = self.filesystem.kind(path) == "file"
+            if entry.version is not None and not on_disk:
+                added.add(path)
+            elif entry.version is None and on_disk:
+                removed.add(path)
+        return added, removed
+
+    def _is_put(self, path: str) -> bool:
+        entry = self._entries.get(path)
+        return entry is not None and entry.version is not None
+
+    def _has_files_below(self, path: str) -> bool:
+        below = f"{path}/"
+        return any(name.startswith(below) and entry.version is not None for name, entry in self._entries.items())
+
+
+def undecided(change: FileChange) -> bool:
+    """Whether a part of the change still awaits a decision."""
+    return change.state is HunkState.PENDING
+
+
+def parents(path: str) -> list[str]:
+    """The folders above a path, outermost first, without the root."""
+    names = path.split("/")[:-1]
+    return ["/".join(names[: end + 1]) for end in range(len(names))]
+
+
+def lay(filesystem: Filesystem, contents: Contents, proposals: Iterable[Proposal]) -> Overlay:
+    """The overlay of these proposals, oldest first."""
+    overlay = Overlay(filesystem, contents)
+    for proposal in proposals:
+        overlay.put(proposal)
+    return overlay
+
+
+def same(one: FileVersion | None, other: FileVersion | None) -> bool:
+    """Whether two versions are the same bytes with the same permission bits."""
+    if one is None or other is None:
+        return one is other
+    return (one.sha256, one.mode) == (other.sha256, other.mode)

@@ -1,0 +1,112 @@
+"""Everything that can be known to go wrong before the first byte is written."""
+
+from collections.abc import Sequence
+
+from app.proposals.apply import reason_of
+from app.proposals.errors import ApplyFailed, ProposalError
+from app.proposals.filesystem import Filesystem
+from app.proposals.journal import Transition, folded
+from app.proposals.overlay import Contents, parents
+from app.proposals.store import JournalRecord
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
+
+_SPARE_BYTES = 1024 * 1024
+"""Room for folders and the file system's own tables."""
+
+
+def check(
+    workspace: Workspace,
+    filesystem: Filesystem,
+    contents: Contents,
+    record: JournalRecord,
+    transitions: Sequence[Transition],
+) -> None:
+    """Check a planned record against the disk: paths, contents, the tree as it will be, permissions and space.
+
+    Raises:
+        ApplyFailed: with the first thing that stands against it; nothing was written.
+    """
+    try:
+        for step in transitions:
+            _check_path(workspace, filesystem, step)
+        _check_end_tree(filesystem, transitions)
+        for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
+            if not filesystem.writable(folder):
+                raise ApplyFailed(f"the folder {folder or '.'} can't be written; change its permissions first")
+        need = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
+        if need > (free := filesystem.free_bytes()):
+            raise ApplyFailed(f"the disk is full: {need:,} bytes are needed, {free:,} are free; make room first")
+    except KeyError as error:
+        raise ApplyFailed(
+            f"the content {str(error.args[0])[:12]} is missing from the store; propose it anew"
+        ) from error
+    except ProposalError as error:
+        raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {error}") from error
+    except (OSError, WorkspaceError) as error:
+        raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}") from error
+
+
+def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> None:
+    if workspace.locate(step.path) != step.path or workspace.resolve(step.path) != step.path:
+        raise ApplyFailed(f"{step.path} is reached through a link now; look at it again")
+    file = filesystem.read(step.path)
+    found = file.version.sha256 if file else None
+    expected = step.before.sha256 if step.before else None
+    if found != expected:
+        raise ApplyFailed(f"{step.path} changed on disk at this moment; look at it again")
+
+
+def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -> None:
+    """The files that there will be must not be each other's folders, nor differ by case only."""
+    gone = {step.path for step in transitions if step.after is None}
+    puts = {step.path for step in transitions if step.after}
+    names: dict[str, str] = {}
+    for path in sorted(puts):
+        other = names.setdefault(folded(path), path)
+        if other != path:
+            raise ApplyFailed(f"{path} and {other} differ by case only; some disks can't hold both")
+    for step in transitions:
+        if step.after is None or step.before is not None:
+            continue
+        for folder in parents(step.path):
+            if folder in puts:
+                raise ApplyFailed(f"{folder} can't be a file and the folder of {step.path}")
+            if filesystem.kind(folder) in ("file", "other") and folder not in gone:
+                raise ApplyFailed(f"{folder} is a file, so {step.path} can't be made; rename one of them")
+        if filesystem.kind(step.path) == "folder":
+            left = [path for path in _files_below(filesystem, step.path) if path not in gone]
+            if left:
+                raise ApplyFailed(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
+        clash = case_clash(filesystem, step.path)
+        if clash and clash not in gone:
+            raise ApplyFailed(f"{step.path} and {clash} differ by case only; some disks can't hold both")
+
+
+def case_clash(filesystem: Filesystem, path: str) -> str:
+    """The path on disk that differs from a new one by case (or Unicode form) only; empty if there is none."""
+    folder = ""
+    for name in path.split("/"):
+        wanted = folded(name)
+        names = filesystem.names(folder)
+        if name not in names:
+            found = next((other for other in names if folded(other) == wanted), "")
+            if not found:
+                return ""
+            rest = path[len(folder) + 1 if folder else 0 :].partition("/")[2]
+            clash = f"{folder}/{found}" if folder else found
+            return f"{clash}/{rest}" if rest else clash
+        folder = f"{folder}/{name}" if folder else name
+    return ""
+
+
+def _files_below(filesystem: Filesystem, folder: str) -> list[str]:
+    """Every file and other non-folder below a folder."""
+    found: list[str] = []
+    for name in sorted(filesystem.names(folder)):
+        path = f"{folder}/{name}"
+        if filesystem.kind(path) == "folder":
+            found += _files_below(filesystem, path)
+        else:
+            found.append(path)
+    return found

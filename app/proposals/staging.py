@@ -1,0 +1,141 @@
+"""From a draft to a proposal: one transition per path, renames recognised, hunks numbered."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+from app.proposals.changes import facts, make_change, next_number
+from app.proposals.draft import Draft, Held
+from app.proposals.errors import NothingStaged
+from app.proposals.models import FileChange, FileVersion, HunkState, Proposal
+from app.proposals.overlay import Contents, Overlay, same
+
+_SUMMARY_CHARACTERS = 200
+
+
+def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileChange, ...]:
+    """The changes that a draft amounts to, in the order of their paths, against what it was made of.
+
+    Edits that cancel out are left away. A file that is gone and whose content came up at a path that was free is a
+    rename; moves in a circle, or onto a path that had a file, are changes of content.
+
+    Raises:
+        NothingStaged: nothing is left.
+    """
+    moved: dict[str, str] = {}
+    for path, entry in sorted(held.items()):
+        source = held.get(entry.source)
+        if entry.data is not None and entry.base is None and source and source.base and source.data is None:
+            moved.setdefault(entry.source, path)
+    changes: list[FileChange] = []
+    for path, entry in sorted(held.items()):
+        if entry.data is None and (entry.base is None or path in moved):
+            continue
+        old_path = entry.source if moved.get(entry.source) == path else ""
+        base = held[old_path].base if old_path else entry.base
+        result = None if entry.data is None else contents.add(entry.data, entry.mode)
+        if not old_path and same(base, result):
+            continue
+        before = contents.get(base)
+        if base:
+            contents.add(before, base.mode)
+        notes = [*entry.notes, *facts(before, entry.data or b"", base.mode if base else None, entry.links)]
+        changes.append(
+            make_change(
+                contents,
+                path,
+                base,
+                result,
+                old_path=old_path,
+                next_number=next_number(changes),
+                matches=entry.matches,
+                notes=dict.fromkeys(notes),
+            )
+        )
+    if not changes:
+        raise NothingStaged("the edits cancel out: there is nothing to propose")
+    return tuple(changes)
+
+
+def folded_into(contents: Contents, old: Proposal, overlay: Overlay, held: dict[str, Held]) -> dict[str, Held]:
+    """The draft's changes together with those of a waiting proposal that it supersedes.
+
+    The draft was made on top of the old proposal; the new one stands in its stead, so its changes count from what
+    the files are without it.
+
+    Args:
+        contents: Where the bytes are.
+        old: The proposal that goes.
+        overlay: The workspace without it.
+        held: The draft.
+    """
+    folded: dict[str, Held] = {}
+    for change in old.files:
+        if change.state is not HunkState.PENDING:
+            continue
+        if change.old_path and change.old_path not in held:
+            folded[change.old_path] = _held_for(overlay, change.old_path, None, change)
+        if change.path not in held:
+            data = None if change.result is None else contents.get(change.result)
+            folded[change.path] = _held_for(overlay, change.path, data, change)
+            folded[change.path].source = change.old_path
+            folded[change.path].matches = list(change.matches)
+    for path, entry in held.items():
+        folded[path] = Held(
+            overlay.version(path),
+            entry.data,
+            entry.mode,
+            entry.source,
+            entry.links,
+            list(entry.matches),
+            list(entry.notes),
+        )
+    return folded
+
+
+def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
+    """A pending proposal of these changes."""
+    words = " ".join((summary or (draft.summaries or [""])[0]).split()) or _described(changes)
+    return Proposal(
+        id=draft.proposal_id,
+        workspace=workspace,
+        session=draft.session,
+        created=time.time(),
+        summary=words[:_SUMMARY_CHARACTERS],
+        files=changes,
+    )
+
+
+def with_repeats(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
+    """The proposal with those hunks marked that the user has denied before."""
+    denied = {hunk.id: other.id for other in earlier for hunk in other.hunks if hunk.state is HunkState.DENIED}
+    if not denied:
+        return proposal
+    return proposal.model_copy(
+        update={
+            "files": tuple(
+                change.model_copy(
+                    update={
+                        "hunks": tuple(
+                            hunk.model_copy(update={"repeat_of": denied.get(hunk.id, "")}) for hunk in change.hunks
+                        )
+                    }
+                )
+                for change in proposal.files
+            )
+        }
+    )
+
+
+def _held_for(overlay: Overlay, path: str, data: bytes | None, change: FileChange) -> Held:
+    base = overlay.version(path)
+    content = overlay.content(path)
+    if base and content is not None:
+        overlay.contents.add(content, base.mode)
+    mode = (change.result or base or FileVersion(sha256="", size=0)).mode
+    return Held(base, data, mode)
+
+
+def _described(changes: tuple[FileChange, ...]) -> str:
+    first = changes[0]
+    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return f"{first.op.value.capitalize()} {first.path}{more}"

@@ -1,0 +1,54 @@
+"""The state machine of proposals: every transition that exists, and a refusal of all others."""
+
+from app.proposals.errors import InvalidTransition
+from app.proposals.models import HunkState, Proposal
+from app.proposals.models import ProposalState as State
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.PENDING: frozenset(
+        {State.PARTLY_APPROVED, State.APPLIED, State.DENIED, State.STALE, State.SUPERSEDED, State.FAILED}
+    ),
+    State.PARTLY_APPROVED: frozenset({State.PENDING, State.APPLIED, State.STALE, State.FAILED}),
+    State.STALE: frozenset(
+        {State.PENDING, State.PARTLY_APPROVED, State.APPLIED, State.DENIED, State.SUPERSEDED, State.FAILED}
+    ),
+    State.APPLIED: frozenset({State.UNDONE, State.FAILED}),
+    State.UNDONE: frozenset({State.APPLIED, State.FAILED}),
+    State.FAILED: frozenset({State.PENDING, State.PARTLY_APPROVED, State.APPLIED, State.UNDONE}),
+    State.DENIED: frozenset(),
+    State.SUPERSEDED: frozenset(),
+}
+"""From each state to those that may follow.
+
+A partly approved proposal becomes pending again when its approved hunks are undone, and applied when the rest is
+approved, denied or superseded. A stale one returns when the disk does. A failed one is where an apply broke off and
+the files were changed by someone else before it could be finished: recovery brings it back to where it was.
+"""
+
+REMAINING: frozenset[State] = frozenset({State.PENDING, State.PARTLY_APPROVED, State.STALE})
+"""States in which a proposal may change (a re-base, a hunk decided) and stay where it is."""
+
+
+def advance(proposal: Proposal, state: State, reason: str = "") -> Proposal:
+    """The proposal in another state, or in the same one where it may stay.
+
+    Raises:
+        InvalidTransition: there is no such transition.
+    """
+    allowed = state in TRANSITIONS[proposal.state] or (state is proposal.state and state in REMAINING)
+    if not allowed:
+        raise InvalidTransition(f"{proposal.id} is {words(proposal.state)} and can't become {words(state)}")
+    return proposal.model_copy(update={"state": state, "reason": reason})
+
+
+def words(state: State) -> str:
+    """The state as the user reads it."""
+    return state.value.replace("_", " ")
+
+
+def standing(proposal: Proposal) -> State:
+    """The state that the hunks and files of a proposal amount to, re-bases and undos aside."""
+    states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
+    if HunkState.PENDING in states:
+        return State.PARTLY_APPROVED if HunkState.APPLIED in states else State.PENDING
+    return State.APPLIED if HunkState.APPLIED in states else State.DENIED

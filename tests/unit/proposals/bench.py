@@ -1,0 +1,84 @@
+"""A workspace on disk with a desk, and what tests do with it over and over."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.proposals.desk import ProposalDesk
+from app.proposals.draft import Replacement
+from app.proposals.filesystem import Filesystem
+from app.proposals.models import Proposal
+from app.proposals.store import ProposalStore
+from app.workspace.paths import Workspace
+from tests.unit.proposals.memory_store import MemoryStore
+
+Tree = dict[str, tuple[bytes, int]]
+"""Path to bytes and permission bits."""
+
+
+class Bench:
+    """A workspace `root` with files in it, and the desk over it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        files: Mapping[str, bytes | str] | None = None,
+        store: ProposalStore | None = None,
+        filesystem: Filesystem | None = None,
+    ) -> None:
+        self.folder = folder
+        self.root = folder / "workspace"
+        self.root.mkdir(exist_ok=True)
+        self.store = store or MemoryStore()
+        self.put(**(files or {}))
+        self.workspace = Workspace(self.root)
+        self.desk = self.reopened(filesystem)
+
+    def reopened(self, filesystem: Filesystem | None = None) -> ProposalDesk:
+        """The desk as another process, or the next start, would open it."""
+        self.desk = ProposalDesk(self.workspace, self.store, self.folder / "lock", filesystem)
+        return self.desk
+
+    def put(self, **files: bytes | str) -> None:
+        """Write files, as the user's editor would."""
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def read(self, name: str) -> bytes:
+        """What is on disk."""
+        return (self.root / name).read_bytes()
+
+    def edit(self, name: str, *pairs: tuple[str, str], version: str = "") -> Proposal:
+        """Stage one proposal of replacements in one file."""
+        draft = self.desk.draft("session")
+        draft.edit(name, [Replacement(old, new) for old, new in pairs], version)
+        return self.desk.stage(draft, f"Edit {name}")
+
+    def write(self, **files: str | None) -> Proposal:
+        """Stage one proposal that writes whole files, or deletes them (None)."""
+        draft = self.desk.draft("session")
+        for name, content in files.items():
+            if content is None:
+                draft.delete(name)
+            else:
+                draft.write(name, content)
+        return self.desk.stage(draft, "Write files")
+
+    def tree(self) -> Tree:
+        """Every file on disk."""
+        return tree(self.root)
+
+
+def tree(root: Path) -> Tree:
+    """Every file below a folder."""
+    return {
+        path.relative_to(root).as_posix(): (path.read_bytes(), path.stat().st_mode & 0o7777)
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def numbered(count: int, **changed: str) -> str:
+    """Lines `line 1` to `line count`, those named in `changed` (`l3="x"`) replaced."""
+    return "".join(f"{changed.get(f'l{n}', f'line {n}')}\n" for n in range(1, count + 1))

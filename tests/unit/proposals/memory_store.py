@@ -1,0 +1,67 @@
+"""A `ProposalStore` in memory, which keeps JSON as a real one does; a hook lets tests fail any write."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+
+from app.proposals.models import Proposal
+from app.proposals.store import JournalRecord
+
+
+class MemoryStore:
+    """Everything in dictionaries; `before_write` is called with the method's name and may raise OSError."""
+
+    def __init__(self) -> None:
+        self.before_write: Callable[[str], None] = lambda name: None
+        self._number = 0
+        self._proposals: dict[str, str] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._journal: list[str] = []
+
+    def next_proposal_id(self) -> str:
+        self._number += 1
+        return f"P{self._number}"
+
+    def save_proposal(self, proposal: Proposal) -> None:
+        self.before_write("save_proposal")
+        self._proposals[proposal.id] = proposal.model_dump_json()
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        body = self._proposals.get(proposal_id.strip().upper())
+        return Proposal.model_validate_json(body) if body else None
+
+    def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
+        found = [Proposal.model_validate_json(body) for body in self._proposals.values()]
+        found.sort(key=lambda proposal: int(proposal.id[1:]))
+        return [proposal for proposal in found if proposal.state.waiting or not waiting_only]
+
+    def put_blob(self, data: bytes) -> str:
+        return self.put_blobs((data,))[0]
+
+    def put_blobs(self, many: Iterable[bytes]) -> list[str]:
+        self.before_write("put_blobs")
+        named = {hashlib.sha256(data).hexdigest(): bytes(data) for data in many}
+        self._blobs.update(named)
+        return list(named)
+
+    def blob(self, sha256: str) -> bytes:
+        return self._blobs[sha256]
+
+    def journal_open(self, record: JournalRecord) -> JournalRecord:
+        self.before_write("journal_open")
+        record = record.model_copy(update={"id": len(self._journal) + 1})
+        self._journal.append(record.model_dump_json())
+        return record
+
+    def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
+        self.before_write("journal_close")
+        self._journal[record.id - 1] = record.model_dump_json()
+        if proposal:
+            self._proposals[proposal.id] = proposal.model_dump_json()
+
+    def journal(self, *, proposal: str = "", state: str = "") -> Sequence[JournalRecord]:
+        records = [JournalRecord.model_validate_json(body) for body in reversed(self._journal)]
+        return [
+            record
+            for record in records
+            if (not proposal or record.proposal == proposal) and (not state or record.state == state)
+        ]
