@@ -94,19 +94,21 @@ def _nothing_found(texts: Mapping[str, str]) -> str:
 def rename(task: Task) -> Reply:
     """Rename a word wherever it occurs."""
     old = task.intent.old
-    if task.earlier_findings.matches is None:
-        return Reply(f"Where does `{old}` occur?", (NewCall("search_text", {"pattern": old}),))
-    word = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
-    paths = list(dict.fromkeys(match.path for match in task.earlier_findings.matches if word.search(match.text)))
+    word = rf"\b{re.escape(old)}\b"
+    found = task.earlier_findings
+    if found.matches is None:
+        return Reply(f"Where does `{old}` occur?", (NewCall("search_text", {"pattern": word, "regex": True}),))
+    paths = list(dict.fromkeys(match.path for match in found.matches))
     if not paths:
         return Reply(f"`{old}` occurs nowhere in the workspace, so there is nothing to rename.")
     if calls := task.findings.readings(paths):
         files = "one file" if len(paths) == 1 else f"{len(paths)} files"
         return Reply(f"In {files}. I read before I write.", tuple(calls))
     sources = {path: task.findings.texts[path] for path in paths if path in task.findings.texts}
+    cut = ["The search found more than it showed me, so it may occur elsewhere too."] if found.search_was_cut else []
     variants = (
         Variant(
-            " ".join([f"`{old}` becomes `{way.new}`.", *way.reasons()]),
+            " ".join([f"`{old}` becomes `{way.new}`.", *way.reasons(), *cut]),
             renamed(sources, way),
             f"Rename {old} to {way.new}",
         )

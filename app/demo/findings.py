@@ -14,6 +14,8 @@ _NUMBERED = re.compile(r"^ {0,9}(\d+)(?:\t|\||│|→)(.*)$")
 _MORE = re.compile(r"^\[.*start_line[ =](\d+).*\]$", re.MULTILINE)
 _NO_FINAL_NEWLINE = re.compile(r"^\[no newline at the end", re.MULTILINE)
 _VERSION = re.compile(r"^\S.*\(version (\w+)", re.MULTILINE)
+_UNDER_HEADING = re.compile(r"^ +(\d+)(?::|\t|\|) ?(.*)$")
+_CUT_SEARCH = re.compile(r"^\[.*\b(?:narrow|stopped after)\b.*\]$", re.MULTILINE)
 _MATCH = re.compile(r"^(?P<path>[^\s:\[][^:\n]*):(?P<line>\d+)[:\t] ?(?P<text>.*)$")
 _MARK = re.compile(r" {2,}\[.*\]$")
 """What `list_files` puts behind a path: `[staged, not on disk yet]`."""
@@ -37,6 +39,8 @@ class Findings:
         """The files of the last listing, or None if nothing was listed."""
         self.matches: list[Match] | None = None
         """The matches of the last search, or None if nothing was searched."""
+        self.search_was_cut = False
+        """Whether the last search found more than it showed."""
         self.texts: dict[str, str] = {}
         """Path to content, of files that were read to the end."""
         self.versions: dict[str, str] = {}
@@ -54,6 +58,7 @@ class Findings:
                     self.paths = listed_paths(call.result)
                 case "search_text":
                     self.matches = found_matches(call.result)
+                    self.search_was_cut = bool(_CUT_SEARCH.search(call.result))
                 case "read_file":
                     self._take_page(call)
 
@@ -112,10 +117,10 @@ def found_matches(result: str) -> list[Match]:
     matches: list[Match] = []
     heading = ""
     for line in result.splitlines():
-        if (numbered := _NUMBERED.match(line)) and heading:
+        if (numbered := _UNDER_HEADING.match(line)) and heading:
             matches.append(Match(heading, int(numbered[1]), numbered[2]))
         elif found := _MATCH.match(line):
             matches.append(Match(found["path"], int(found["line"]), found["text"]))
-        elif line and line[0] not in " [" and "  " not in line:
+        elif line and line[0] not in " [":
             heading = _MARK.sub("", line).rstrip(":")
     return matches

@@ -46,6 +46,7 @@ _STOP_WORDS = frozenset({
     "want", "what", "when", "where", "which", "while", "will", "with", "within", "would", "your",
 })  # fmt: skip
 _COMMAND = re.compile(r"`([^`\n]*\b(?:unittest|pytest|tox|nox|(?:npm|cargo|go|make) (?:run )?test)\b[^`\n]*)`")
+_EXIT_CODE = re.compile(r"\bexit (?:code|status):? (\d+)", re.IGNORECASE)
 _FENCED_COMMAND = re.compile(
     r"^\$? ?(\S[^\n]*\b(?:unittest|pytest|npm test|cargo test|go test|make test)\b.*)$", re.MULTILINE
 )
@@ -176,13 +177,12 @@ def run_tests(task: Task) -> Reply:
 
 
 def _test_report(call: Call) -> str:
-    lines = call.result.strip().splitlines()
-    tail = "\n".join(lines[-12:])
-    if re.search(r"^(?:FAILED|ERROR)|\b\d+ failed\b|Traceback", call.result, re.MULTILINE):
-        verdict = "The tests **fail**. Ask me to *fix the failing tests*."
-    elif re.search(r"^OK\b|\b\d+ passed\b", call.result, re.MULTILINE):
-        verdict = "The tests **pass**."
-    else:
-        verdict = "The command did not come to a result that I can read."
+    exit_code = _EXIT_CODE.search(call.result)
+    tail = "\n".join(call.result.strip().splitlines()[-12:])
     fence = "``````" if "```" in tail else "```"
-    return f"{verdict}\n\n{fence}\n{tail}\n{fence}"
+    quoted = f"{fence}\n{tail}\n{fence}"
+    if exit_code is None:
+        return f"The tests did not run to an end:\n\n{quoted}"
+    if exit_code[1] == "0":
+        return f"The tests **pass**.\n\n{quoted}"
+    return f"The tests **fail**. Ask me to *fix the failing tests*.\n\n{quoted}"

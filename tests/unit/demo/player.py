@@ -1,35 +1,30 @@
-"""Plays signoff's part against the demo server: the openai SDK, a folder, and tools that read it and stage edits."""
+"""Plays signoff's part against the demo server: the openai SDK, the real tools, and the words of the real program."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from openai import AsyncOpenAI
 
-STAGED = "The edits are staged as a proposal ({id}), awaiting approval. Do not call tools. Hand back with a summary."
-EDITS = ("edit_file", "write_file", "delete_file", "rename_file")
+from app.agent.interventions import staged
+from app.conversation.decisions import decision_facts
+from app.conversation.events import Decision, FileStat, ProposalDecided
+from app.proposals.refusals import EditRefused
+from app.tools.contract import (
+    Confirmation,
+    ConfirmationAnswer,
+    Rejected,
+    Replacement,
+    ToolContext,
+    ToolError,
+)
+from app.tools.registry import standard_tools
+from app.workspace.paths import Workspace
 
-
-def schema(name: str, *required: str, **optional: str) -> dict[str, Any]:
-    """A tool as it stands in a request; the properties are strings unless said otherwise."""
-    properties = {key: {"type": optional.get(key, "string")} for key in (*required, *optional)}
-    parameters = {"type": "object", "properties": properties, "required": list(required)}
-    return {"type": "function", "function": {"name": name, "description": name, "parameters": parameters}}
-
-
-TOOLS = [
-    schema("read_file", "path", start_line="integer"),
-    schema("list_files"),
-    schema("search_text", "pattern", ignore_case="boolean"),
-    schema("edit_file", "path", "edits", edits="array", summary="string", version="string"),
-    schema("write_file", "path", "content"),
-    schema("delete_file", "path"),
-    schema("rename_file", "path", "new_path"),
-    schema("ask_user", "question", options="array"),
-    schema("run_command", "command"),
-]
+TOOLS = standard_tools()
+EDITS = {tool.name for tool in TOOLS if tool.kind == "edit"}
 
 
 @dataclass(frozen=True)
@@ -51,23 +46,106 @@ class Response:
         assert isinstance(arguments, dict)
         return arguments
 
+    @property
+    def edited(self) -> list[str]:
+        """The files that the calls propose to change."""
+        return [self.arguments(number)["path"] for number in range(len(self.calls))]
+
+
+@dataclass(frozen=True)
+class DraftFile:
+    """A file as the model sees it."""
+
+    content: bytes | None
+    version: str
+    pending: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an edit did."""
+
+    files: Sequence[FileStat]
+    text: str = ""
+    summary: str = "edited"
+
 
 @dataclass
-class Player:
-    """A client with a workspace. Edits are applied to `staged` in memory and reach the disk by `approve` alone."""
+class MemoryDraft:
+    """The edits of one step, kept in memory: path to text, None for a deleted file."""
 
-    client: AsyncOpenAI
     folder: Path
-    messages: list[dict[str, Any]] = field(
-        default_factory=lambda: [{"role": "system", "content": "You are helpful."}]
-    )
-    staged: dict[str, str | None] = field(default_factory=dict)
-    proposals: int = 0
+    proposal_id: str
+    texts: dict[str, str | None] = field(default_factory=dict)
+    summaries: list[str] = field(default_factory=list)
+
+    def read(self, path: str) -> DraftFile:
+        """The file with this draft's edits."""
+        if path in self.texts:
+            text = self.texts[path]
+            return DraftFile(None if text is None else text.encode(), "0" * 64)
+        file = self.folder / path
+        return DraftFile(file.read_bytes() if file.is_file() else None, "0" * 64)
+
+    def paths(self) -> tuple[set[str], set[str]]:
+        """Added and removed files."""
+        added = {path for path, text in self.texts.items() if text is not None and not (self.folder / path).exists()}
+        return added, {path for path, text in self.texts.items() if text is None}
+
+    def touched(self) -> set[str]:
+        """Changed files."""
+        return set(self.texts)
+
+    def edit(self, path: str, replacements: Collection[Replacement], version: str = "") -> Report:
+        """Replace stretches; every one has to occur exactly once in the file as it was read."""
+        before = (self.read(path).content or b"").decode()
+        text = before
+        for each in replacements:
+            if before.count(each.old) != 1:
+                raise EditRefused(f"{each.old!r} occurs {before.count(each.old)} times")
+            text = text.replace(each.old, each.new)
+        return self.write(path, text, "edit")
+
+    def write(self, path: str, content: str, op: str = "create") -> Report:
+        """Set a file's text."""
+        self.texts[path] = content
+        return Report([FileStat(path=path, op=op, added=1, removed=1)])
+
+    def delete(self, path: str) -> Report:
+        """Delete a file."""
+        self.texts[path] = None
+        return Report([FileStat(path=path, op="delete", added=0, removed=1)])
+
+    def rename(self, path: str, new_path: str) -> Report:
+        """Move a file."""
+        self.texts[new_path], self.texts[path] = (self.read(path).content or b"").decode(), None
+        return Report([FileStat(path=new_path, op="rename", added=0, removed=0)])
+
+    def patch(self, text: str) -> Report:
+        """Not used by the demo model."""
+        raise NotImplementedError
+
+
+class Player:
+    """A client with a workspace. Edits go to a draft in memory and reach the disk by `approve` alone."""
+
+    def __init__(self, client: AsyncOpenAI, folder: Path) -> None:
+        self.client = client
+        self.folder = folder
+        self.messages: list[dict[str, Any]] = [{"role": "system", "content": "You are helpful."}]
+        self.proposals = 0
+        self.draft = MemoryDraft(folder, "P1")
+        self.allow_commands = True
+
+    @property
+    def staged(self) -> dict[str, str | None]:
+        """What the waiting proposal would make of the files."""
+        return self.draft.texts
 
     async def request(self, **more: Any) -> Response:
         """Send the messages, take the response into them and return it."""
         stream = await self.client.chat.completions.create(
-            model="signoff-demo", messages=self.messages, **{"tools": TOOLS, **more}, stream=True
+            model="signoff-demo", messages=self.messages, **{"tools": TOOLS.schemas, **more}, stream=True
         )
         text, finish_reason = "", ""
         calls: dict[int, dict[str, Any]] = {}
@@ -98,32 +176,46 @@ class Player:
             response = await self.request()
             if not response.calls or "ask_user" in response.names:
                 return response
-            self.run(response)
-            if set(response.names) & set(EDITS):
+            await self.run(response)
+            if set(response.names) & EDITS:
                 return response
         raise AssertionError("the model goes on for ever")
 
-    def run(self, response: Response) -> None:
+    async def run(self, response: Response) -> None:
         """Run the calls and append their results; a step that edits becomes one proposal."""
-        editing = set(response.names) & set(EDITS)
-        if editing:
+        if set(response.names) & EDITS:
             self.proposals += 1
+            self.draft = MemoryDraft(self.folder, f"P{self.proposals}")
         for number, call in enumerate(response.calls):
-            result = self.result(call["function"]["name"], response.arguments(number))
+            result = await self.result(call["function"]["name"], response.arguments(number))
             self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+
+    async def result(self, name: str, arguments: dict[str, Any]) -> str:
+        """What the tool `name` answers."""
+        context = ToolContext(Workspace(self.folder), self.draft, lambda text: None, self.confirm)
+        tool = TOOLS.get(name)
+        assert tool is not None
+        try:
+            return (await tool.run(TOOLS.parse(name, arguments), context)).text
+        except (ToolError, Rejected) as error:
+            return str(error)
+
+    async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
+        """The user's word on a command."""
+        return ConfirmationAnswer(self.allow_commands, feedback="" if self.allow_commands else "Not now.")
 
     async def close_gate(self) -> Response:
         """The closing request: the same tools, none to be called, and the note at the end of this request alone."""
-        note = {"role": "system", "content": STAGED.format(id=f"P{self.proposals}")}
+        note = {"role": "system", "content": staged([f"P{self.proposals}"], self.staged).text}
         self.messages.append(note)
         try:
             return await self.request(tool_choice="none")
         finally:
             self.messages.remove(note)
 
-    def answer(self, response: Response, text: str) -> None:
-        """The user's answer to the question in `response`."""
-        self.messages.append({"role": "tool", "tool_call_id": response.calls[0]["id"], "content": text})
+    def answer(self, question: Response, text: str) -> None:
+        """The user's answer to a question."""
+        self.messages.append({"role": "tool", "tool_call_id": question.calls[0]["id"], "content": text})
 
     def approve(self) -> None:
         """The user approves what is staged: it is written."""
@@ -134,71 +226,19 @@ class Player:
             else:
                 file.parent.mkdir(exist_ok=True)
                 file.write_text(text)
-        self.staged.clear()
-        self.messages.append({"role": "system", "content": f"The user approved proposal P{self.proposals}."})
+        self._decided(Decision.APPROVED)
 
-    async def deny(self, feedback: str = "") -> Response | None:
-        """The user denies what is staged; with feedback the model goes on at once."""
-        self.staged.clear()
-        facts = f"The user denied proposal P{self.proposals}. Nothing of it was written."
-        if not feedback:
-            self.messages.append({"role": "system", "content": facts})
-            return None
-        facts += "\nThe user's own words on it follow as the user's message."
-        self.messages.append({"role": "system", "content": facts})
+    def deny(self) -> None:
+        """The user denies what is staged, without a word."""
+        self._decided(Decision.DENIED)
+
+    async def request_changes(self, feedback: str) -> Response:
+        """The user denies what is staged and says why; the model goes on at once."""
+        self._decided(Decision.DENIED, feedback)
         return await self.say(feedback)
 
-    def files(self) -> Sequence[str]:
-        """The workspace's files, git's own left out."""
-        paths = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
-        return sorted(path.as_posix() for path in paths if not {".git", "__pycache__"} & set(path.parts))
-
-    def text(self, path: str) -> str:
-        """A file as the model sees it."""
-        staged = self.staged.get(path)
-        return staged if staged is not None else (self.folder / path).read_text()
-
-    def result(self, name: str, arguments: dict[str, Any]) -> str:
-        """What the tool `name` answers."""
-        match name:
-            case "list_files":
-                return "\n".join(self.files())
-            case "search_text":
-                pattern = arguments["pattern"].lower()
-                found = [
-                    f"{path}:{number}: {line}"
-                    for path in self.files()
-                    for number, line in enumerate(self.text(path).splitlines(), start=1)
-                    if pattern in line.lower()
-                ]
-                return "\n".join(found) or "No matches."
-            case "read_file":
-                try:
-                    lines = self.text(arguments["path"]).splitlines()
-                except OSError:
-                    return f"{arguments['path']} does not exist."
-                numbered = [f"{number}\t{line}" for number, line in enumerate(lines, start=1)]
-                return "\n".join([f"{arguments['path']} (version abc123, {len(lines)} lines)", *numbered])
-            case "run_command":
-                return "Ran 7 tests in 0.002s\n\nFAILED (failures=4)"
-            case _:
-                self.stage(name, arguments)
-                return json.dumps({"status": "staged", "proposal": f"P{self.proposals}", "applied": False})
-
-    def stage(self, name: str, arguments: dict[str, Any]) -> None:
-        """Take an edit in; every `old` has to occur exactly once."""
-        path = arguments["path"]
-        match name:
-            case "edit_file":
-                text = before = self.text(path)
-                for edit in arguments["edits"]:
-                    assert before.count(edit["old"]) == 1, f"{edit['old']!r} in {path}"
-                    text = text.replace(edit["old"], edit["new"])
-                self.staged[path] = text
-            case "write_file":
-                self.staged[path] = arguments["content"]
-            case "delete_file":
-                self.staged[path] = None
-            case "rename_file":
-                self.staged[arguments["new_path"]] = self.text(path)
-                self.staged[path] = None
+    def _decided(self, decision: Decision, feedback: str = "") -> None:
+        files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in self.staged)
+        event = ProposalDecided(proposal=f"P{self.proposals}", decision=decision, files=files, feedback=feedback)
+        self.messages.append({"role": "system", "content": decision_facts(event)})
+        self.draft = MemoryDraft(self.folder, f"P{self.proposals + 1}")

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.demo.player import TOOLS, Player, Response
+from app.agent.interventions import repeated_denials
+from app.conversation.missing_results import ABORTED_BEFORE
+from app.conversation.placement import BRIDGE
+from tests.unit.demo.player import TOOLS, Player
 from tests.unit.demo.test_sample import run_tests
 
 FIX = "Fix the failing tests"
-
-
-def edited(response: Response) -> list[str]:
-    """The files that the response proposes to change."""
-    return [response.arguments(number)["path"] for number in range(len(response.calls))]
 
 
 async def test_a_file_is_explained_from_what_it_says(player: Player) -> None:
@@ -55,7 +53,7 @@ async def test_a_file_that_does_not_exist_is_not_made_up(player: Player) -> None
 async def test_the_fix_is_one_step_over_two_files_and_makes_the_tests_pass(player: Player) -> None:
     step = await player.say(FIX)
     assert step.names == ["edit_file", "edit_file"]
-    assert edited(step) == ["tideline/moon.py", "tideline/tides.py"]
+    assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
     assert "FAILED" in run_tests(player.folder).stderr
     player.approve()
     assert "OK" in run_tests(player.folder).stderr
@@ -88,9 +86,9 @@ async def test_the_bug_is_known_by_its_text_and_not_by_its_place(player: Player,
         "from datetime import timedelta\n\nLUNAR_DAY = timedelta(hours=24)\n"
     )
     (other / "src" / "sea" / "water.py").write_text("from datetime import timedelta\n\nSTEP = timedelta(hours=12)\n")
-    player.folder = other
+    player = Player(player.client, other)
     step = await player.say(FIX)
-    assert edited(step) == ["src/sea/sky.py", "src/sea/water.py"]
+    assert step.edited == ["src/sea/sky.py", "src/sea/water.py"]
     assert "from sea.sky import LUNAR_DAY" in (player.staged["src/sea/water.py"] or "")
 
 
@@ -109,14 +107,13 @@ FEEDBACK = {
 async def test_a_denial_leads_to_a_different_proposal_that_follows_the_words(player: Player, feedback: str) -> None:
     await player.say(FIX)
     first = dict(player.staged)
-    second = await player.deny(feedback)
-    assert second is not None
+    second = await player.request_changes(feedback)
     assert set(second.names) == {"edit_file"}
     assert player.staged != first
     assert f"> {feedback}" in second.text
     added = set("\n".join(filter(None, player.staged.values())).splitlines())
     added -= set("\n".join(filter(None, first.values())).splitlines())
-    added -= {line for path in player.files() for line in (player.folder / path).read_text().splitlines()}
+    added -= {line for file in player.folder.rglob("*.py") for line in file.read_text().splitlines()}
     assert any(FEEDBACK[feedback] in line for line in added)
     player.approve()
     assert "OK" in run_tests(player.folder).stderr
@@ -124,8 +121,7 @@ async def test_a_denial_leads_to_a_different_proposal_that_follows_the_words(pla
 
 async def test_feedback_of_several_lines_is_quoted_whole(player: Player) -> None:
     await player.say(FIX)
-    second = await player.deny("Not yet.\n\nGive the number a name,\nand add a comment.")
-    assert second is not None
+    second = await player.request_changes("Not yet.\n\nGive the number a name,\nand add a comment.")
     assert "> Not yet.\n>\n> Give the number a name,\n> and add a comment." in second.text
     text = player.staged["tideline/moon.py"] or ""
     assert "TIDAL_PERIOD" in text and "# The moon" in text
@@ -133,17 +129,15 @@ async def test_feedback_of_several_lines_is_quoted_whole(player: Player) -> None
 
 async def test_only_one_file_if_so_told(player: Player) -> None:
     await player.say(FIX)
-    second = await player.deny("Only touch tides.py")
-    assert second is not None
-    assert edited(second) == ["tideline/tides.py"]
+    second = await player.request_changes("Only touch tides.py")
+    assert second.edited == ["tideline/tides.py"]
 
 
 async def test_no_two_proposals_of_a_row_of_denials_are_the_same(player: Player) -> None:
     await player.say(FIX)
     seen = [dict(player.staged)]
     for _ in range(5):
-        step = await player.deny("no")
-        assert step is not None
+        step = await player.request_changes("no")
         if "ask_user" in step.names:
             break
         assert player.staged not in seen
@@ -153,15 +147,10 @@ async def test_no_two_proposals_of_a_row_of_denials_are_the_same(player: Player)
 
 async def test_after_repeated_denials_it_asks_as_it_is_told(player: Player) -> None:
     await player.say(FIX)
-    await player.deny()
-    player.messages += [
-        {"role": "system", "content": "The user's own words on it follow as the user's message."},
-        {
-            "role": "system",
-            "content": "The user has denied 3 proposals in a row. Do not propose another edit yet. Ask the user.",
-        },
-        {"role": "user", "content": "still wrong"},
-    ]
+    player.deny()
+    advice = repeated_denials(3)
+    assert advice is not None
+    player.messages += [{"role": "system", "content": advice.text}, {"role": "user", "content": "still wrong"}]
     step = await player.go_on()
     assert step.names == ["ask_user"]
     player.answer(step, "Give the number a name")
@@ -173,7 +162,7 @@ async def test_after_repeated_denials_it_asks_as_it_is_told(player: Player) -> N
 async def test_a_new_request_after_a_plain_denial_is_not_taken_for_feedback(player: Player) -> None:
     await player.say(FIX)
     await player.close_gate()
-    await player.deny()
+    player.deny()
     answer = await player.say("Explain tideline/units.py")
     assert not answer.calls
     assert "`tideline/units.py`" in answer.text
@@ -201,10 +190,10 @@ async def test_a_rename_reaches_every_file_that_uses_the_word(player: Player) ->
     await player.say(FIX)
     player.approve()
     step = await player.say("Rename tides_of_day to daily_tides")
-    assert edited(step) == ["tests/test_tides.py", "tideline/__main__.py", "tideline/tides.py"]
+    assert step.edited == ["tests/test_tides.py", "tideline/__main__.py", "tideline/tides.py"]
     player.approve()
     assert "OK" in run_tests(player.folder).stderr
-    assert "tides_of_day" not in "".join((player.folder / path).read_text() for path in player.files())
+    assert "tides_of_day" not in "".join(file.read_text() for file in player.folder.rglob("*.py"))
 
 
 async def test_a_rename_leaves_longer_words_alone(player: Player) -> None:
@@ -215,9 +204,8 @@ async def test_a_rename_leaves_longer_words_alone(player: Player) -> None:
 
 async def test_a_denied_rename_takes_the_name_that_the_user_wants(player: Player) -> None:
     await player.say("Rename tides_of_day to daily_tides")
-    step = await player.deny("Call it tides_on, and leave the tests alone")
-    assert step is not None
-    assert edited(step) == ["tideline/__main__.py", "tideline/tides.py"]
+    step = await player.request_changes("Call it tides_on, and leave the tests alone")
+    assert step.edited == ["tideline/__main__.py", "tideline/tides.py"]
     assert "def tides_on(" in (player.staged["tideline/tides.py"] or "")
 
 
@@ -233,14 +221,14 @@ async def test_a_vague_request_is_answered_by_a_question_and_the_answer_followed
     assert len(step.arguments()["options"]) == 3
     player.answer(step, step.arguments()["options"][0])
     step = await player.go_on()
-    assert edited(step) == ["tideline/moon.py", "tideline/tides.py"]
+    assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
 
 
 async def test_the_answer_is_about_the_file_that_the_request_named(player: Player) -> None:
     step = await player.say("Improve tideline/units.py")
     player.answer(step, "Add the missing docstrings")
     step = await player.go_on()
-    assert edited(step) == ["tideline/units.py"]
+    assert step.edited == ["tideline/units.py"]
 
 
 async def test_docstrings_are_added_where_they_lack(player: Player) -> None:
@@ -264,7 +252,8 @@ async def test_a_free_question_is_answered_by_a_search(player: Player) -> None:
 
 
 async def test_the_tests_are_run_by_the_command_in_the_notes(player: Player) -> None:
-    await player.say("Run the tests")
+    answer = await player.say("Run the tests")
+    assert "The tests **fail**" in answer.text
     calls = [call["function"] for message in player.messages for call in message.get("tool_calls", ())]
     assert calls[-1] == {"name": "run_command", "arguments": '{"command": "python3 -m unittest"}'}
 
@@ -277,7 +266,7 @@ async def test_once_an_edit_is_staged_it_edits_on_for_as_long_as_it_may(player: 
         assert step.names == ["write_file"]
         assert step.arguments() not in seen
         seen.append(step.arguments())
-        player.run(step)
+        await player.run(step)
 
 
 async def test_only_tool_choice_none_stops_it(player: Player) -> None:
@@ -306,7 +295,7 @@ async def test_tool_choice_none_is_obeyed_from_the_start(player: Player, prompt:
 
 async def test_without_tools_it_says_what_it_would_need(player: Player) -> None:
     player.messages.append({"role": "user", "content": FIX})
-    answer = await player.request(tools=TOOLS[:1])
+    answer = await player.request(tools=TOOLS.schemas[:1])
     assert not answer.calls
     assert "`list_files`" in answer.text
 
@@ -324,17 +313,61 @@ async def test_a_refused_edit_is_told_and_not_repeated(player: Player) -> None:
 async def test_it_goes_on_after_an_interruption(player: Player) -> None:
     player.messages.append({"role": "user", "content": FIX})
     step = await player.request()
-    player.messages.append({"role": "tool", "tool_call_id": step.calls[0]["id"], "content": "Aborted by the user."})
-    player.messages.append({"role": "assistant", "content": "(stopped here)"})
+    player.messages.append({"role": "tool", "tool_call_id": step.calls[0]["id"], "content": ABORTED_BEFORE})
+    player.messages.append({"role": "assistant", "content": BRIDGE})
     step = await player.say("continue")
-    assert edited(step) == ["tideline/moon.py", "tideline/tides.py"]
+    assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
 
 
 async def test_feedback_is_understood_behind_a_bridge(player: Player) -> None:
     await player.say(FIX)
-    facts = "The user denied proposal P1. Nothing of it was written.\nThe user's own words follow."
-    player.messages += [{"role": "system", "content": facts}, {"role": "assistant", "content": "(stopped here)"}]
-    player.staged.clear()
+    player.deny()
+    player.messages.append({"role": "assistant", "content": BRIDGE})
     step = await player.say("Give the number a name")
     assert "TIDAL_PERIOD" in (player.staged["tideline/moon.py"] or "")
     assert "> Give the number a name" in step.text
+
+
+async def test_a_command_that_is_not_allowed_is_not_asked_for_again(player: Player) -> None:
+    player.allow_commands = False
+    answer = await player.say("Run the tests")
+    assert not answer.calls
+    assert "did not allow" in answer.text
+    assert "Not now." in answer.text
+
+
+async def test_a_long_file_is_read_to_its_end_before_it_is_changed(player: Player) -> None:
+    lines = [f"value_{number} = {number}" for number in range(2000)]
+    (player.folder / "long.py").write_text("\n".join([*lines, "walrus = value_7", ""]))
+    step = await player.say("Rename walrus to seal")
+    assert step.edited == ["long.py"]
+    text = player.staged["long.py"]
+    assert text == "\n".join([*lines, "seal = value_7", ""])
+
+
+async def test_a_file_without_a_final_newline_keeps_its_end(player: Player) -> None:
+    (player.folder / "end.py").write_text("first = 1\nwalrus = 2")
+    await player.say("Rename walrus to seal")
+    assert player.staged["end.py"] == "first = 1\nseal = 2"
+
+
+async def test_a_changelog_is_made_of_what_the_readme_says(player: Player) -> None:
+    step = await player.say("Write a changelog")
+    assert step.names == ["write_file"]
+    assert "## 0.3.0" in step.arguments()["content"]
+    assert "`units.py`: metres and feet" in step.arguments()["content"]
+
+
+async def test_files_are_moved_and_deleted(player: Player) -> None:
+    step = await player.say("Move README.md to docs/README.md")
+    assert (step.names, step.arguments()["new_path"]) == (["rename_file"], "docs/README.md")
+    player.approve()
+    step = await player.say("Delete the file AGENTS.md")
+    assert (step.names, step.arguments()["path"]) == (["delete_file"], "AGENTS.md")
+
+
+async def test_a_summary_of_the_conversation_names_what_was_asked_and_read(player: Player) -> None:
+    await player.say("Explain tideline/units.py")
+    answer = await player.say("Summarise the conversation so far")
+    assert "- Explain tideline/units.py" in answer.text
+    assert "Files read: `tideline/units.py`" in answer.text
