@@ -20,6 +20,7 @@ from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
 from app.agent.interventions import FilesSeen
 from app.agent.model_port import ModelPort
+from app.agent.spending import Spending
 from app.agent.turn import Cause, Turn, TurnSettings
 from app.agent.turn_state import TurnState
 from app.agent.updates import (
@@ -99,6 +100,7 @@ class Session:
         self.state = self.log.attach(TurnState())
         self.pending = self.log.attach(PendingProposals())
         self.context = ContextKeeper(self.log)
+        self.spent = self.log.attach(Spending())
         self._seen = self.log.attach(FilesSeen())
         self._feedback = self.log.attach(Feedback())
         self._subscribers: list[Subscriber] = []

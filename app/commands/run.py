@@ -71,13 +71,13 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.demo.model import MODEL
+    from app.demo.requests import MODEL_ID
     from app.demo.process import DemoServer
 
     server = DemoServer()
     await server.start()
     try:
-        yield {**flags, "base_url": server.base_url, "model": MODEL, "api_key": "demo"}
+        yield {**flags, "base_url": server.base_url, "model": MODEL_ID, "api_key": "demo"}
     finally:
         await server.stop()
 

@@ -1,0 +1,160 @@
+"""Hosts the session of an open app: opens and switches it, and hears what the world does meanwhile.
+
+UI-free: the app gives it a subscriber and calls its methods; tests drive it without a screen.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from app.agent.session import Session
+from app.agent.updates import Failed, ProposalsChanged, Update
+from app.config import Settings
+from app.connection import connect, open_session, turn_settings
+from app.conversation.events import Event
+from app.demo.process import DemoServer
+from app.llm.client import ModelClient
+from app.proposals.models import Proposal
+from app.runtime import Runtime
+from app.storage.sessions import SessionRecord
+
+Subscriber = Callable[[Update], None]
+
+
+class Host:
+    """One workspace, one session at a time, one model at a time."""
+
+    def __init__(self, runtime: Runtime, settings: Settings, subscriber: Subscriber) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            runtime: the open workspace.
+            settings: the merged settings; replaced by `connect`.
+            subscriber: gets every update of whichever session is open.
+        """
+        self.runtime = runtime
+        self.settings = settings
+        self._subscriber = subscriber
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self.model: ModelClient | None = None
+        self.session: Session | None = None
+        self._demo: DemoServer | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._known: dict[str, tuple[int, str]] = {}
+        self._rewatch = asyncio.Event()
+
+    async def start(self) -> list[str]:
+        """Recover what a crash left, re-base what waits, and begin to watch. Returns lines for the user."""
+        lines = await asyncio.to_thread(self.runtime.desk.recover)
+        await asyncio.to_thread(self.runtime.desk.refresh)
+        self._known = _versions(await asyncio.to_thread(self.runtime.desk.waiting))
+        self._spawn(self._hear_others())
+        self._spawn(self._watch_disk())
+        return lines
+
+    async def connect(self, settings: Settings) -> None:
+        """Talk to another endpoint or model from now on; raises `NotConnected`."""
+        model = connect(self.runtime, settings)
+        model.preload()
+        previous, self.model, self.settings = self.model, model, settings
+        if self.session is not None:
+            record = await asyncio.to_thread(self.runtime.sessions.get, self.session.id)
+            self.session.use_model(model, turn_settings(self.runtime, settings, record))
+        if previous is not None:
+            await previous.aclose()
+
+    async def open(self, record: SessionRecord | None = None) -> Session:
+        """Open a session, a new one if none is given; the one before is closed and stays in the store."""
+        if self.model is None:
+            raise RuntimeError("connect first")
+        await self._leave()
+        session = await asyncio.to_thread(open_session, self.runtime, self.model, record, self.settings)
+        self._unsubscribe = session.subscribe(self._pass_on)
+        self.session = session
+        return session
+
+    async def start_demo(self) -> tuple[str, str]:
+        """Start the demo model beside the app; returns its base URL and model."""
+        from app.demo.requests import MODEL_ID
+
+        if self._demo is None:
+            self._demo = DemoServer()
+            await self._demo.start()
+        return self._demo.base_url, MODEL_ID
+
+    async def close(self) -> None:
+        """End the turn, stop watching, close the connections."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._leave()
+        if self.model is not None:
+            await self.model.aclose()
+        if self._demo is not None:
+            await self._demo.stop()
+
+    async def proposals(self) -> list[Proposal]:
+        """All proposals of the workspace, oldest first."""
+        return await asyncio.to_thread(self.runtime.desk.all)
+
+    async def _leave(self) -> None:
+        if self.session is not None:
+            await self.session.close()
+            self._unsubscribe()
+            self.session = None
+
+    def _pass_on(self, update: Update) -> None:
+        if isinstance(update, ProposalsChanged):
+            self._rewatch.set()
+        self._subscriber(update)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self._subscriber(Failed(f"signoff no longer notices changes from outside: {error}"))
+
+    async def _hear_others(self) -> None:
+        """Take in what other processes wrote to this workspace."""
+        async for _ in self.runtime.signal.heard():
+            if self.session is not None:
+                last = self.session.log.events[-1].id if self.session.log.events else 0
+                foreign: list[Event] = await asyncio.to_thread(
+                    self.runtime.sessions.events, self.session.id, max(0, last - _LOOK_BACK)
+                )
+                await self.session.absorb(foreign)
+            await self._notice_proposals()
+
+    async def _notice_proposals(self) -> None:
+        waiting = await asyncio.to_thread(self.runtime.desk.waiting)
+        now = _versions(waiting)
+        changed = tuple(
+            sorted(key for key in now.keys() | self._known.keys() if now.get(key) != self._known.get(key))
+        )
+        self._known = now
+        if changed:
+            self._pass_on(ProposalsChanged(changed))
+
+    async def _watch_disk(self) -> None:
+        """Re-base what waits whenever one of its files changes on disk."""
+        from app.proposals.watching import watch_proposals
+
+        async for paths in watch_proposals(self.runtime.desk, self._rewatch):
+            if self.session is not None:
+                await self.session.disk_changed(paths)
+            else:
+                await asyncio.to_thread(self.runtime.desk.refresh, paths)
+            await self._notice_proposals()
+
+
+_LOOK_BACK = 50
+"""Ids before the last known one that are looked at again: this process may have heard of its own event first."""
+
+
+def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str]]:
+    return {proposal.id: (proposal.revision, proposal.state) for proposal in proposals}

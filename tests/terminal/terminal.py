@@ -1,0 +1,172 @@
+"""A real terminal for tests: a program on a pty, its bytes read by a terminal emulator."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyte
+
+KEYS = {
+    "enter": "\r",
+    "escape": "\x1b",
+    "tab": "\t",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "f1": "\x1bOP",
+    "f2": "\x1bOQ",
+    "f3": "\x1bOR",
+    "f4": "\x1bOS",
+    "ctrl+j": "\n",
+    "ctrl+q": "\x11",
+    "ctrl+s": "\x13",
+    "ctrl+p": "\x10",
+}
+
+LIMIT = 30.0
+"""Seconds after which what was waited for is held not to come."""
+
+
+class Terminal:
+    """One program in one terminal."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        columns: int = 120,
+        rows: int = 40,
+        folder: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self.raw = bytearray()
+        self._stream = pyte.ByteStream(self.screen)
+        self.pid, self._fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            with contextlib.suppress(OSError):
+                os.execvpe(command[0], list(command), dict(environment))
+            os._exit(127)
+        self.resize(columns, rows)
+        self._status: int | None = None
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size, as a user drags the window."""
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(rows, columns)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGWINCH)
+
+    @property
+    def text(self) -> str:
+        """What the screen shows."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def type(self, text: str) -> None:
+        """Send characters as they are."""
+        os.write(self._fd, text.encode())
+
+    def press(self, *keys: str) -> None:
+        """Press keys, one write each."""
+        for key in keys:
+            self.type(KEYS.get(key, key))
+
+    def wait_for(self, *texts: str, without: Sequence[str] = ()) -> None:
+        """Wait until the screen shows all of these texts and none of those in `without`."""
+
+        def shown() -> bool:
+            return all(text in self.text for text in texts) and not any(text in self.text for text in without)
+
+        self.wait_until(shown, f"the screen to show {texts} without {tuple(without)}")
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Read until a condition holds."""
+        end = time.monotonic() + LIMIT
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError(f"Waited in vain for {what}:\n{self.text}")
+            if not self._read(0.1) and self.exit_code is not None and not condition():
+                raise AssertionError(f"The program ended ({self.exit_code}) before {what}:\n{self.text}")
+
+    def settle(self, quiet: float = 0.3) -> None:
+        """Read until nothing has come for a while."""
+        while self._read(quiet):
+            pass
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, None while the program runs."""
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._status = os.waitstatus_to_exitcode(status)
+        return self._status
+
+    def wait_for_exit(self) -> int:
+        """Read until the program has ended; its exit code."""
+        self.wait_until(lambda: self.exit_code is not None, "the program to end")
+        assert self._status is not None
+        return self._status
+
+    def close(self) -> None:
+        """End the program if it still runs."""
+        if self.exit_code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self._status = -signal.SIGKILL
+        os.close(self._fd)
+
+    def _read(self, timeout: float) -> bool:
+        ready, _, _ = select.select([self._fd], [], [], timeout)
+        if not ready:
+            return False
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:
+            # Linux reports the end of a pty as EIO.
+            time.sleep(0.01)
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return bool(data)
+
+
+def signoff_command(*arguments: str) -> list[str]:
+    """The installed command, through the interpreter that runs the tests."""
+    return [sys.executable, "-P", "-m", "signoff", *arguments]
+
+
+def terminal_environment(home: Path, **more: str) -> dict[str, str]:
+    """An environment without anything of the user's that signoff reads."""
+    kept = {key: os.environ[key] for key in ("PATH", "LANG", "HOME", "TMPDIR") if key in os.environ}
+    return {
+        **kept,
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "LC_ALL": "C.UTF-8",
+        "SIGNOFF_HOME": str(home),
+        "TEXTUAL_ANIMATIONS": "none",
+        **more,
+    }
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], columns: int = 120, rows: int = 40
+) -> Iterator[Terminal]:
+    """A program in a terminal, ended at the end of the block."""
+    terminal = Terminal(command, columns=columns, rows=rows, folder=folder, environment=environment)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
