@@ -61,12 +61,13 @@ def repair(messages: Sequence[Any], profile: Profile | None = None) -> list[dict
 
 def _first_prompt(messages: Sequence[Any]) -> str:
     for message in messages:
-        if isinstance(message, Mapping):
-            if message.get("role") in _SYSTEM_ROLES:
-                if (text := _text(message.get("content"))).strip():
-                    return text
-            elif message.get("role") in _USER_ROLES | _MODEL_ROLES:
-                break
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if not isinstance(role, str):
+            continue
+        if role in _USER_ROLES | _MODEL_ROLES:
+            break
+        if role in _SYSTEM_ROLES and (text := _text(message.get("content"))).strip():
+            return text
     return ""
 
 
@@ -87,6 +88,8 @@ class _Reader:
     def read(self, message: Mapping[str, Any]) -> None:
         """Take in the next message."""
         role = message.get("role")
+        if not isinstance(role, str):
+            return
         text = _text(message.get("content"))
         if role in _SYSTEM_ROLES:
             self._system(text)

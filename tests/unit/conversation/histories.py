@@ -1,0 +1,368 @@
+"""Generated histories: logs as a session writes them, the same logs damaged, and message lists from elsewhere.
+
+Every text carries a mark that says whose it is (`⟪U7⟫` the user's, `⟪P7⟫` the program's, `⟪M7⟫` the model's, `⟪T7⟫` a
+tool's), so that a test can follow it onto the wire.
+"""
+
+import re
+from typing import Any
+
+from hypothesis import strategies as st
+
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Decision,
+    Event,
+    FileStat,
+    HunkFact,
+    Intervention,
+    InterventionKind,
+    LineComment,
+    Notice,
+    Outcome,
+    ProposalChanged,
+    ProposalDecided,
+    ProposalStaged,
+    Pruned,
+    Question,
+    RequestFailed,
+    RequestSent,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from app.conversation.placement import NOTE_CLOSING, NOTE_OPENING
+from app.conversation.validity import Rules
+from app.llm.profile import Profile
+
+MARK = re.compile(r"⟪([UPMT]\d+)⟫")
+BLOCK = re.compile(re.escape(NOTE_OPENING) + r".*?" + re.escape(NOTE_CLOSING), re.DOTALL)
+PROMPT = "⟪P0⟫ the system prompt"
+
+profiles = st.builds(
+    Profile,
+    mid_system=st.sampled_from(["inline", "fold_first", "fold_user"]),
+    tool_choice_none=st.sampled_from(["honoured", "ignored", "rejected", "fails"]),
+    bridge_tool_user=st.just(True),
+    single_call_turns=st.booleans(),
+    merge_users=st.just(True),
+    tool_id=st.sampled_from(["any", "alnum9", "max64"]),
+    tool_name_on_result=st.booleans(),
+    empty_content=st.sampled_from(["empty", "null", "absent"]),
+    developer_role=st.booleans(),
+    reasoning_echo=st.sampled_from(["never", "same_model", "required_on_calls"]),
+    call_extras_echo=st.booleans(),
+)
+
+
+def rules_for(profile: Profile) -> Rules:
+    """What a server with this profile insists on."""
+    return Rules(
+        system={"inline": "anywhere", "fold_first": "first", "fold_user": "none"}[profile.mid_system],
+        alternate=profile.mid_system != "inline" and profile.merge_users and profile.bridge_tool_user,
+        single_calls=profile.single_call_turns,
+        id_length=64 if profile.tool_id == "max64" else None,
+        alnum9=profile.tool_id == "alnum9",
+    )
+
+
+def marks(text: str | None) -> list[str]:
+    """The marks in a text, in order."""
+    return MARK.findall(text or "")
+
+
+def words_of(content: str) -> str:
+    """A user message without the program's tagged blocks."""
+    return BLOCK.sub("", content)
+
+
+class Marks:
+    """Hands out texts, each with a mark of its own."""
+
+    def __init__(self, draw: Any) -> None:
+        self._draw = draw
+        self._next = 1
+        self.said: list[str] = []
+        """Marks of what the user said, in order."""
+
+    def text(self, whose: str, *, may_be_empty: bool = False) -> str:
+        """A text of U, P, M or T."""
+        if may_be_empty and self._draw(st.booleans()):
+            return self._draw(st.sampled_from(["", " ", "\n"]))
+        mark = f"{whose}{self._next}"
+        self._next += 1
+        if whose == "U":
+            self.said.append(mark)
+        around = self._draw(
+            st.sampled_from(["", "\n", "word ", "é\u202e ", "</signoff-note>", "two\n\nlines ", "\ud83d"])
+        )
+        return f"{around}⟪{mark}⟫{around}"
+
+
+class Simulation:
+    """Plays a session: what the loop would write for a user, a model and tools that do anything at all."""
+
+    def __init__(self, draw: Any, *, scoped: bool = True) -> None:
+        self.draw = draw
+        self.marks = Marks(draw)
+        self.events: list[Event] = []
+        self._scoped = scoped
+        self._responses = 0
+        self._proposals = 0
+        self._pending: list[str] = []
+
+    def add(self, event: Event) -> Event:
+        """Store an event."""
+        stored = event.model_copy(update={"id": len(self.events) * 2 + 1, "time": float(len(self.events))})
+        self.events.append(stored)
+        return stored
+
+    def chance(self, percent: int) -> bool:
+        """True in about so many of a hundred cases."""
+        return self.draw(st.integers(0, 99)) < percent
+
+    def play(self, turns: int) -> None:
+        """A session of this many turns."""
+        question: Question | None = None
+        for _ in range(turns):
+            self._between_turns()
+            cause = self.draw(st.sampled_from(["message", "message", "feedback", "continue"]))
+            if question is not None and self.chance(70):
+                self.add(Answer(call=question.call, text=self.marks.text("U", may_be_empty=True)))
+                cause = "answer"
+            elif question is not None:
+                cause = "message"
+            self.add(TurnStarted(cause=cause))
+            if self._scoped and self.chance(40):
+                self._intervene(InterventionKind.PENDING, "turn")
+            if cause == "message":
+                for _ in range(self.draw(st.integers(1, 2))):
+                    self.add(UserMessage(text=self.marks.text("U")))
+            elif cause == "feedback":
+                self._decide(feedback=True)
+            question = self._turn()
+
+    def _between_turns(self) -> None:
+        if self.chance(25):
+            self._decide(feedback=self.chance(50))
+        if self.chance(10):
+            self._intervene(InterventionKind.FACT, "lasting")
+        if self.chance(10):
+            self.add(Notice(text=self.marks.text("P")))
+        if self.chance(12):
+            self._compact()
+        if self.chance(12):
+            self._prune()
+
+    def _intervene(self, kind: InterventionKind, scope: Any, **fields: Any) -> None:
+        self.add(Intervention(kind=kind, text=self.marks.text("P"), scope=scope, **fields))
+
+    def _decide(self, *, feedback: bool) -> None:
+        proposal = self._pending.pop() if self._pending and self.chance(80) else "P99"
+        decision = self.draw(st.sampled_from(list(Decision)))
+        hunk = HunkFact(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=self.chance(50), reason="asked to")
+        comment = LineComment(path="a.py", line=3, side="new", quote="+```", text=self.marks.text("U"))
+        self.add(
+            ProposalDecided(
+                proposal=proposal,
+                decision=decision,
+                hunks=(hunk,) if self.chance(30) else (),
+                feedback=self.marks.text("U") if feedback else "",
+                comments=(comment,) if feedback or self.chance(20) else (),
+            )
+            if feedback
+            else ProposalDecided(proposal=proposal, decision=decision)
+        )
+        if not feedback:
+            self.marks.said.remove(marks(comment.text)[0])
+
+    def _compact(self) -> None:
+        if self.events:
+            upto = self.draw(st.integers(1, self.events[-1].id))
+            summary = self.marks.text("P") if self.chance(70) else ""
+            self.add(Compacted(upto=upto, summary=summary, method="summary" if summary else "truncation"))
+
+    def _prune(self) -> None:
+        results = [event.id for event in self.events if isinstance(event, ToolResult)]
+        if results:
+            self.add(Pruned(results=tuple(self.draw(st.lists(st.sampled_from(results), max_size=4)))))
+
+    def _turn(self) -> Question | None:
+        for _ in range(self.draw(st.integers(1, 4))):
+            self.add(RequestSent())
+            if self.chance(8):
+                self.add(RequestFailed(kind="rate_limited", message="wait"))
+                self.add(TurnEnded(stopped="failed"))
+                return None
+            message = self._response()
+            if message.state == "interrupted":
+                self.add(TurnEnded(stopped="aborted"))
+                return None
+            stopped, question = self._calls(message)
+            if stopped:
+                self.add(TurnEnded(stopped=stopped))
+                return question
+            if not message.calls and message.state == "complete" and message.text.strip():
+                break
+            if self._scoped and self.chance(30):
+                self._intervene(InterventionKind.EMPTY_RESPONSE, "request")
+        self.add(TurnEnded(stopped="answer"))
+        return None
+
+    def _response(self) -> AssistantMessage:
+        if self.chance(8):
+            self._responses += 1
+            self.add(AssistantMessage(text=self.marks.text("M"), state="discarded"))
+        self._responses += 1
+        calls = tuple(self._call(ordinal) for ordinal in range(self.draw(st.integers(0, 3))))
+        state = self.draw(st.sampled_from(["complete"] * 6 + ["truncated", "interrupted"]))
+        message = AssistantMessage(
+            text=self.marks.text("M", may_be_empty=True),
+            reasoning=self.draw(st.sampled_from(["", "hm"])),
+            calls=calls,
+            finish_reason=self.draw(st.sampled_from([None, "stop", "tool_calls", "length", "other"])),
+            state=state,
+            extras=self.draw(st.sampled_from([{}, {"reasoning_details": [{"text": "hm"}]}, {"role": "user"}])),
+        )
+        return self.add(message)  # type: ignore[return-value]
+
+    def _call(self, ordinal: int) -> ToolCall:
+        wire_id = self.draw(
+            st.sampled_from(["", "a", "call_0", "abcdefghi", "x" * 80, " ", f"id{self._responses}-{ordinal}"])
+        )
+        valid = self.chance(80)
+        return ToolCall(
+            uid=f"c{self._responses}.{ordinal}",
+            wire_id=wire_id,
+            name=self.draw(st.sampled_from(["read_file", "edit_file", "", "bad name!", "n" * 90])),
+            arguments=self.draw(
+                st.sampled_from([{}, {"path": "a.py"}, {"x": float("nan")}, {"deep": [[["\ud800"]]]}, {"t": "é"}])
+            )
+            if valid
+            else None,
+            raw_arguments="" if valid else self.draw(st.sampled_from(['{"path', "", "[1]"])),
+            invalid="" if valid else "cut off",
+            extras=self.draw(st.sampled_from([{}, {"extra_content": {"google": {"thought_signature": "s"}}}])),
+        )
+
+    def _calls(self, message: AssistantMessage) -> tuple[Any, Question | None]:
+        """Run a batch, which may be left at any point. Returns how the turn stopped, if it did."""
+        staged: list[str] = []
+        for call in message.calls:
+            if self.chance(10):
+                return "aborted", None
+            if self.chance(12) and message.state == "complete":
+                question = self.add(Question(call=call.uid, text=self.marks.text("M")))
+                return "question", question  # type: ignore[return-value]
+            if message.state == "complete" and self.chance(80):
+                self.add(ToolStarted(call=call.uid))
+                if self.chance(10):
+                    return "aborted", None
+            outcome = self.draw(st.sampled_from([Outcome.OK, Outcome.OK, Outcome.STAGED, Outcome.ERROR]))
+            self.add(ToolResult(call=call.uid, outcome=outcome, text=self.marks.text("T", may_be_empty=True)))
+            if outcome is Outcome.STAGED:
+                staged.append(call.uid)
+        if not staged:
+            return None, None
+        return self._stage(staged), None
+
+    def _stage(self, calls: list[str]) -> str:
+        self._proposals += 1
+        proposal = f"P{self._proposals}"
+        self._pending.append(proposal)
+        stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+        self.add(ProposalStaged(proposal=proposal, summary="s", files=(stat,), calls=tuple(calls)))
+        if self.chance(15):
+            self.add(ProposalChanged(proposal=proposal, state="stale", reason="the file changed"))
+        self._intervene(InterventionKind.STAGED, "request")
+        self.add(RequestSent(closing=True))
+        if self.chance(20):
+            self.add(RequestFailed(kind="server_error", message="500"))
+            return "staged"
+        answer = self._response()
+        for call in answer.calls:
+            if self.chance(50):
+                self.add(ToolResult(call=call.uid, outcome=Outcome.REFUSED, text=self.marks.text("T")))
+        return "refused" if answer.calls else "staged"
+
+
+@st.composite
+def sessions(draw: Any, *, scoped: bool = True) -> Simulation:
+    """A session of a few turns, as its loop writes it."""
+    simulation = Simulation(draw, scoped=scoped)
+    simulation.play(draw(st.integers(1, 5)))
+    return simulation
+
+
+@st.composite
+def damaged_logs(draw: Any) -> list[Event]:
+    """Events of a session, some lost, some repeated, some out of order, some without an id."""
+    events = list(draw(sessions()).events)
+    for _ in range(draw(st.integers(0, 6))):
+        if not events:
+            break
+        position = draw(st.integers(0, len(events) - 1))
+        match draw(st.sampled_from(["drop", "repeat", "move", "unstore"])):
+            case "drop":
+                events.pop(position)
+            case "repeat":
+                events.insert(draw(st.integers(0, len(events))), events[position])
+            case "move":
+                events.insert(draw(st.integers(0, len(events) - 1)), events.pop(position))
+            case "unstore":
+                events[position] = events[position].model_copy(update={"id": 0})
+    return events
+
+
+@st.composite
+def imported_messages(draw: Any) -> tuple[list[Any], list[str]]:
+    """A damaged list of messages from elsewhere, and the marks of what the user said in it."""
+    source = Marks(draw)
+    ids = st.sampled_from(["a", "b", "call_0", "", None, 7, "y" * 300])
+    arguments = st.sampled_from(['{"a": 1}', "{}", "", None, "{broken", "[1]", "null", {"a": 1}, "NaN"])
+
+    def call() -> Any:
+        shape = draw(st.sampled_from(["whole", "whole", "whole", "no function", "junk"]))
+        if shape == "junk":
+            return draw(st.sampled_from([None, "x", 3]))
+        function = {"name": draw(st.sampled_from(["read", "edit", "", None])), "arguments": draw(arguments)}
+        return {"id": draw(ids), "type": "function"} | ({"function": function} if shape == "whole" else {})
+
+    def content(whose: str) -> Any:
+        text = source.text(whose)
+        return draw(st.sampled_from([text, [{"type": "text", "text": text}], [text, {"type": "image_url"}]]))
+
+    messages: list[Any] = []
+    for _ in range(draw(st.integers(0, 14))):
+        kind = draw(st.sampled_from(["user", "user", "assistant", "calls", "calls", "tool", "tool", "system", "odd"]))
+        match kind:
+            case "user":
+                messages.append({"role": "user", "content": content("U")})
+            case "assistant":
+                text = draw(st.sampled_from(["", None, source.text("M")]))
+                messages.append({"role": "assistant", "content": text})
+            case "calls":
+                calls = [call() for _ in range(draw(st.integers(0, 3)))]
+                messages.append(
+                    {"role": "assistant", "content": source.text("M", may_be_empty=True), "tool_calls": calls}
+                )
+            case "tool":
+                messages.append({"role": "tool", "tool_call_id": draw(ids), "content": source.text("T")})
+            case "system":
+                stale = draw(st.sampled_from(["old prompt", "old prompt", source.text("P")]))
+                messages.append({"role": draw(st.sampled_from(["system", "developer"])), "content": stale})
+            case "odd":
+                odd = [
+                    {"role": "user", "content": None},
+                    {"role": "function", "name": "read", "content": "x"},
+                    {"role": "assistant", "function_call": {"name": "read"}},
+                    {},
+                    None,
+                ]
+                messages.append(draw(st.sampled_from(odd)))
+    return messages, source.said

@@ -1,0 +1,224 @@
+"""Room is made step by step, and what matters stays."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.conversation.compaction import (
+    Budget,
+    Prune,
+    Summarise,
+    Truncate,
+    budget_for,
+    plan,
+    room_needed,
+)
+from app.conversation.events import (
+    AssistantMessage,
+    Compacted,
+    Event,
+    FileStat,
+    Outcome,
+    ProposalStaged,
+    Pruned,
+    Question,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from app.conversation.projection import Facts, project
+from app.conversation.summary_request import INSTRUCTION, summary_payload
+from app.conversation.tokens import payload_tokens
+from app.conversation.validity import violations
+from app.llm.profile import Profile
+from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
+
+FACTS = Facts("prompt", [])
+
+
+class Log:
+    """Builds numbered events."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._steps = 0
+
+    def add(self, *events: Event) -> None:
+        for event in events:
+            self.events.append(event.model_copy(update={"id": len(self.events) + 1}))
+
+    def turn(self, text: str, *outputs: str, answer: str = "done") -> None:
+        self.add(TurnStarted(cause="message"), UserMessage(text=text))
+        for output in outputs:
+            self.step(output)
+        self.add(AssistantMessage(text=answer), TurnEnded(stopped="answer"))
+
+    def step(self, output: str) -> None:
+        self._steps += 1
+        uid = f"c{self._steps}.0"
+        self.add(AssistantMessage(calls=(ToolCall(uid=uid, wire_id=uid, name="read_file", arguments={}),)))
+        self.add(ToolResult(call=uid, outcome=Outcome.OK, text=output))
+
+
+def size(events: list[Event]) -> int:
+    return payload_tokens(project(events, Profile(), FACTS))
+
+
+def make_room(events: list[Event], target: int, *, summarise: bool = True) -> list[Prune | Summarise | Truncate]:
+    """Plan and carry out until nothing is left to do."""
+    steps: list[Prune | Summarise | Truncate] = []
+    while step := plan(events, Budget(size(events), target, None), summarise=summarise):
+        steps.append(step)
+        last = events[-1].id
+        match step:
+            case Prune():
+                events.append(Pruned(id=last + 1, results=step.results))
+            case Summarise():
+                events.append(Compacted(id=last + 1, upto=step.upto, summary="short", method="summary"))
+            case Truncate():
+                events.append(Compacted(id=last + 1, upto=step.upto, summary="", method="truncation"))
+        assert len(steps) < 20
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("used", "window", "needed"),
+    [
+        (0, None, False),
+        (10**9, None, False),
+        (100_000, 128_000, False),
+        (121_600, 128_000, True),
+        (7_500, 8_192, True),
+    ],
+)
+def test_room_is_needed_shortly_before_the_window_is_full(used: int, window: int | None, needed: bool) -> None:
+    assert room_needed(used, window) is needed
+    assert (budget_for(used, window) is not None) is needed
+
+
+def test_a_forced_budget_asks_for_less_than_is_used_whatever_the_window() -> None:
+    for window in (None, 1_000, 1_000_000):
+        budget = budget_for(10_000, window, forced=True)
+        assert budget is not None
+        assert budget.target < 10_000
+
+
+def test_nothing_is_planned_while_there_is_room() -> None:
+    log = Log()
+    log.turn("hello", "x" * 8_000)
+    assert plan(log.events, Budget(100, 200, None)) is None
+
+
+def test_old_output_goes_first_and_the_newest_stays() -> None:
+    log = Log()
+    log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
+    (step,) = make_room(log.events, size(log.events) // 2)
+    assert isinstance(step, Prune)
+    sent = json.dumps(project(log.events, Profile(), FACTS).messages)
+    assert "5 xxx" in sent
+    assert "0 xxx" not in sent
+    assert size(log.events) <= step.saved * 2
+
+
+def test_then_the_model_summarises_and_then_history_is_cut() -> None:
+    log = Log()
+    for number in range(30):
+        log.turn(f"question {number}", answer=f"answer {number} " + "y" * 2_000)
+    (step,) = make_room(log.events, size(log.events) // 2)
+    assert isinstance(step, Summarise)
+    assert "answer 29" in str(project(log.events, Profile(), FACTS).messages)
+    kinds = [type(one) for one in make_room(log.events, size(log.events) // 8, summarise=False)]
+    assert kinds
+    assert set(kinds) == {Truncate}
+
+
+def test_without_a_summary_the_same_part_is_cut() -> None:
+    log = Log()
+    for number in range(30):
+        log.turn(f"question {number}", answer="y" * 2_000)
+    budget = Budget(size(log.events), size(log.events) // 2, None)
+    with_summary, without = plan(log.events, budget), plan(log.events, budget, summarise=False)
+    assert isinstance(with_summary, Summarise)
+    assert isinstance(without, Truncate)
+    assert with_summary.upto == without.upto
+
+
+def test_the_running_step_stays_although_it_is_large() -> None:
+    log = Log()
+    log.turn("old", answer="y" * 20_000)
+    log.add(TurnStarted(cause="message"), UserMessage(text="new"))
+    log.step("fresh " + "x" * 8_000)
+    make_room(log.events, 4_000)
+    sent = project(log.events, Profile(), FACTS).messages
+    assert sent[-1]["role"] == "tool"
+    assert sent[-1]["content"].startswith("fresh")
+
+
+def test_an_open_question_is_never_cut_away() -> None:
+    log = Log()
+    log.turn("old", answer="y" * 20_000)
+    asking = AssistantMessage(
+        text="z" * 20_000, calls=(ToolCall(uid="q", wire_id="q", name="ask_user", arguments={}),)
+    )
+    log.add(TurnStarted(cause="message"), UserMessage(text="new"), asking, Question(call="q", text="which?"))
+    make_room(log.events, 500)
+    assert project(log.events, Profile(), FACTS).messages[-1]["tool_call_id"] == "q"
+
+
+def test_a_call_that_runs_is_never_cut_away() -> None:
+    log = Log()
+    log.turn("old", answer="y" * 20_000)
+    calls = tuple(ToolCall(uid=uid, wire_id=uid, name="read_file", arguments={}) for uid in ("r0", "r1"))
+    log.add(TurnStarted(cause="message"), UserMessage(text="new"), AssistantMessage(text="z" * 20_000, calls=calls))
+    log.add(ToolResult(call="r0", outcome=Outcome.OK, text="x" * 20_000))
+    make_room(log.events, 500)
+    assert [message["role"] for message in project(log.events, Profile(), FACTS).messages[-2:]] == ["tool", "tool"]
+
+
+def test_a_pending_proposal_survives_in_the_summary() -> None:
+    log = Log()
+    stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+    log.add(ProposalStaged(proposal="P4", summary="rename it", files=(stat,), calls=()))
+    log.turn("go", answer="y" * 20_000)
+    log.turn("go on", answer="z" * 4_000)
+    make_room(log.events, 2_000)
+    assert "P4: rename it [a.py (edit, +1 -1)]" in str(project(log.events, Profile(), FACTS).messages)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sessions(), profiles, st.integers(1, 300), st.booleans())
+def test_making_room_ends_and_leaves_a_valid_history(
+    session: Simulation, profile: Profile, target: int, summarise: bool
+) -> None:
+    make_room(session.events, target, summarise=summarise)
+    assert violations(project(session.events, profile, FACTS).messages, rules_for(profile)) == []
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sessions(), profiles, st.data())
+def test_the_summary_request_is_valid_and_speaks_as_the_program(
+    session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    upto = data.draw(st.integers(1, session.events[-1].id))
+    budget = Budget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
+    payload = summary_payload(session.events, Summarise(upto, 0), budget, profile, FACTS)
+    assert violations(payload.messages, rules_for(profile)) == []
+    assert (payload.tool_choice == "none") is (profile.tool_choice_none != "rejected")
+    assert str(payload.messages).count(INSTRUCTION[:60]) == 1
+    for message in payload.messages:
+        if message["role"] == "user" and INSTRUCTION[:60] in message["content"]:
+            assert profile.mid_system != "inline"
+            assert message["content"].startswith("<signoff-note>")
+
+
+def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
+    log = Log()
+    log.turn("go", *("x" * 40_000 for _ in range(10)))
+    budget = Budget(size(log.events), 1_000, 32_000)
+    payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
+    assert payload_tokens(payload) < 0.8 * 32_000
+    assert payload_tokens(payload) < size(log.events) / 10

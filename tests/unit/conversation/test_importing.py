@@ -1,0 +1,132 @@
+"""Histories from elsewhere, in every state of damage, become valid ones."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.conversation.importing import NO_RESULT, import_messages, repair
+from app.conversation.validity import violations
+from app.llm.profile import Profile
+from tests.unit.conversation.histories import imported_messages, marks, profiles, rules_for, words_of
+
+thorough = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def calls(*ids: str) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": one, "type": "function", "function": {"name": "read", "arguments": "{}"}} for one in ids
+        ],
+    }
+
+
+def result(call_id: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def results_of(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+@thorough
+@given(imported_messages(), profiles)
+def test_a_repaired_history_is_valid_and_repairing_again_changes_nothing(
+    imported: tuple[list[Any], list[str]], profile: Profile
+) -> None:
+    repaired = repair(imported[0], profile)
+    assert violations(repaired, rules_for(profile)) == []
+    assert repair(repaired, profile) == repaired
+
+
+@thorough
+@given(imported_messages(), profiles)
+def test_no_text_of_the_user_is_lost_or_doubled(imported: tuple[list[Any], list[str]], profile: Profile) -> None:
+    messages, said = imported
+    found = Counter(
+        mark
+        for message in repair(messages, profile)
+        if message["role"] == "user"
+        for mark in marks(words_of(message["content"]))
+    )
+    assert found == Counter(said)
+
+
+@thorough
+@given(st.lists(st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists, max_leaves=4)))
+def test_anything_can_be_imported(junk: list[Any]) -> None:
+    import_messages([*junk, *({"role": one, "content": one, "tool_calls": one} for one in junk)])
+
+
+def test_a_valid_history_stays_as_it_is() -> None:
+    messages = [
+        {"role": "system", "content": "prompt"},
+        user("hello"),
+        calls("a", "b"),
+        result("a", "one"),
+        result("b", "two"),
+        {"role": "assistant", "content": "done"},
+        user("thanks"),
+    ]
+    assert repair(messages) == messages
+
+
+@pytest.mark.parametrize("position", [1, 2, 3])
+def test_a_dangling_call_gets_a_result_wherever_it_is(position: int) -> None:
+    messages = [user("hello"), {"role": "assistant", "content": "hi"}, user("go on")]
+    messages.insert(position, calls("a"))
+    assert results_of(repair(messages)) == [NO_RESULT]
+
+
+def test_a_partly_answered_batch_is_completed_in_call_order() -> None:
+    repaired = repair([user("go"), calls("a", "b", "c"), result("c", "three"), user("and?"), result("a", "one")])
+    assert results_of(repaired) == ["one", NO_RESULT, "three"]
+
+
+def test_orphans_are_dropped_and_the_last_duplicate_wins() -> None:
+    repaired = repair([user("go"), result("z", "orphan"), calls("a"), result("a", "first"), result("a", "second")])
+    assert results_of(repaired) == ["second"]
+
+
+def test_reused_ids_belong_to_the_response_before_them() -> None:
+    repaired = repair([user("go"), calls("a"), result("a", "one"), calls("a"), result("a", "two")])
+    assert results_of(repaired) == ["one", "two"]
+    ids = [call["id"] for message in repaired for call in message.get("tool_calls", ())]
+    assert ids[0] == "a"
+    assert len(set(ids)) == 2
+
+
+def test_the_same_id_twice_in_one_response_takes_two_results() -> None:
+    repaired = repair([user("go"), calls("a", "a"), result("a", "one"), result("a", "two")])
+    assert results_of(repaired) == ["one", "two"]
+
+
+def test_missing_ids_are_matched_in_order() -> None:
+    repaired = repair([user("go"), calls("", ""), {"role": "tool", "content": "one"}, result("", "two")])
+    assert results_of(repaired) == ["one", "two"]
+
+
+def test_stale_and_repeated_prompts_leave_one() -> None:
+    prompt = {"role": "system", "content": "prompt"}
+    assert repair([prompt, user("a"), prompt, prompt, user("b")]) == [prompt, user("a\n\nb")]
+
+
+def test_empty_responses_vanish_and_runs_of_user_messages_are_joined() -> None:
+    empty = {"role": "assistant", "content": ""}
+    assert repair([user("a"), empty, user("b"), {"role": "assistant"}, user("c")]) == [user("a\n\nb\n\nc")]
+
+
+def test_broken_arguments_become_an_object_and_are_shown_in_the_result() -> None:
+    broken = calls("a")
+    broken["tool_calls"][0]["function"]["arguments"] = '{"path": "a.p'
+    repaired = repair([user("go"), broken])
+    assert repaired[1]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert '{"path": "a.p' in repaired[2]["content"]

@@ -1,0 +1,90 @@
+"""The log in memory changes only with the store, and folds see every event once."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from app.conversation.events import AssistantMessage, Event, ToolCall, UserMessage
+from app.conversation.log import EventLog
+
+
+class Store:
+    """A store that numbers what it gets, or refuses it."""
+
+    def __init__(self) -> None:
+        self.kept: list[Event] = []
+        self.refuse = False
+        self.writing = 0
+
+    async def append(self, events: Sequence[Event]) -> Sequence[Event]:
+        self.writing += 1
+        assert self.writing == 1, "one batch at a time"
+        await asyncio.sleep(0)
+        self.writing -= 1
+        if self.refuse:
+            raise OSError("disk full")
+        first = len(self.kept) + 1
+        stored = [event.model_copy(update={"id": first + n, "time": 1.0}) for n, event in enumerate(events)]
+        self.kept += stored
+        return stored
+
+
+class Seen:
+    """A fold that remembers the ids."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+
+    def apply(self, event: Event) -> None:
+        self.ids.append(event.id)
+
+
+def said(text: str) -> UserMessage:
+    return UserMessage(text=text)
+
+
+async def test_a_batch_is_in_the_view_as_the_store_returned_it() -> None:
+    store = Store()
+    log = EventLog(store)
+    stored = await log.append(said("a"), said("b"))
+    assert [event.id for event in stored] == [1, 2]
+    assert list(log.events) == store.kept == list(stored)
+
+
+async def test_nothing_changes_if_the_store_refuses() -> None:
+    store = Store()
+    log = EventLog(store)
+    seen = log.attach(Seen())
+    store.refuse = True
+    with pytest.raises(OSError, match="disk full"):
+        await log.append(said("a"))
+    assert (list(log.events), seen.ids) == ([], [])
+    store.refuse = False
+    await log.append(said("b"))
+    assert seen.ids == [1]
+
+
+async def test_batches_written_at_once_stay_whole_and_in_the_order_of_the_store() -> None:
+    store = Store()
+    log = EventLog(store)
+    await asyncio.gather(*(log.append(said(f"{n}a"), said(f"{n}b")) for n in range(5)))
+    assert list(log.events) == store.kept
+    assert [event.id for event in log.events] == list(range(1, 11))
+
+
+async def test_a_fold_sees_old_and_new_events_once() -> None:
+    log = EventLog(Store(), [said("old").model_copy(update={"id": 7})])
+    seen = log.attach(Seen())
+    foreign = said("foreign").model_copy(update={"id": 9})
+    assert log.extend([foreign]) == (foreign,)
+    assert log.extend([foreign]) == ()
+    assert seen.ids == [7, 9]
+
+
+async def test_what_a_store_cannot_encode_is_replaced_not_lost() -> None:
+    store = Store()
+    call = ToolCall(uid="c1.0", name="x", arguments={"text": ["half \ud83d pair"]})
+    await EventLog(store).append(said("half \ud83d pair"), AssistantMessage(calls=(call,)))
+    for event in store.kept:
+        assert "half" in event.model_dump_json()

@@ -1,0 +1,172 @@
+"""What holds for the payload of every log, whatever happened in it and wherever it breaks off."""
+
+import json
+from collections import Counter
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.conversation.events import (
+    EVENTS,
+    Answer,
+    Compacted,
+    Event,
+    Intervention,
+    ProposalDecided,
+    Pruned,
+    RequestSent,
+    UserMessage,
+)
+from app.conversation.projection import Facts, project
+from app.conversation.validity import violations
+from app.llm.profile import Profile
+from tests.unit.conversation.histories import (
+    BLOCK,
+    PROMPT,
+    Simulation,
+    damaged_logs,
+    marks,
+    profiles,
+    rules_for,
+    sessions,
+    words_of,
+)
+
+TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
+FACTS = Facts(PROMPT, TOOLS)
+thorough = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def said_by_user(events: list[Event]) -> list[str]:
+    said: list[str] = []
+    for event in events:
+        match event:
+            case UserMessage() | Answer():
+                said += marks(event.text)
+            case ProposalDecided():
+                said += marks(event.feedback)
+                for comment in event.comments:
+                    said += marks(comment.text)
+    return said
+
+
+@thorough
+@given(sessions(), profiles, st.data())
+def test_a_log_that_breaks_off_anywhere_gives_a_valid_payload(
+    session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    payload = project(events, profile, FACTS)
+    assert violations(payload.messages, rules_for(profile)) == []
+    assert payload.tools is TOOLS
+
+
+@thorough
+@given(damaged_logs(), profiles)
+def test_a_damaged_log_gives_a_valid_payload(events: list[Event], profile: Profile) -> None:
+    assert violations(project(events, profile, FACTS).messages, rules_for(profile)) == []
+
+
+@thorough
+@given(damaged_logs(), profiles)
+def test_without_bridge_and_merging_calls_still_pair_with_results(events: list[Event], profile: Profile) -> None:
+    plain = profile.model_copy(update={"bridge_tool_user": False, "merge_users": False})
+    assert violations(project(events, plain, FACTS).messages, rules_for(plain)) == []
+
+
+@thorough
+@given(sessions(), profiles, st.data())
+def test_what_the_user_said_is_sent_once_and_never_as_system(
+    session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    found: list[str] = []
+    for message in project(events, profile, FACTS).messages:
+        texts = marks(message.get("content"))
+        users = [mark for mark in texts if mark.startswith("U")]
+        if message["role"] in ("system", "developer", "assistant"):
+            assert users == []
+        found += users
+    assert Counter(found) == Counter(said_by_user(events))
+
+
+@thorough
+@given(damaged_logs(), profiles)
+def test_a_damaged_log_loses_nothing_that_the_user_said(events: list[Event], profile: Profile) -> None:
+    content = "\n".join(message.get("content") or "" for message in project(events, profile, FACTS).messages)
+    assert set(said_by_user(events)) <= set(marks(content))
+
+
+@thorough
+@given(sessions(), profiles, st.data())
+def test_what_the_program_says_is_never_in_the_users_name(
+    session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    messages = project(events, profile, FACTS).messages
+    notes: list[str] = []
+    for message in messages:
+        content = message.get("content") or ""
+        if message["role"] == "user":
+            words = words_of(content) if profile.mid_system != "inline" else content
+            assert all(mark.startswith("U") for mark in marks(words))
+            for block in BLOCK.findall(content) if profile.mid_system != "inline" else ():
+                assert not any(mark.startswith("U") for mark in marks(block))
+                notes += marks(block)
+            if profile.mid_system != "inline" and BLOCK.search(content):
+                assert content.startswith("<signoff-note>\nWritten by the program signoff, not by the user:\n")
+        elif message["role"] in ("assistant", "tool"):
+            assert not any(mark.startswith("P") for mark in marks(content))
+        else:
+            notes += marks(content)
+    assert [mark for mark, times in Counter(notes).items() if times > 1] == []
+
+
+@thorough
+@given(sessions(), profiles, st.data())
+def test_the_system_prompt_is_first_and_once(session: Simulation, profile: Profile, data: st.DataObject) -> None:
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    messages = project(events, profile, FACTS).messages
+    assert PROMPT in messages[0]["content"]
+    assert json.dumps(messages, ensure_ascii=False).count(PROMPT) == 1
+    if profile.mid_system != "fold_user":
+        assert messages[0]["role"] == ("developer" if profile.developer_role else "system")
+
+
+@thorough
+@given(sessions(), profiles)
+def test_the_same_log_gives_the_same_bytes_also_after_a_restart(session: Simulation, profile: Profile) -> None:
+    events = [event for event in session.events if _storable(event)]
+    reread = [EVENTS.validate_json(event.model_dump_json()) for event in events]
+    before = json.dumps(project(events, profile, FACTS).messages)
+    assert json.dumps(project(events, profile, FACTS).messages) == before
+    assert json.dumps(project(reread, profile, FACTS).messages) == before
+
+
+@thorough
+@given(sessions(scoped=False), st.booleans())
+def test_events_change_only_the_end_of_what_was_sent(session: Simulation, fold_user: bool) -> None:
+    profile = Profile(mid_system="fold_user" if fold_user else "inline")
+    sent: list[dict] | None = None
+    for position, event in enumerate(session.events):
+        if isinstance(event, Compacted | Pruned):
+            sent = None
+        if isinstance(event, RequestSent):
+            messages = project(session.events[:position], profile, FACTS).messages
+            # The last message may be joined by what follows it; a note for that request alone goes away.
+            if sent is not None:
+                assert messages[: len(sent)] == sent
+            events = [one for one in session.events[:position] if not _for_one_request(one)]
+            sent = project(events, profile, FACTS).messages[:-1]
+
+
+def _for_one_request(event: Event) -> bool:
+    return isinstance(event, Intervention) and event.scope == "request"
+
+
+def _storable(event: Event) -> bool:
+    try:
+        event.model_dump_json()
+    except ValueError:
+        return False
+    return True
