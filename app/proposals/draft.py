@@ -140,6 +140,17 @@ class Draft:
         self._contents.remember(version, data)
         return OverlayFile(data, version, pending)
 
+    def look(self, path: str) -> tuple[bytes, int] | None:
+        """The bytes and permission bits of a file as `read` shows it; None if there is none."""
+        real = self._workspace.resolve(self._workspace.locate(path))
+        with self._lock:
+            held = self.held.get(real)
+            if held is not None:
+                return None if held.data is None else (held.data, held.mode)
+            overlay = self._overlay()
+            data, version = overlay.content(real), overlay.version(real)
+            return None if data is None or version is None else (data, version.mode)
+
     def paths(self) -> tuple[set[str], set[str]]:
         """Paths that pending edits and this draft add to the disk, and those that they take away."""
         with self._lock:
