@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import assert_never
 
 from app.agent.updates import CallStreamed, CommandOutput, ReasoningStreamed, Recorded, StreamDiscarded, TextStreamed
 from app.agent.updates import Update as SessionUpdate
@@ -17,10 +16,8 @@ from app.conversation.events import (
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
-    Pruned,
     Question,
     RequestFailed,
-    RequestSent,
     ToolCall,
     ToolResult,
     ToolStarted,
@@ -116,38 +113,27 @@ class Fold:
         self._events += 1
         key = f"e{event.id or -self._events}"
         match event:
-            case UserMessage(text=text):
-                return [Put(UserEntry(key, text))]
             case AssistantMessage():
-                return self._assistant(event)
+                changes = self._assistant(event)
             case ToolStarted(call=call):
-                return self._set_tool(call, status="running")
+                changes = self._set_tool(call, status="running")
             case ToolResult():
-                return self._result(event)
+                changes = self._result(event)
             case Question(call=call, text=text, options=options):
                 self._questions[call] = QuestionEntry(key, call, text, options)
-                return [Put(self._questions[call])]
+                changes = [Put(self._questions[call])]
             case Answer(call=call, text=text):
-                return [*self._answered(call, text), Put(UserEntry(key, text, answers=True))]
-            case Intervention(kind=kind, text=text):
-                return [Put(InterventionEntry(key, kind, text))]
+                changes = [*self._answered(call, text), Put(UserEntry(key, text, answers=True))]
             case ProposalStaged() | ProposalDecided() | ProposalChanged():
-                return self._proposal(event, key)
+                changes = self._proposal(event, key)
             case TurnStarted(time=time):
                 self._turn_began, self._turn_calls, self._turn_tokens = time, 0, 0
-                return []
+                changes = []
             case TurnEnded():
-                return [Put(self._turn_end(event, key))]
-            case Compacted(summary=summary, tokens_before=before, tokens_after=after):
-                return [Put(CompactionEntry(key, summary, before, after))]
-            case RequestFailed(message=message):
-                return [Put(NoticeEntry(key, message, "error"))]
-            case Notice(text=text, level=level):
-                return [Put(NoticeEntry(key, text, level))]
-            case RequestSent() | Pruned():
-                return []
+                changes = [Put(self._turn_end(event, key))]
             case _:
-                assert_never(event)
+                changes = [Put(entry) for entry in _told(event, key)]
+        return changes
 
     # The response that is being written.
 
@@ -301,3 +287,19 @@ class Fold:
         stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped
         self._interrupted = False
         return TurnEndEntry(key, stopped, event.message, duration, self._turn_calls, self._turn_tokens)
+
+
+def _told(event: Event, key: str) -> list[Entry]:
+    """The entries of an event that says all by itself."""
+    match event:
+        case UserMessage(text=text):
+            return [UserEntry(key, text)]
+        case Intervention(kind=kind, text=text):
+            return [InterventionEntry(key, kind, text)]
+        case Compacted(summary=summary, tokens_before=before, tokens_after=after):
+            return [CompactionEntry(key, summary, before, after)]
+        case RequestFailed(message=message):
+            return [NoticeEntry(key, message, "error")]
+        case Notice(text=text, level=level):
+            return [NoticeEntry(key, text, level)]
+    return []

@@ -28,35 +28,42 @@ def inline_spans(tokens: Sequence["Token"], base: Face) -> list[list[Span]]:
     faces = [base]
     for token in tokens:
         face = faces[-1]
-        match token.type:
-            case "text":
-                if "://" in token.content and not face.href:
-                    rows[-1].extend(_with_links(token.content, face))
-                elif token.content:
-                    rows[-1].append((token.content, face))
-            case "code_inline":
-                rows[-1].append((token.content, face._replace(role="code-inline")))
-            case "softbreak":
-                rows[-1].append((" ", face))
-            case "hardbreak":
-                rows.append([])
-            case "strong_open":
-                faces.append(face._replace(bold=True))
-            case "em_open":
-                faces.append(face._replace(italic=True))
-            case "s_open":
-                faces.append(face._replace(strike=True))
-            case "link_open":
-                faces.append(face._replace(role="link", href=str(token.attrs.get("href", ""))))
-            case "strong_close" | "em_close" | "s_close" | "link_close":
-                faces.pop()
-            case "image":
-                address = str(token.attrs.get("src", ""))
-                rows[-1].append((token.content or address, face._replace(role="link", href=address)))
-            case _:
-                if token.content:
-                    rows[-1].append((token.content, face))
+        if token.nesting == 1:
+            faces.append(_opened(token, face))
+        elif token.nesting == -1:
+            faces.pop()
+        elif token.type == "hardbreak":
+            rows.append([])
+        else:
+            rows[-1].extend(_leaf(token, face))
     return rows
+
+
+def _opened(token: "Token", face: Face) -> Face:
+    match token.type:
+        case "strong_open":
+            return face._replace(bold=True)
+        case "em_open":
+            return face._replace(italic=True)
+        case "s_open":
+            return face._replace(strike=True)
+        case "link_open":
+            return face._replace(role="link", href=str(token.attrs.get("href", "")))
+    return face
+
+
+def _leaf(token: "Token", face: Face) -> list[Span]:
+    match token.type:
+        case "softbreak":
+            return [(" ", face)]
+        case "code_inline":
+            return [(token.content, face._replace(role="link" if face.href else "code-inline"))]
+        case "image":
+            address = str(token.attrs.get("src", ""))
+            return [(token.content or address, face._replace(role="link", href=address))]
+        case "text" if "://" in token.content and not face.href:
+            return _with_links(token.content, face)
+    return [(token.content, face)] if token.content else []
 
 
 def _with_links(text: str, face: Face) -> list[Span]:
@@ -73,7 +80,7 @@ def _with_links(text: str, face: Face) -> list[Span]:
 
 
 def close_marks(text: str) -> str:
-    """Text that is cut off in the middle of emphasis or code, with the marks closed, so that streaming doesn't flicker."""
+    """Text that was cut off inside emphasis or code, with the marks closed: what streams in then doesn't flicker."""
     last = text[text.rfind("\n\n") + 1 :]
     if last.count("`") % 2:
         return text + "`"

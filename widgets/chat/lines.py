@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol
 
 from rich.cells import cell_len, split_graphemes
 
+from app.safe_text import visible as without_controls
+
 
 class Face(NamedTuple):
     """How a stretch of text looks, in words that a theme gives colours to."""
@@ -62,6 +64,11 @@ class Line(NamedTuple):
 
 
 BLANK = Line(())
+
+
+def visible(text: str) -> str:
+    """Untrusted text made safe to show, its line ends as newlines."""
+    return without_controls(text.replace("\r\n", "\n"))
 
 
 def width_of(text: str) -> int:

@@ -5,8 +5,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from widgets.chat.colours import Palette
-from widgets.chat.layout import MARK_WIDTH, fill_of, marks_of
 from widgets.chat.lines import BLANK, TEXT, Line, slice_spans
+from widgets.chat.marks import MARK_WIDTH, fill_of, marks_of
 from widgets.chat.slots import Slot
 
 RIGHT_MARGIN = 1

@@ -29,7 +29,9 @@ from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
 
 _FLUSH_INTERVAL = 1 / 30
-"""Seconds between two paints of text that streams in."""
+"""Seconds between two looks at the text that streams in."""
+_SLICE_INTERVAL = 0.004
+"""Seconds for the keyboard between two slices of layout that did not fit into one."""
 
 
 class ChatPane(Vertical):
@@ -164,7 +166,7 @@ class ChatPane(Vertical):
         if waiting:
             self._show([change for update in _joined(waiting) for change in self._fold.update(update)])
         elif not self.transcript.work_on():
-            self._flush_soon(_FLUSH_INTERVAL / 4)
+            self._flush_soon(_SLICE_INTERVAL)
 
     def _show(self, changes: list[Change]) -> None:
         # Of several values for one entry, only the last is laid out.
@@ -173,7 +175,7 @@ class ChatPane(Vertical):
             change for change in changes if not isinstance(change, Put) or last[change.entry.key] is change
         )
         if not done:
-            self._flush_soon(_FLUSH_INTERVAL / 4)
+            self._flush_soon(_SLICE_INTERVAL)
 
     def _flush_soon(self, delay: float) -> None:
         if self._flush_timer is None and self.is_mounted:
@@ -220,6 +222,12 @@ class ChatPane(Vertical):
         """Tell that there is more below."""
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
+
+    @on(StatusLine.NewestWanted)
+    def show_newest(self, event: StatusLine.NewestWanted) -> None:
+        """Go to the end of the transcript."""
+        event.stop()
+        self.transcript.follow()
 
     @on(Composer.UnknownCommand)
     def tell_unknown_command(self, event: Composer.UnknownCommand) -> None:

@@ -82,9 +82,9 @@ class Slots:
 
     @property
     def total(self) -> int:
-        """Rows of everything."""
+        """Rows of everything, and one empty row below."""
         self._update()
-        return self._tops[-1]
+        return self._tops[-1] + 1 if self.items else 0
 
     def index_of(self, key: str) -> int | None:
         """The position of an entry."""

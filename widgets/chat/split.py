@@ -330,7 +330,7 @@ class Splitter:
         return chunk
 
     def _cut_paragraph(self) -> list[Chunk]:
-        """Cut the open paragraph into pieces of at most `LONGEST_PARAGRAPH` characters, after a sentence if it can."""
+        """Cut an open paragraph that is too long, after a sentence if there is one."""
         assert self._kind is not None
         text = "\n".join(self._lines)
         chunks: list[Chunk] = []

@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable
 
 from textual.content import Content
+from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
 from app.agent.updates import Phase
 from app.safe_text import visible
-from widgets.chat.layout import seconds
 from widgets.chat.lines import shorten, width_of
+from widgets.chat.tool_lines import seconds
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INTERVAL = 0.125
@@ -31,6 +32,9 @@ class StatusLine(Widget):
         background: $background;
     }
     """
+
+    class NewestWanted(Message):
+        """The user wants to see the end of the transcript."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, id: str | None = None) -> None:  # noqa: A002
         """`clock` is the clock of `PhaseChanged.until`."""
@@ -124,8 +128,15 @@ class StatusLine(Widget):
         return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
 
     def _way_out(self) -> Content:
+        parts: list[Content] = []
         if self._unseen is not None:
-            return Content.assemble(("↓ ", "$text-accent bold"), f"{self._unseen} new" if self._unseen else "newest")
+            what = f"{self._unseen} new" if self._unseen else "to the newest"
+            parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))
         if self._phase in _MOVING:
-            return Content.assemble(("Esc", "$text-accent bold"), " interrupts")
-        return Content("")
+            parts.append(Content.assemble(("Esc", "$text-accent bold"), " interrupts"))
+        return Content("   ").join(parts)
+
+    def on_click(self) -> None:
+        """Go to the newest."""
+        if self._unseen is not None:
+            self.post_message(self.NewestWanted())
