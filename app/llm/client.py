@@ -145,11 +145,11 @@ class ModelClient:
                         yield update
                         patience.progressed()
                     self._raise_error(chunk, assembly)
-                    if assembly.finish_reason:
+                    if _is_finished(assembly):
                         patience.finishing()
         except AttemptFailed:
             # What breaks after the finish reason does not make the response less whole.
-            if not assembly.finish_reason:
+            if not _is_finished(assembly):
                 raise
         for late in assembly.flush():
             yield late
@@ -188,8 +188,7 @@ class ModelClient:
         return {}
 
     def _raise_error(self, chunk: Mapping[str, Any], assembly: ResponseAssembly) -> None:
-        finished = assembly.finish_reason is not None and assembly.finish_reason != "error"
-        if not finished and (error := _error_in(chunk)) is not None:
+        if not _is_finished(assembly) and (error := _error_in(chunk)) is not None:
             raise AttemptFailed(self._reader.in_stream(error))
 
     def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
@@ -245,6 +244,11 @@ class ModelClient:
             context_window=failure.context_window,
             partial=partial,
         )
+
+
+def _is_finished(assembly: ResponseAssembly) -> bool:
+    """The model's part of the response is over, whatever else the connection does."""
+    return assembly.finish_reason not in (None, "error")
 
 
 def _tool_names(payload: Payload) -> list[str]:

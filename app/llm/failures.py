@@ -1,7 +1,9 @@
 """From what went wrong to a `Failure`: what it means, and one line that says what to do about it."""
 
+import socket
+import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +19,7 @@ class FailureReader:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._host = urlsplit(endpoint.base_url).netloc.rpartition("@")[2] or endpoint.base_url
+        self._host = _host(endpoint.base_url)
         self._secrets = [value for value in endpoint.headers.values() if value]
         if endpoint.api_key is not None:
             self._secrets.append(endpoint.api_key.get_secret_value())
@@ -32,18 +34,18 @@ class FailureReader:
 
     def unreachable(self, cause: BaseException) -> Failure:
         """No connection, or none that lasted until the response began."""
-        words = one_line(_root(cause), self._secrets)
-        lowered = words.lower()
+        links = list(_chain(cause))
+        words = one_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
         where = one_line(self._endpoint.base_url, self._secrets)
-        if "certificate" in lowered or "ssl" in lowered:
+        if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
             message = (
                 f"{self._host} has a TLS certificate that this machine does not trust ({words}). Set SSL_CERT_FILE."
             )
             return Failure(FailureKind.UNREACHABLE, message, words)
-        if any(sign in lowered for sign in ("name or service", "nodename", "getaddrinfo", "name resolution")):
+        if any(isinstance(link, socket.gaierror) for link in links):
             message = f"There is no host {self._host}. Check the base URL ({where}) and the network."
             return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
-        if "refused" in lowered or "all connection attempts failed" in lowered:
+        if any(isinstance(link, ConnectionRefusedError) for link in links):
             message = f"Nothing answers at {where}. Is the server running?"
             return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
         message = f"The connection to {self._host} failed: {words or 'no reason given'}. Try again."
@@ -147,13 +149,24 @@ def _inner_status(data: Any) -> int | None:
     return None
 
 
-def _root(cause: BaseException) -> str:
-    """The words of the innermost cause that has any: the SDK's own are just "Connection error."."""
-    words = str(cause)
-    seen: set[int] = set()
-    current: BaseException | None = cause
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        words = str(current) or words
-        current = current.__cause__ or current.__context__
-    return words
+def _host(base_url: str) -> str:
+    """Host and port, without a password."""
+    try:
+        return urlsplit(base_url).netloc.rpartition("@")[2] or base_url
+    except ValueError:
+        return base_url
+
+
+def _chain(cause: BaseException) -> Iterator[BaseException]:
+    """An exception and all that led to it, the innermost last: the SDK's own words are just "Connection error."."""
+    pending, seen = [cause], set[int]()
+    while pending:
+        link = pending.pop()
+        if id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        if isinstance(link, BaseExceptionGroup):
+            pending.extend(link.exceptions)
+        if (deeper := link.__cause__ or link.__context__) is not None:
+            pending.append(deeper)

@@ -1,0 +1,196 @@
+"""Chunks: content, reasoning and usage in every place and form that servers use."""
+
+from typing import Any
+
+import pytest
+
+from app.llm.types import ReasoningDelta, TokenUsage
+from tests.wire.driving import client_of, complete, response, updates_of
+from tests.wire.replies import DONE, Reply, chunk, stream
+from tests.wire.server import WireServer
+
+
+def odd(**changes: Any) -> dict[str, Any]:
+    """A chunk whose top level is changed."""
+    return {**chunk(), **changes}
+
+
+def choice(**fields: Any) -> dict[str, Any]:
+    """A chunk with exactly this choice."""
+    return odd(choices=[fields])
+
+
+HELLO = (chunk("Hel"), chunk("lo"), chunk(finish="stop"))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(stream(odd(choices=[], prompt_filter_results=[{}]), *HELLO, DONE), id="empty choices first"),
+        pytest.param(stream(HELLO[0], choice(index=0, content_filter_offsets={}), *HELLO[1:], DONE), id="no delta"),
+        pytest.param(stream(HELLO[0], choice(index=0, delta=None), *HELLO[1:], DONE), id="null delta"),
+        pytest.param(stream(odd(choices=None), *HELLO, DONE), id="null choices"),
+        pytest.param(stream(odd(choices="none"), *HELLO, DONE), id="choices that are no list"),
+        pytest.param(stream({"id": "x"}, *HELLO, DONE), id="no choices"),
+        pytest.param(stream(chunk(None), chunk(content=None), *HELLO, DONE), id="null content"),
+        pytest.param(
+            stream(*(chunk(text, role="assistant") for text in ("Hel", "lo", "")), HELLO[2], DONE), id="role"
+        ),
+        pytest.param(stream(chunk("Hel"), chunk("", finish="stop"), chunk("lo"), DONE), id="content after finish"),
+        pytest.param(stream(*HELLO, chunk(finish="stop"), chunk(finish="stop"), DONE), id="duplicate finish"),
+        pytest.param(
+            stream(*(choice(index=None, delta={"content": text}) for text in ("Hel", "lo")), HELLO[2], DONE),
+            id="null index",
+        ),
+        pytest.param(
+            stream(HELLO[0], choice(index=1, delta={"content": "other"}), *HELLO[1:], DONE), id="a second choice"
+        ),
+        pytest.param(
+            stream(
+                *(choice(index=0, message={"role": "assistant", "content": text}) for text in ("Hel", "lo")),
+                HELLO[2],
+                DONE,
+            ),
+            id="message instead of delta",
+        ),
+        pytest.param(
+            stream(
+                *HELLO[:2],
+                choice(index=0, delta={}, message={"role": "assistant", "content": "Hello"}, finish_reason="stop"),
+                DONE,
+            ),
+            id="everything again in the last chunk",
+        ),
+        pytest.param(
+            stream(chunk([{"type": "text", "text": "Hel"}]), chunk([{"type": "text", "text": "lo"}]), HELLO[2], DONE),
+            id="list content",
+        ),
+        pytest.param(stream(chunk(["Hel", "lo", 3, None, {"type": "image"}]), HELLO[2], DONE), id="odd list content"),
+        pytest.param(stream(chunk(refusal="Hello"), HELLO[2], DONE), id="refusal"),
+    ],
+)
+async def test_the_answer(server: WireServer, reply: Reply) -> None:
+    server.script([reply])
+    completed = await complete(server)
+    assert (completed.text, completed.reasoning, completed.truncated) == ("Hello", "", False)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param([chunk(reasoning="Hm, "), chunk(reasoning="yes"), chunk("Hi")], id="reasoning_content"),
+        pytest.param([chunk(**{"reasoning": "Hm, yes"}), chunk("Hi")], id="reasoning, whole"),
+        pytest.param([choice(index=0, delta={"reasoning": "Hm, yes"}), chunk("Hi")], id="reasoning"),
+        pytest.param(
+            [choice(index=0, delta={"reasoning": "Hm, yes", "reasoning_content": "Hm, yes"}), chunk("Hi")],
+            id="both names",
+        ),
+        pytest.param([chunk("<think>Hm, yes</think>\n\nHi")], id="tag"),
+        pytest.param([chunk(character) for character in "\n<think>Hm, yes</think>\n\nHi"], id="tag, by character"),
+        pytest.param([chunk("<thinking>Hm, yes</thin"), chunk("king>Hi")], id="long tag"),
+        pytest.param(
+            [
+                chunk([{"type": "thinking", "thinking": [{"type": "text", "text": "Hm, "}]}]),
+                chunk([{"type": "thinking", "thinking": "yes"}, {"type": "text", "text": "Hi"}]),
+            ],
+            id="list content",
+        ),
+    ],
+)
+async def test_reasoning_is_told_from_the_answer(server: WireServer, parts: list[Any]) -> None:
+    server.script([stream(*parts, chunk(finish="stop"), DONE)])
+    async with client_of(server) as client:
+        updates = await updates_of(client)
+    completed = response(updates)
+    assert (completed.text, completed.reasoning) == ("Hi", "Hm, yes")
+    assert "".join(update.text for update in updates if isinstance(update, ReasoningDelta)) == "Hm, yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Use <think> tags.", "<thought>no</thought>", "a <think>b</think>", "<", "<thin", "1 < 2", " <think", "\n"],
+)
+async def test_what_only_looks_like_reasoning_stays_in_the_answer(server: WireServer, text: str) -> None:
+    server.script([stream(*map(chunk, text), chunk(finish="stop"), DONE)])
+    assert (await complete(server)).text == text
+
+
+async def test_an_unclosed_thought_is_reasoning(server: WireServer) -> None:
+    server.script([stream(chunk("<think>Hm</thi"), chunk(finish="length"), DONE)])
+    completed = await complete(server)
+    assert (completed.text, completed.reasoning, completed.truncated) == ("", "Hm</thi", True)
+
+
+USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        pytest.param([*HELLO, odd(choices=[], usage=USAGE)], TokenUsage(9, 4), id="chunk of its own"),
+        pytest.param([*HELLO[:2], chunk(finish="stop", usage=USAGE)], TokenUsage(9, 4), id="finish chunk"),
+        pytest.param(
+            [chunk("Hello", usage={**USAGE, "completion_tokens": 1}), chunk(finish="stop", usage=USAGE)],
+            TokenUsage(9, 4),
+            id="every chunk",
+        ),
+        pytest.param([*HELLO[:2], chunk(finish="stop", usage=None)], None, id="null"),
+        pytest.param([*HELLO, odd(choices=[], usage={"prompt_tokens": 0, "completion_tokens": 0})], None, id="zero"),
+        pytest.param(
+            [chunk("Hello", usage=USAGE), chunk(finish="stop", usage={"prompt_tokens": "?"})],
+            TokenUsage(9, 4),
+            id="odd",
+        ),
+        pytest.param([*HELLO[:2], odd(choices=[], x_groq={"usage": USAGE}), HELLO[2]], TokenUsage(9, 4), id="x_groq"),
+        pytest.param(
+            [*HELLO[:2], choice(index=0, delta={}, finish_reason="stop", usage=USAGE)], TokenUsage(9, 4), id="choice"
+        ),
+        pytest.param(
+            [*HELLO, odd(choices=[], usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 8}, "cost": 0.25})],
+            TokenUsage(9, 4, 8, 0.25),
+            id="cached tokens and cost",
+        ),
+        pytest.param(
+            [*HELLO, odd(choices=[], usage={**USAGE, "prompt_cache_hit_tokens": 8})],
+            TokenUsage(9, 4, 8),
+            id="deepseek",
+        ),
+        pytest.param(list(HELLO), None, id="never"),
+    ],
+)
+async def test_usage(server: WireServer, parts: list[Any], expected: TokenUsage | None) -> None:
+    server.script([stream(*parts, DONE)])
+    assert (await complete(server)).usage == expected
+
+
+async def test_a_stream_that_lingers_after_its_finish_reason_ends(server: WireServer) -> None:
+    from tests.wire.replies import STALL
+
+    server.script([stream(*HELLO, STALL)])
+    assert (await complete(server)).text == "Hello"
+    assert len(server.requests) == 1
+
+
+async def test_opaque_reasoning_is_kept_for_the_echo(server: WireServer) -> None:
+    def details(**part: Any) -> dict[str, Any]:
+        return choice(index=0, delta={"reasoning_details": [part]})
+
+    server.script(
+        [
+            stream(
+                details(type="reasoning.text", index=0, text="Hm, "),
+                details(type="reasoning.text", index=0, text="yes"),
+                details(type="reasoning.text", index=0, signature="abc"),
+                details(type="reasoning.encrypted", index=1, data="xyz"),
+                *HELLO,
+                DONE,
+            )
+        ]
+    )
+    completed = await complete(server)
+    assert completed.extras == {
+        "reasoning_details": [
+            {"type": "reasoning.text", "index": 0, "text": "Hm, yes", "signature": "abc"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "xyz"},
+        ]
+    }

@@ -1,0 +1,303 @@
+"""HTTP errors: each is understood, told in one line that says what to do, and retried if that can help."""
+
+import re
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from app.llm.client import ModelClient
+from app.llm.errors import FailureKind, RequestFailed
+from app.llm.profile import Profile
+from app.llm.types import Endpoint, RetryScheduled
+from tests.wire.driving import BRISK, FAST, client_of, complete, opening, response, updates_of
+from tests.wire.replies import Reply, Turn, document, error
+from tests.wire.server import WireServer
+
+K = FailureKind
+
+
+async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestFailed:
+    """The failure that this reply ends in, when it is all that the server has to say."""
+    server.always(reply)
+    with pytest.raises(RequestFailed) as caught:
+        await complete(server, **options)
+    assert "\n" not in caught.value.message and len(caught.value.message) < 500
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "sends", "words"),
+    [
+        pytest.param(error(400, "Bad thing"), K.INVALID_REQUEST, 1, "Bad thing", id="400"),
+        pytest.param(error(401, "Wrong", code="invalid_api_key"), K.AUTH, 1, "API key", id="401"),
+        pytest.param(document("", status=401), K.AUTH, 1, "API key", id="401 empty"),
+        pytest.param(error(402, "Pay"), K.QUOTA, 1, "plan", id="402"),
+        pytest.param(error(403, "Not in your country"), K.AUTH, 1, "country", id="403"),
+        pytest.param(error(404, "The model `x` does not exist"), K.MODEL_NOT_FOUND, 1, "--model", id="404 model"),
+        pytest.param(error(404, "model 'x' not found, try pulling it first"), K.MODEL_NOT_FOUND, 1, "x", id="ollama"),
+        pytest.param(error(400, "x is not a valid model ID"), K.MODEL_NOT_FOUND, 1, "--model", id="400 model"),
+        pytest.param(document("404 page not found", status=404), K.INVALID_REQUEST, 1, "/v1", id="404 page"),
+        pytest.param(document({"detail": "Not Found"}, status=404), K.INVALID_REQUEST, 1, "/v1", id="404 path"),
+        pytest.param(document({"detail": "Method Not Allowed"}, status=405), K.INVALID_REQUEST, 1, "/v1", id="405"),
+        pytest.param(error(408, "Slow"), K.SERVER_ERROR, 4, "Slow", id="408"),
+        pytest.param(error(409, "Busy"), K.SERVER_ERROR, 4, "Busy", id="409"),
+        pytest.param(document("", status=413), K.CONTEXT_FULL, 1, "ompact", id="413 empty"),
+        pytest.param(
+            document({"detail": [{"loc": ["body", "x"], "msg": "Field required"}]}, status=422),
+            K.INVALID_REQUEST,
+            1,
+            "body.x: Field required",
+            id="422 list",
+        ),
+        pytest.param(error(425, "Early"), K.SERVER_ERROR, 4, "Early", id="425"),
+        pytest.param(error(429, "Slow down"), K.RATE_LIMITED, 4, "Slow down", id="429"),
+        pytest.param(document("", status=429), K.RATE_LIMITED, 4, "rate", id="429 empty"),
+        pytest.param(
+            error(429, "You exceeded your current quota", code="insufficient_quota"),
+            K.QUOTA,
+            1,
+            "plan",
+            id="429 quota",
+        ),
+        pytest.param(error(429, "Your credit balance is too low"), K.QUOTA, 1, "credit", id="429 credit"),
+        pytest.param(error(400, "Your credit balance is too low"), K.QUOTA, 1, "credit", id="400 credit"),
+        pytest.param(error(429, "Limit on requests per day (RPD): 50"), K.QUOTA, 1, "per day", id="429 daily"),
+        pytest.param(
+            error(429, "Too many tokens, please wait before trying again."), K.RATE_LIMITED, 4, "tokens", id="bedrock"
+        ),
+        pytest.param(
+            document("<h1>Oops</h1>", status=500, content_type="text/html"), K.SERVER_ERROR, 4, "Oops", id="500"
+        ),
+        pytest.param(document("<title>Bad gateway</title>", status=502), K.SERVER_ERROR, 4, "Bad gateway", id="502"),
+        pytest.param(error(503, "Loading model"), K.SERVER_ERROR, 4, "Loading model", id="503"),
+        pytest.param(document("", status=504), K.SERVER_ERROR, 4, "problem", id="504"),
+        pytest.param(error(529, "Overloaded"), K.SERVER_ERROR, 4, "Overloaded", id="529"),
+        pytest.param(error(501, "Not implemented"), K.SERVER_ERROR, 1, "Not implemented", id="501"),
+        pytest.param(error(418, "Teapot"), K.INVALID_REQUEST, 1, "Teapot", id="418"),
+        pytest.param(
+            error(500, "No", headers={"x-should-retry": "false"}), K.SERVER_ERROR, 1, "No", id="do not retry"
+        ),
+        pytest.param(error(501, "No", headers={"x-should-retry": "true"}), K.SERVER_ERROR, 4, "No", id="do retry"),
+        pytest.param(
+            error(500, "Failed to parse tool call arguments as JSON"),
+            K.INVALID_REQUEST,
+            1,
+            "parse",
+            id="500 template",
+        ),
+        pytest.param(
+            document([{"error": {"code": 400, "message": "API key not valid."}}], status=400),
+            K.AUTH,
+            1,
+            "API key not valid",
+            id="gemini list",
+        ),
+        pytest.param(
+            document({"error": "plain words"}, status=400), K.INVALID_REQUEST, 1, "plain words", id="string"
+        ),
+        pytest.param(document({"error": {}}, status=400), K.INVALID_REQUEST, 1, "refuses", id="no words"),
+        pytest.param(document("\x00\x1b[31mred\u202e", status=400), K.INVALID_REQUEST, 1, "[31mred", id="escapes"),
+        pytest.param(
+            error(
+                400,
+                "Provider returned error",
+                metadata={"raw": '{"object":"error","message":"Temperature is hot"}', "provider_name": "Mistral"},
+            ),
+            K.INVALID_REQUEST,
+            1,
+            "Temperature is hot",
+            id="openrouter nested",
+        ),
+        pytest.param(
+            error(400, "Tool choice is none, but model called a tool", code="tool_use_failed"),
+            K.TOOL_USE_FAILED,
+            1,
+            "tool call",
+            id="groq under none",
+        ),
+        pytest.param(
+            error(400, "Failed to call a function.", code="tool_use_failed"),
+            K.TOOL_USE_FAILED,
+            4,
+            "tool call",
+            id="groq",
+        ),
+    ],
+)
+async def test_http_errors(server: WireServer, reply: Reply, kind: FailureKind, sends: int, words: str) -> None:
+    failed = await failure(server, reply)
+    assert (failed.kind, len(server.requests)) == (kind, sends)
+    assert words in failed.message
+    assert not re.search(r"[\x00-\x1f\x7f\u202e]", failed.message)
+
+
+CONTEXT_FULL = [
+    (
+        400,
+        {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."},
+        None,
+    ),
+    (400, {"message": "This model's maximum context length is 8192 tokens. However, you requested 9000."}, 8192),
+    (400, {"message": "prompt is too long: 210,000 tokens > 200,000 maximum"}, 200000),
+    (
+        400,
+        {"message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."},
+        1048576,
+    ),
+    (413, {"message": "Please reduce the length of the messages or completion."}, None),
+    (
+        400,
+        {
+            "type": "exceed_context_size_error",
+            "message": "the request exceeds the available context size",
+            "n_ctx": 4096,
+        },
+        4096,
+    ),
+    (400, {"message": "Trying to keep the first 5000 tokens when greater than the context length"}, None),
+    (400, {"message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"}, 32768),
+    (500, {"message": "The input (9000 tokens) is longer than the model's context length (8192 tokens)."}, None),
+    (
+        429,
+        {"message": "Request too large for gpt-x on tokens per min (TPM): Limit 30000", "code": "rate_limit"},
+        None,
+    ),
+    (400, {"message": "Invalid request: Your request exceeded model token limit: 131072"}, 131072),
+    (400, {"message": "litellm.ContextWindowExceededError: too much"}, None),
+    (400, {"message": "Range of input length should be [1, 30720]"}, None),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "window"), CONTEXT_FULL)
+async def test_a_full_context(server: WireServer, status: int, body: dict[str, Any], window: int | None) -> None:
+    failed = await failure(server, document({"error": body}, status=status))
+    assert failed.kind is FailureKind.CONTEXT_FULL
+    assert failed.context_window == window
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Rate limit reached: maximum context length is not the problem",
+        "Too many requests; reduce the length of the messages or wait",
+        "ThrottlingException: Too many tokens, please wait before trying again.",
+    ],
+)
+async def test_a_rate_limit_is_no_full_context(server: WireServer, words: str) -> None:
+    assert (await failure(server, error(429, words))).kind is FailureKind.RATE_LIMITED
+
+
+async def test_a_full_context_inside_the_stream(server: WireServer) -> None:
+    from tests.wire.replies import stream
+
+    failed = await failure(server, stream({"error": {"message": "Context length exceeded", "code": 400}}))
+    assert failed.kind is FailureKind.CONTEXT_FULL
+
+
+async def test_the_window_that_a_server_names_is_learned(server: WireServer) -> None:
+    server.always(error(400, "This model's maximum context length is 8192 tokens."))
+    async with client_of(server) as client:
+        with pytest.raises(RequestFailed):
+            await updates_of(client)
+        assert client.profile.context_window == 8192
+
+
+async def test_no_message_contains_the_key(server: WireServer) -> None:
+    key, token = "sk-proj-secret-0123456789", "header-secret-value"
+    endpoint = Endpoint(server.base_url, "test-model", SecretStr(key), {"x-token": token})
+    echo = f"Incorrect API key provided: {key} {token} Bearer {key}. Also sk-other-9876543210abc."
+    client = ModelClient(endpoint, Profile(), retry=FAST, timeouts=BRISK)
+    for reply in (error(401, echo), error(500, echo), document(f"<title>{echo}</title>", status=400)):
+        server.always(reply)
+        with pytest.raises(RequestFailed) as caught:
+            await updates_of(client)
+        chain: BaseException | None = caught.value
+        for secret in (key, token, "sk-other"):
+            assert secret not in caught.value.message and secret not in str(chain)
+        assert "***" in caught.value.message
+    await client.aclose()
+
+
+async def test_a_missing_key_and_a_wrong_key_are_told_apart(server: WireServer) -> None:
+    server.require_key("right")
+    assert "wants an API key" in (await failure(server, error(500, ""))).message
+    client = ModelClient(Endpoint(server.base_url, "m", SecretStr("wrong-key")), Profile(), timeouts=BRISK)
+    with pytest.raises(RequestFailed, match="does not accept the API key"):
+        await updates_of(client)
+    await client.aclose()
+
+
+async def test_without_a_key_nothing_of_the_environment_is_sent(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "secret-of-another-host")
+    server.always(Turn("Hi"))
+    async with client_of(server) as client:
+        await updates_of(client)
+        await client.models()
+    for request in (*server.requests, *server.visits):
+        assert "authorization" not in request.headers
+        assert "secret-of-another-host" not in str(request.headers)
+
+
+async def test_headers_of_the_endpoint_are_sent(server: WireServer) -> None:
+    server.always(Turn("Hi"))
+    endpoint = Endpoint(server.base_url, "m", None, {"Authorization": "Basic abc", "x-team": "red"})
+    client = ModelClient(endpoint, Profile(), timeouts=BRISK)
+    await updates_of(client)
+    await client.aclose()
+    assert server.last.headers["authorization"] == "Basic abc"
+    assert server.last.headers["x-team"] == "red"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "words"),
+    [
+        ("http://127.0.0.1:9/v1", "Is the server running?"),
+        ("http://no-such-host.invalid/v1", "no host no-such-host.invalid"),
+        ("ftp://127.0.0.1/v1", "not a usable base URL"),
+        ("nonsense", "not a usable base URL"),
+        ("http://[::1/v1", "not a usable base URL"),
+    ],
+)
+async def test_unreachable(base_url: str, words: str) -> None:
+    client = ModelClient(Endpoint(base_url, "m"), Profile(), retry=FAST, timeouts=BRISK)
+    with pytest.raises(RequestFailed) as caught:
+        await updates_of(client)
+    assert words in caught.value.message
+    await client.aclose()
+
+
+async def test_https_on_a_plain_port_is_told(server: WireServer) -> None:
+    url = server.base_url.replace("http:", "https:")
+    client = ModelClient(Endpoint(url, "m"), Profile(), retry=FAST, timeouts=BRISK)
+    with pytest.raises(RequestFailed) as caught:
+        await updates_of(client)
+    assert caught.value.kind is FailureKind.UNREACHABLE
+    await client.aclose()
+
+
+async def test_the_list_of_models(server: WireServer) -> None:
+    server.models = ["a", "b"]
+    async with client_of(server) as client:
+        assert await client.models() == ["a", "b"]
+        server.route("/v1/models", document({"models": [{"name": "c"}, {"id": 3}, "x"]}))
+        assert await client.models() == ["c"]
+        server.route("/v1/models", document("<html>", content_type="text/html"))
+        with pytest.raises(RequestFailed):
+            await client.models()
+        server.route("/v1/models", error(401, "No"))
+        with pytest.raises(RequestFailed) as caught:
+            await client.models()
+        assert caught.value.kind is FailureKind.AUTH
+
+
+async def test_a_failure_that_passes_is_not_told(server: WireServer) -> None:
+    server.script([error(503, "Loading"), error(500, "Oops"), error(429, "Wait"), Turn("Hi")])
+    async with client_of(server) as client:
+        updates = await updates_of(client, opening)
+    assert response(updates).text == "Hi"
+    assert [update.attempt for update in updates if isinstance(update, RetryScheduled)] == [1, 2, 3]

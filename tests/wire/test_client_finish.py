@@ -1,0 +1,147 @@
+"""Finish reasons: they never decide whether complete calls run, and a response without one counts as cut."""
+
+from typing import Any
+
+import pytest
+
+from app.llm.errors import FailureKind, RequestFailed
+from app.llm.profile import Profile
+from tests.wire.driving import client_of, complete, response, updates_of
+from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream
+from tests.wire.server import WireServer
+
+CALL = chunk(calls=[call_delta(0, call_id="1", name="read_file", arguments='{"path": "a"}')])
+HALF = chunk(calls=[call_delta(0, call_id="1", name="read_file", arguments='{"path')])
+
+
+@pytest.mark.parametrize("reason", ["stop", "tool_calls", "function_call", "other", "unknown", "eos", "end_turn"])
+@pytest.mark.parametrize("part", [chunk("Hi"), CALL])
+async def test_any_reason_ends_a_response(server: WireServer, part: Any, reason: str) -> None:
+    server.script([stream(part, chunk(finish=reason), DONE)])
+    completed = await complete(server)
+    assert (completed.finish_reason, completed.truncated) == (reason, False)
+    assert len(completed.calls) == (part is CALL)
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "error", "model_context_window_exceeded"])
+@pytest.mark.parametrize("part", [chunk("Hi"), CALL, HALF])
+async def test_reasons_that_cut_a_response_short(server: WireServer, part: Any, reason: str) -> None:
+    server.script([stream(part, chunk(finish=reason), DONE)])
+    completed = await complete(server)
+    assert (completed.finish_reason, completed.truncated) == (reason, True)
+
+
+async def test_a_later_reason_that_cuts_short_wins(server: WireServer) -> None:
+    server.script([stream(CALL, chunk(finish="tool_calls"), chunk(finish="length"), DONE)])
+    assert (await complete(server)).truncated
+
+
+@pytest.mark.parametrize("ending", [(DONE,), (), (chunk(finish=""), DONE)])
+@pytest.mark.parametrize("part", [chunk("Hi"), CALL, HALF])
+async def test_no_reason_means_cut(server: WireServer, part: Any, ending: tuple[Any, ...]) -> None:
+    server.script([stream(part, *ending)])
+    completed = await complete(server)
+    assert (completed.finish_reason, completed.truncated) == (None, True)
+
+
+async def test_a_server_that_never_gives_a_reason_is_recognised_by_its_second_clean_end(server: WireServer) -> None:
+    server.script([stream(CALL, DONE), stream(HALF, DONE), stream(CALL), stream(CALL, DONE), stream(HALF, DONE)])
+    async with client_of(server) as client:
+        cut = [response(await updates_of(client)).truncated for _ in range(5)]
+        assert client.profile.finish_optional
+    assert cut == [True, True, True, False, True]
+
+
+async def test_a_profile_may_know_that_before(server: WireServer) -> None:
+    server.always(stream(CALL, DONE))
+    assert not (await complete(server, Profile(finish_optional=True))).truncated
+
+
+@pytest.mark.parametrize("reason", ["stop", "tool_calls", "content_filter"])
+async def test_an_empty_response_is_a_response(server: WireServer, reason: str) -> None:
+    server.script([stream(chunk("", role="assistant"), chunk(finish=reason), DONE)])
+    completed = await complete(server)
+    assert (completed.text, completed.calls, completed.finish_reason) == ("", (), reason)
+    assert len(server.requests) == 1
+
+
+async def test_reasoning_alone_is_a_response(server: WireServer) -> None:
+    server.script([stream(chunk(reasoning="Hm"), chunk(finish="stop"), DONE)])
+    completed = await complete(server)
+    assert (completed.text, completed.reasoning) == ("", "Hm")
+
+
+@pytest.mark.parametrize("reason", ["length", "model_context_window_exceeded"])
+async def test_no_room_for_a_single_token_is_a_full_context(server: WireServer, reason: str) -> None:
+    server.script([stream(chunk("", role="assistant"), chunk(finish=reason), DONE)])
+    with pytest.raises(RequestFailed) as caught:
+        await complete(server)
+    assert caught.value.kind is FailureKind.CONTEXT_FULL
+
+
+ERRORS_IN_STREAMS = [
+    pytest.param({"error": {"message": "Overloaded now", "type": "server_error"}}, id="object"),
+    pytest.param({"error": "Overloaded now"}, id="string"),
+    pytest.param({"object": "error", "message": "Overloaded now", "code": 500}, id="vLLM"),
+    pytest.param(
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded now"}}, id="anthropic"
+    ),
+    pytest.param({"detail": "Overloaded now"}, id="detail"),
+    pytest.param({"message": "Overloaded now", "code": 503}, id="bare"),
+    pytest.param(b"event: error\ndata: Overloaded now\n\n", id="event"),
+    pytest.param(b'event: error\ndata: {"message": "Overloaded now"}\n\n', id="event with JSON"),
+    pytest.param(b"error: Overloaded now\n\n", id="field"),
+    pytest.param(b'\n{"error": {"message": "Overloaded now"}}\n', id="unframed"),
+    pytest.param(
+        {**chunk(" and"), "error": {"code": 502, "message": "Overloaded now"}}, id="beside choices (OpenRouter)"
+    ),
+    pytest.param(
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "delta": {},
+                    "finish_reason": "error",
+                    "error": {"code": 502, "message": "Overloaded now"},
+                }
+            ]
+        },
+        id="in the choice",
+    ),
+]
+
+
+@pytest.mark.parametrize("problem", ERRORS_IN_STREAMS)
+async def test_an_error_inside_the_stream_is_retried_and_then_told(server: WireServer, problem: Any) -> None:
+    server.always(stream(chunk("Hi"), problem))
+    with pytest.raises(RequestFailed) as caught:
+        await complete(server)
+    assert "Overloaded now" in caught.value.message
+    assert caught.value.kind is FailureKind.SERVER_ERROR
+    assert caught.value.partial is not None and caught.value.partial.text.startswith("Hi")
+    assert caught.value.partial.truncated
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    "problem", [{"error": {"message": "Invalid key", "code": 401}}, {"error": "invalid_api_key"}]
+)
+async def test_an_error_inside_the_stream_that_will_not_pass_is_told_at_once(
+    server: WireServer, problem: Any
+) -> None:
+    server.always(stream(problem))
+    with pytest.raises(RequestFailed) as caught:
+        await complete(server)
+    assert caught.value.kind is FailureKind.AUTH
+    assert len(server.requests) == 1
+
+
+async def test_an_error_after_a_whole_response_does_not_spoil_it(server: WireServer) -> None:
+    server.always(stream(chunk("Hi"), chunk(finish="stop"), {"error": "billing is late"}, STALL))
+    assert (await complete(server)).text == "Hi"
+
+
+async def test_a_server_error_with_status_200_as_a_document(server: WireServer) -> None:
+    server.always(error(200, "No such thing", code="invalid_request_error"))
+    with pytest.raises(RequestFailed, match="No such thing"):
+        await complete(server)
