@@ -47,15 +47,16 @@ def opening(profile: Profile) -> Payload:
 
 def closing(profile: Profile) -> Payload:
     """A closing request as the projection places its parts."""
+    exchange = called("abcdef123" if profile.tool_id == "alnum9" else "call_1")
     match profile.mid_system:
         case "inline":
-            messages = [SYSTEM, USER, *called(), NOTE]
+            messages = [SYSTEM, USER, *exchange, NOTE]
         case "fold_first":
             joined = {"role": "system", "content": f"{SYSTEM['content']}\n\n{NOTE['content']}"}
-            messages = [joined, USER, *called()]
+            messages = [joined, USER, *exchange]
         case _:
             marked = {"role": "user", "content": f"<system>{SYSTEM['content']} {NOTE['content']}</system> Fix it."}
-            messages = [marked, *called()]
+            messages = [marked, *exchange]
     return Payload(messages, TOOLS, "none")
 
 

@@ -1,0 +1,254 @@
+"""What a refusal teaches: the request is built anew and sent again at once, and the lesson is kept."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.llm.errors import FailureKind, RequestFailed
+from app.llm.profile import Profile
+from app.llm.profiles import cache_key, resolve
+from app.llm.transport import Timeouts
+from app.llm.types import Payload, ProfileCorrected, RetryScheduled
+from tests.wire import strict
+from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of
+from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, Behaviour
+from tests.wire.replies import Call, Turn, document, error
+from tests.wire.server import WireServer
+
+Build = Callable[[Profile], Payload]
+
+
+def history(profile: Profile) -> Payload:
+    """A request with a call in its history, written as the profile says."""
+    identity = {"any": "call_" + "x" * 80, "max64": "c" * 64, "alnum9": "abcdef123"}[profile.tool_id]
+    assistant, result = called(identity)
+    assistant = {**assistant, "content": {"empty": "", "null": None, "absent": None}[profile.empty_content]}
+    if profile.reasoning_echo == "required_on_calls":
+        assistant["reasoning_content"] = ""
+    if profile.call_extras_echo:
+        assistant["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "s"}}
+    if profile.tool_name_on_result:
+        result = {**result, "name": "edit_file"}
+    return Payload([SYSTEM, USER, assistant, result], TOOLS, max_tokens=100)
+
+
+def refused_unless(message: str, accepted: Callable[[dict[str, Any]], bool], status: int = 400) -> Any:
+    """A validator that answers with `message` until the body is as it likes it."""
+    return lambda body: None if accepted(body) else error(status, message)
+
+
+@pytest.mark.parametrize(
+    ("validators", "build", "profile", "learned"),
+    [
+        pytest.param([strict.qwen], closing, {}, {"mid_system": "fold_first"}, id="qwen"),
+        pytest.param([strict.llama_cpp], closing, {}, {"mid_system": "fold_first"}, id="llama.cpp, 500"),
+        pytest.param([strict.mistral], closing, {"tool_id": "alnum9"}, {"mid_system": "fold_first"}, id="mistral"),
+        pytest.param([strict.gemma2], closing, {}, {"mid_system": "fold_user"}, id="gemma2"),
+        pytest.param(
+            [strict.qwen, strict.gemma2], closing, {}, {"mid_system": "fold_user"}, id="both rungs of the ladder"
+        ),
+        pytest.param([strict.bedrock], closing, {}, {"tool_choice_none": "rejected"}, id="bedrock"),
+        pytest.param([strict.unknown_fields], opening, {}, {"stream_usage": False}, id="stream_options"),
+        pytest.param([strict.no_tools], opening, {}, {"tools_supported": False}, id="no tools"),
+        pytest.param(
+            [strict.completion_tokens], history, {}, {"max_tokens_field": "max_completion_tokens"}, id="max_tokens"
+        ),
+        pytest.param(
+            [
+                refused_unless(
+                    "Unrecognized request argument: max_completion_tokens", lambda body: "max_tokens" in body
+                )
+            ],
+            history,
+            {"max_tokens_field": "max_completion_tokens"},
+            {"max_tokens_field": "max_tokens"},
+            id="max_completion_tokens",
+        ),
+        pytest.param([strict.openai_fields], history, {}, {"tool_id": "max64"}, id="long ids"),
+        pytest.param([strict.deepseek], history, {}, {"reasoning_echo": "required_on_calls"}, id="deepseek"),
+        pytest.param([strict.gemini], history, {}, {"call_extras_echo": True}, id="gemini"),
+        pytest.param(
+            [
+                refused_unless(
+                    "Unknown parameter: parallel_tool_calls", lambda body: "parallel_tool_calls" not in body
+                )
+            ],
+            opening,
+            {"parallel_tool_calls": False},
+            {"parallel_tool_calls": None},
+            id="parallel_tool_calls",
+        ),
+        pytest.param(
+            [refused_unless("This model only supports single tool-calls at once!", lambda body: False)],
+            history,
+            {},
+            None,
+            id="single calls, when splitting does not help",
+        ),
+        pytest.param(
+            [
+                refused_unless(
+                    "messages.2: all messages must have non-empty content",
+                    lambda body: body["messages"][2]["content"] is None,
+                )
+            ],
+            history,
+            {"tool_id": "max64"},
+            {"empty_content": "null"},
+            id="no empty content",
+        ),
+        pytest.param(
+            [
+                refused_unless(
+                    "Input should be a valid string: messages.2.content: Input should be a valid string",
+                    lambda body: body["messages"][2]["content"] == "",
+                    422,
+                )
+            ],
+            history,
+            {"empty_content": "null"},
+            {"empty_content": "empty"},
+            id="no null content",
+        ),
+        pytest.param(
+            [refused_unless("tool message: name is required", lambda body: "name" in body["messages"][3])],
+            history,
+            {},
+            {"tool_name_on_result": True},
+            id="name on results",
+        ),
+        pytest.param(
+            [strict.unknown_fields],
+            history,
+            {"stream_usage": False, "reasoning_echo": "required_on_calls", "tool_name_on_result": True},
+            {"reasoning_echo": "never", "tool_name_on_result": False},
+            id="standard fields only",
+        ),
+        pytest.param(
+            [strict.qwen, strict.bedrock],
+            closing,
+            {},
+            {"mid_system": "fold_first", "tool_choice_none": "rejected"},
+            id="two lessons in one request",
+        ),
+    ],
+)
+async def test_a_refusal_is_learned_from(
+    server: WireServer, validators: list[Any], build: Build, profile: dict[str, Any], learned: dict[str, Any] | None
+) -> None:
+    server.always(Turn("Hello"))
+    server.insist(*validators)
+    start = Profile(**profile)
+    cache: dict[str, dict[str, Any]] = {}
+    async with client_of(server, start, cache=cache) as client:
+        if learned is None:
+            with pytest.raises(RequestFailed) as caught:
+                await updates_of(client, build)
+            assert caught.value.kind is FailureKind.INVALID_REQUEST
+            assert len(server.requests) == 2
+            return
+        updates = await updates_of(client, build)
+        assert response(updates).text == "Hello"
+        assert client.profile == start.model_copy(update=learned)
+        corrections = [update for update in updates if isinstance(update, ProfileCorrected)]
+        assert corrections and all(update.notice for update in corrections)
+        assert corrections[-1].profile == client.profile
+        assert not any(isinstance(update, RetryScheduled) for update in updates)
+        sent = len(server.requests)
+        await updates_of(client, build)
+        assert len(server.requests) == sent + 1
+    assert cache == {cache_key(server.base_url, "test-model"): learned}
+    assert resolve(server.base_url, "test-model", cache=cache) == Profile().model_copy(update=learned)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+async def test_at_most_one_answered_closing_request_on_every_endpoint(
+    server: WireServer, endpoint: Behaviour
+) -> None:
+    server.behave(endpoint)
+    server.always(Turn(calls=(Call("edit_file", {"path": "b.py"}),)))
+    async with client_of(server, timeouts=Timeouts(closing=0.3)) as client:
+        try:
+            completed = response(await updates_of(client, closing, closing=True))
+        except RequestFailed as failed:
+            assert failed.kind in (FailureKind.RATE_LIMITED, FailureKind.STREAM_BROKEN)
+            assert len(server.requests) == 2
+        else:
+            assert len(server.requests) <= 2
+            assert bool(completed.calls) == (endpoint.name in ("ignores tool_choice", "rejects tool_choice"))
+    tail = server.last.messages
+    assert server.last.body["tools"] == TOOLS
+    if client.profile.mid_system == "inline":
+        assert [message["role"] for message in tail][-2:] == ["tool", "system"] and tail[-1] == NOTE
+    else:
+        assert NOTE["content"] in tail[0]["content"]
+    assert server.last.closing == (client.profile.tool_choice_none != "rejected")
+
+
+async def test_calls_under_none_teach_that_it_is_ignored(server: WireServer) -> None:
+    server.behave(IGNORES_TOOL_CHOICE)
+    server.call("edit_file", {"path": "b.py"})
+    async with client_of(server) as client:
+        await updates_of(client, closing, closing=True)
+        assert client.profile.tool_choice_none == "ignored"
+
+
+async def test_a_server_that_fails_on_calls_under_none_is_not_asked_again(server: WireServer) -> None:
+    server.behave(FAILS_CALLS)
+    server.always(Turn(calls=(Call("edit_file", {"path": "b.py"}),)))
+    async with client_of(server) as client:
+        with pytest.raises(RequestFailed) as caught:
+            await updates_of(client, closing, closing=True)
+        assert client.profile.tool_choice_none == "fails"
+    assert caught.value.kind is FailureKind.TOOL_USE_FAILED
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Jinja Exception: System message must be at the beginning.",
+        "System role not supported",
+        "stream_options is unknown and so is tool_choice; tools are not supported; max_tokens invalid",
+        "everything is invalid: reasoning_content missing, thought_signature missing, content must not be empty",
+    ],
+)
+async def test_a_server_that_refuses_everything_ends_in_its_own_words(server: WireServer, message: str) -> None:
+    server.insist(refused_unless(message, lambda body: False))
+    async with client_of(server) as client:
+        with pytest.raises(RequestFailed) as caught:
+            await updates_of(client, lambda profile: Payload(closing(profile).messages, TOOLS, "none", 100))
+    assert message in caught.value.message
+    assert len(server.requests) <= 8
+
+
+async def test_a_busy_server_teaches_nothing(server: WireServer) -> None:
+    server.script([error(429, "tool_choice is not supported at this rate"), Turn("Hi")])
+    async with client_of(server) as client:
+        await updates_of(client, closing)
+        assert client.profile == Profile()
+
+
+async def test_nested_words_of_an_upstream_are_understood(server: WireServer) -> None:
+    raw = '{"object":"error","message":"Unexpected role \'system\' after role \'tool\'","type":"invalid_request"}'
+    server.script(
+        [
+            document(
+                {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}, status=400
+            ),
+            Turn("Hi"),
+        ]
+    )
+    async with client_of(server) as client:
+        await updates_of(client, closing)
+        assert client.profile.mid_system == "fold_first"
+
+
+async def test_tool_choice_is_never_sent_without_tools_and_tools_never_empty(server: WireServer) -> None:
+    server.always(Turn("Hi"))
+    async with client_of(server) as client:
+        await updates_of(client, lambda profile: Payload([USER], [], "none"))
+        await updates_of(client, opening)
+    assert "tool_choice" not in server.requests[0].body and "tools" not in server.requests[0].body
+    assert "tool_choice" not in server.requests[1].body and server.requests[1].body["tools"] == TOOLS

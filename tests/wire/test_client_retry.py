@@ -1,0 +1,233 @@
+"""Retries, silence and cancellation: what is repeated when, and that nothing is left behind."""
+
+import asyncio
+import time
+from contextlib import aclosing
+
+import pytest
+
+from app.llm.errors import FailureKind, RequestFailed
+from app.llm.retry import RetryPolicy
+from app.llm.transport import Timeouts
+from app.llm.types import AttemptDiscarded, RetryScheduled, StreamUpdate, TextDelta
+from tests.wire.driving import BRISK, FAST, client_of, closing, opening, response, updates_of
+from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream
+from tests.wire.server import WireServer
+
+PATIENT = RetryPolicy(jitter=lambda: 0.0)
+"""Server hints as they are, own delays of nothing."""
+
+
+async def first_delay(server: WireServer, headers: dict[str, str], message: str = "Wait", status: int = 429) -> float:
+    """The delay that the client announces for the first retry; the wait itself is cut off."""
+    server.always(error(status, message, headers=headers))
+    async with client_of(server, retry=PATIENT) as client, aclosing(client.stream(opening)) as updates:
+        async for update in updates:
+            if isinstance(update, RetryScheduled):
+                return update.delay
+    raise AssertionError("no retry")
+
+
+@pytest.mark.parametrize(
+    ("headers", "message", "expected"),
+    [
+        ({"retry-after": "7"}, "", 7),
+        ({"Retry-After": "1.5"}, "", 1.5),
+        ({"retry-after-ms": "250"}, "", 0.25),
+        ({"retry-after-ms": "250", "retry-after": "9"}, "", 0.25),
+        ({"retry-after": "3"}, "Please retry in 12.3s", 3),
+        ({}, "Please retry in 12.3s.", 12.3),
+        ({}, "No deployments available for selected model, Try again in 5 seconds", 5),
+        ({"x-ratelimit-reset-requests": "1.57s", "x-ratelimit-remaining-requests": "0"}, "", 1.57),
+        ({"x-ratelimit-reset-tokens": "20ms", "x-ratelimit-reset-requests": "6m0s"}, "", 0.02),
+        ({"retry-after": "0"}, "", 0),
+        ({"retry-after": "soon"}, "", 0),
+        ({"retry-after": "-4"}, "", 0),
+        ({}, "", 0),
+    ],
+)
+async def test_the_server_says_how_long(
+    server: WireServer, headers: dict[str, str], message: str, expected: float
+) -> None:
+    assert await first_delay(server, headers, message) == pytest.approx(expected)
+
+
+async def test_a_date_to_wait_for(server: WireServer) -> None:
+    from email.utils import formatdate
+
+    delay = await first_delay(server, {"retry-after": formatdate(time.time() + 30, usegmt=True)})
+    assert 27 < delay <= 30
+
+
+@pytest.mark.parametrize("headers", [{"retry-after": "300"}, {"x-ratelimit-reset-requests": "6m0s"}])
+async def test_a_long_wait_is_the_users_decision(server: WireServer, headers: dict[str, str]) -> None:
+    server.always(error(429, "Wait", headers=headers))
+    async with client_of(server) as client:
+        with pytest.raises(RequestFailed) as caught:
+            await updates_of(client)
+    assert caught.value.kind is FailureKind.RATE_LIMITED
+    assert caught.value.retry_at is not None and 250 < caught.value.retry_at - time.time() <= 360
+    assert len(server.requests) == 1
+
+
+async def test_every_attempt_is_the_same_request(server: WireServer) -> None:
+    server.script([error(503, "Busy"), stream(chunk("Hi"), CUT), Turn("Hello")])
+    async with client_of(server) as client:
+        await updates_of(client)
+    first, *others = [request.body for request in server.requests]
+    assert len(others) == 2 and all(body == first for body in others)
+
+
+async def test_a_call_of_a_broken_attempt_is_not_in_the_response(server: WireServer) -> None:
+    whole = call_delta(0, call_id="1", name="edit_file", arguments="{}")
+    server.script([stream(chunk("I edit."), chunk(calls=[whole]), CUT), Turn("Never mind.")])
+    async with client_of(server) as client:
+        updates = await updates_of(client)
+    assert response(updates).calls == ()
+    assert [update for update in updates if isinstance(update, AttemptDiscarded)]
+
+
+async def test_silence_before_the_first_token(server: WireServer) -> None:
+    server.script([stream(STALL), stream(chunk("", role="assistant"), b": still here\n\n", STALL), Turn("Hi")])
+    impatient = Timeouts(first=0.2, idle=5, read=5)
+    async with client_of(server, timeouts=impatient) as client:
+        updates = await updates_of(client)
+    assert response(updates).text == "Hi"
+    reasons = [update.reason for update in updates if isinstance(update, RetryScheduled)]
+    assert len(reasons) == 2 and all("first token" in reason for reason in reasons)
+    assert await server.requests[0].left() and await server.requests[1].left()
+
+
+async def test_heartbeats_are_no_progress(server: WireServer) -> None:
+    beats = [part for _ in range(60) for part in (b": ping\n\n", chunk(None), BREAK)]
+    server.script([stream(chunk("Hi"), *beats, STALL), Turn("Hello")])
+    async with client_of(server, timeouts=Timeouts(first=5, idle=0.2, read=5)) as client:
+        updates = await updates_of(client)
+    assert response(updates).text == "Hello"
+    assert server.requests[0].disconnected.is_set()
+
+
+async def test_reasoning_and_calls_are_progress(server: WireServer) -> None:
+    thoughts = [part for _ in range(20) for part in (chunk(reasoning="h"), BREAK, BREAK, BREAK)]
+    arguments = [
+        part for _ in range(20) for part in (chunk(calls=[call_delta(0, arguments=" ")]), BREAK, BREAK, BREAK)
+    ]
+    begun = chunk(calls=[call_delta(0, call_id="1", name="read_file")])
+    server.script([stream(*thoughts, begun, *arguments, chunk(finish="stop"), DONE)])
+    async with client_of(server, timeouts=Timeouts(first=5, idle=0.9, read=5)) as client:
+        assert response(await updates_of(client)).calls[0].arguments == {}
+    assert len(server.requests) == 1
+
+
+async def test_a_dead_connection_is_noticed_by_the_bytes_that_do_not_come(server: WireServer) -> None:
+    server.script([stream(chunk("Hi"), STALL), Turn("Hello")])
+    async with client_of(server, timeouts=Timeouts(read=0.2)) as client:
+        assert response(await updates_of(client)).text == "Hello"
+
+
+async def test_a_closing_request_is_retried_once(server: WireServer) -> None:
+    server.always(error(503, "Busy"))
+    async with client_of(server) as client:
+        with pytest.raises(RequestFailed):
+            await updates_of(client, closing, closing=True)
+    assert len(server.requests) == 2
+
+
+async def test_a_closing_request_does_not_wait_longer_than_its_five_seconds(server: WireServer) -> None:
+    server.always(error(429, "Wait", headers={"retry-after": "6"}))
+    async with client_of(server, retry=PATIENT) as client:
+        with pytest.raises(RequestFailed) as caught:
+            await updates_of(client, closing, closing=True)
+    assert caught.value.retry_at is not None
+    assert len(server.requests) == 1
+
+
+async def test_silence_after_a_closing_request_ends_early(server: WireServer) -> None:
+    server.always(stream(STALL))
+    timeouts = Timeouts(closing=0.1, first=60, idle=60)
+    async with client_of(server, timeouts=timeouts, retry=RetryPolicy(closing_total=0.05)) as client:
+        with pytest.raises(RequestFailed) as caught:
+            await updates_of(client, closing, closing=True)
+    assert caught.value.kind is FailureKind.STREAM_BROKEN
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("moment", ["before the headers", "before the first token", "in the text", "in a call"])
+async def test_cancelling_closes_the_connection_and_leaves_no_task(server: WireServer, moment: str) -> None:
+    reply = {
+        "before the headers": stream(STALL),
+        "before the first token": stream(b": hello\n\n", STALL),
+        "in the text": stream(chunk("Hel"), STALL),
+        "in a call": stream(chunk(calls=[call_delta(0, call_id="1", name="edit_file", arguments='{"a')]), STALL),
+    }[moment]
+    server.script([reply, Turn("Hello")])
+    seen: list[StreamUpdate] = []
+    arrived = asyncio.Event()
+    async with client_of(server) as client:
+
+        async def consume() -> None:
+            async for update in client.stream(opening):
+                seen.append(update)
+                arrived.set()
+
+        before = asyncio.all_tasks()
+        task = asyncio.create_task(consume())
+        assert await server.arrived(1)
+        if moment in ("in the text", "in a call"):
+            await asyncio.wait_for(arrived.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert asyncio.all_tasks() == before
+        assert await server.requests[0].left()
+        assert response(await updates_of(client)).text == "Hello"
+    assert [update.text for update in seen if isinstance(update, TextDelta)] == (["Hel"] if "text" in moment else [])
+
+
+async def test_leaving_the_generator_closes_the_connection(server: WireServer) -> None:
+    server.script([stream(chunk("Hel"), STALL)])
+    async with client_of(server) as client:
+        async with aclosing(client.stream(opening)) as updates:
+            async for _ in updates:
+                break
+        assert await server.last.left()
+
+
+async def test_cancelling_ends_the_wait_for_a_retry(server: WireServer) -> None:
+    server.always(error(429, "Wait", headers={"retry-after": "50"}))
+    async with client_of(server, retry=PATIENT) as client:
+        waiting = asyncio.Event()
+
+        async def consume() -> None:
+            async for update in client.stream(opening):
+                if isinstance(update, RetryScheduled):
+                    waiting.set()
+
+        task = asyncio.create_task(consume())
+        await asyncio.wait_for(waiting.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert len(server.requests) == 1
+
+
+async def test_two_requests_at_once_do_not_mix(server: WireServer) -> None:
+    server.model(lambda request: Turn(request.messages[-1]["content"] * 50, pieces=50))
+    async with client_of(server) as client:
+
+        async def ask(word: str) -> str:
+            from app.llm.types import Payload
+
+            updates = await updates_of(client, lambda profile: Payload([{"role": "user", "content": word}], []))
+            return response(updates).text
+
+        answers = await asyncio.gather(*(ask(word) for word in "abc"))
+    assert answers == ["a" * 50, "b" * 50, "c" * 50]
+
+
+async def test_a_client_can_be_closed_and_used_again(server: WireServer) -> None:
+    server.always(Turn("Hi"))
+    async with client_of(server, timeouts=BRISK, retry=FAST) as client:
+        await updates_of(client)
+        await client.aclose()
+        assert response(await updates_of(client)).text == "Hi"
