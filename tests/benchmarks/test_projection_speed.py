@@ -1,0 +1,115 @@
+"""Projecting, folding, repairing and planning stay linear in the size of the log.
+
+Every figure is a ratio to a smaller log measured in the same run: ten times the events may take ten times the time,
+with room for noise, not a hundred times.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from app.agent.gate import Gate, GatePolicy
+from app.agent.turn_state import TurnState
+from app.conversation.compaction import Budget, plan
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    Outcome,
+    RequestSent,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from app.conversation.importing import repair
+from app.conversation.projection import Facts, project
+from app.llm.profile import Profile
+
+SIZES = (1_000, 10_000, 100_000)
+LINEAR = 10.0
+"""What ten times the events cost if the cost is linear."""
+NOISE = 2.5
+FACTS = Facts("prompt", [])
+
+
+def log_of(size: int) -> list[Event]:
+    """A log of about `size` events, in turns of three steps."""
+    events: list[Event] = []
+
+    def add(event: Event) -> None:
+        events.append(event.model_copy(update={"id": len(events) + 1, "time": 1.0}))
+
+    number = 0
+    while len(events) < size:
+        add(TurnStarted(cause="message"))
+        add(UserMessage(text=f"question {number}"))
+        for _ in range(3):
+            number += 1
+            uid = f"c{number}.0"
+            call = ToolCall(uid=uid, wire_id="call_0", name="read_file", arguments={"path": f"{number}.py"})
+            add(RequestSent())
+            add(AssistantMessage(text="", calls=(call,)))
+            add(ToolStarted(call=uid))
+            add(ToolResult(call=uid, outcome=Outcome.OK, text="some output " * 5))
+        add(AssistantMessage(text="an answer"))
+        add(TurnEnded(stopped="answer"))
+    return events[:size]
+
+
+LOGS = {size: log_of(size) for size in SIZES}
+
+
+def fastest(work: Callable[[], Any], repeats: int) -> float:
+    times = []
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(repeats):
+            started = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - started)
+    finally:
+        gc.enable()
+    return min(times)
+
+
+def fold(events: list[Event]) -> None:
+    gate, turn = Gate(GatePolicy()), TurnState()
+    for event in events:
+        gate.apply(event)
+        turn.apply(event)
+
+
+def damaged(events: list[Event]) -> list[dict[str, Any]]:
+    """The messages of a log with every tenth one lost, and results doubled."""
+    messages = project(events, Profile(), FACTS).messages
+    kept = [message for position, message in enumerate(messages) if position % 10]
+    return [one for message in kept for one in ([message] * 2 if message["role"] == "tool" else [message])]
+
+
+WORK: dict[str, Callable[[list[Event]], Callable[[], Any]]] = {
+    "project": lambda events: lambda: project(events, Profile(), FACTS),
+    "project, folded, one call per turn": lambda events: (
+        lambda: project(events, Profile(mid_system="fold_user", single_call_turns=True, tool_id="alnum9"), FACTS)
+    ),
+    "fold": lambda events: lambda: fold(events),
+    "plan": lambda events: lambda: plan(events, Budget(10**9, 1_000, None)),
+    "repair": lambda events: (lambda messages: lambda: repair(messages))(damaged(events)),
+}
+
+
+@pytest.mark.parametrize("name", list(WORK))
+def test_linear_in_the_events(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    times = {size: fastest(WORK[name](LOGS[size]), repeats=max(3, 30_000 // size)) for size in SIZES}
+    ratios = [times[larger] / times[smaller] for smaller, larger in pairwise(SIZES)]
+    with capsys.disabled():
+        figures = ", ".join(f"{size:,}: {seconds * 1000:.1f} ms" for size, seconds in times.items())
+        print(f"\n{name}: {figures}; ratios {', '.join(f'{ratio:.1f}' for ratio in ratios)}")
+    assert all(ratio < LINEAR * NOISE for ratio in ratios)
+    assert times[SIZES[-1]] / times[SIZES[0]] < LINEAR * LINEAR * NOISE

@@ -1,0 +1,81 @@
+"""The gate closes by staged proposals and opens by the user alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.agent.gate import Gate, GatePolicy, gate_closed
+from app.conversation.events import (
+    AssistantMessage,
+    Decision,
+    Event,
+    FileStat,
+    Outcome,
+    ProposalDecided,
+    ProposalStaged,
+    RequestSent,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+START = TurnStarted(cause="message")
+OTHERS: list[Event] = [
+    AssistantMessage(text="x"),
+    RequestSent(closing=True),
+    ToolResult(call="c1.0", outcome=Outcome.STAGED, text="staged"),
+    TurnEnded(stopped="staged"),
+    ProposalDecided(proposal="P1", decision=Decision.APPROVED),
+    UserMessage(text="x"),
+]
+policies = st.builds(GatePolicy, st.sampled_from(["every-edit", "chain"]), st.integers(-1, 4))
+
+
+def staged(number: int, path: str = "a.py") -> ProposalStaged:
+    stat = FileStat(path=path, op="edit", added=1, removed=0)
+    return ProposalStaged(proposal=f"P{number}", summary="", files=(stat,), calls=())
+
+
+logs = st.lists(st.one_of(st.just(START), st.integers(1, 9).map(staged), st.sampled_from(OTHERS)), max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("policy", "steps"), [(GatePolicy(), 1), (GatePolicy("chain", 3), 3), (GatePolicy("chain", 0), 1)]
+)
+def test_it_closes_after_as_many_staging_steps_as_the_policy_says(policy: GatePolicy, steps: int) -> None:
+    events: list[Event] = [START]
+    for number in range(1, steps + 1):
+        assert not gate_closed(events, policy)
+        events.append(staged(number))
+    assert gate_closed(events, policy)
+    assert not gate_closed([*events, START], policy)
+
+
+@given(logs, policies)
+def test_only_a_turn_of_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None:
+    gate = Gate(policy)
+    for event in events:
+        was_closed = gate.closed
+        gate.apply(event)
+        if was_closed and not gate.closed:
+            assert isinstance(event, TurnStarted)
+        if gate.closed and not was_closed:
+            assert isinstance(event, ProposalStaged)
+
+
+@given(logs, policies)
+def test_the_fold_agrees_with_counting(events: list[Event], policy: GatePolicy) -> None:
+    starts = [position for position, event in enumerate(events) if isinstance(event, TurnStarted)]
+    turn = events[starts[-1] :] if starts else events
+    count = sum(isinstance(event, ProposalStaged) for event in turn)
+    assert gate_closed(events, policy) is (count >= max(1, policy.chain_steps if policy.kind == "chain" else 1))
+
+
+def test_it_names_what_was_staged_and_follows_a_changed_policy() -> None:
+    gate = Gate(GatePolicy("chain", 3))
+    for event in (START, staged(1), staged(2, "b.py")):
+        gate.apply(event)
+    assert (gate.staged, gate.paths, gate.closed) == (("P1", "P2"), ("a.py", "b.py"), False)
+    gate.policy = GatePolicy()
+    assert gate.closed

@@ -1,0 +1,188 @@
+"""What the program tells the model: the right words, once, and only while they apply."""
+
+import pytest
+
+from app.agent.interventions import (
+    DENIALS_BEFORE_ADVICE,
+    FilesSeen,
+    closing,
+    fact,
+    files_changed,
+    nudge,
+    pending,
+    repeated_denials,
+    staged,
+)
+from app.conversation.events import (
+    Decision,
+    FileStat,
+    Intervention,
+    InterventionKind,
+    Outcome,
+    ProposalChanged,
+    ProposalDecided,
+    ProposalStaged,
+    Source,
+    ToolResult,
+)
+from app.conversation.pending import PendingProposals
+from app.proposals.models import FileChange, Op, Proposal, ProposalState
+
+
+def proposal(number: int, state: ProposalState = ProposalState.PENDING, reason: str = "") -> Proposal:
+    change = FileChange(path=f"f{number}.py", op=Op.EDIT, base=None, result=None, added=2, removed=1)
+    return Proposal(
+        id=f"P{number}",
+        workspace="/w",
+        created=0.0,
+        summary=f"change {number}",
+        state=state,
+        files=(change,),
+        reason=reason,
+    )
+
+
+def stage(number: int, *paths: str, supersedes: str = "") -> ProposalStaged:
+    files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in paths)
+    return ProposalStaged(proposal=f"P{number}", summary="s", files=files, calls=(), supersedes=supersedes)
+
+
+def decide(number: int, decision: Decision, *paths: str, still_pending: bool = False) -> ProposalDecided:
+    files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in paths)
+    return ProposalDecided(proposal=f"P{number}", decision=decision, files=files, still_pending=still_pending)
+
+
+def test_the_closing_instruction_names_proposals_and_files_and_forbids_tools() -> None:
+    told = staged(["P1", "P2"], ["a.py", "b.py", "a.py"])
+    assert "P1, P2" in told.text
+    assert "(a.py, b.py)" in told.text
+    assert "Do not call tools" in told.text
+    assert "Hand control back" in told.text
+    assert "Nothing is written" in told.text
+    assert (told.kind, told.scope, told.source) == (InterventionKind.STAGED, "request", Source.PROGRAM)
+
+
+@pytest.mark.parametrize("kind", [InterventionKind.STAGED, InterventionKind.STEP_LIMIT, InterventionKind.NO_PROGRESS])
+def test_every_closing_instruction_is_for_one_request_and_forbids_tools(kind: InterventionKind) -> None:
+    told = closing(kind, ["P1"], ["a.py"])
+    assert (told.kind, told.scope) == (kind, "request")
+    assert "Do not call tools" in told.text
+
+
+def test_nudges_are_for_one_request_and_differ() -> None:
+    told = [
+        nudge(InterventionKind.EMPTY_RESPONSE),
+        nudge(InterventionKind.TRUNCATED),
+        nudge(InterventionKind.TRUNCATED, calls=True),
+        nudge(InterventionKind.NO_PROGRESS),
+    ]
+    assert {one.scope for one in told} == {"request"}
+    assert len({one.text for one in told}) == 4
+    assert "none of its tool calls ran" in told[2].text
+
+
+def test_what_is_pending_is_one_message_for_this_turn() -> None:
+    told = pending(
+        [
+            proposal(1),
+            proposal(2, ProposalState.STALE, "a.py changed"),
+            proposal(3, ProposalState.APPLIED),
+            proposal(4, ProposalState.PARTLY_APPROVED),
+        ]
+    )
+    assert told is not None
+    assert told.scope == "turn"
+    assert "- P1: change 1 [f1.py (edit, +2 -1)]" in told.text
+    assert "- P2 (stale" in told.text
+    assert "a.py changed" in told.text
+    assert "- P4 (partly approved)" in told.text
+    assert "P3" not in told.text
+    assert pending([proposal(3, ProposalState.DENIED)]) is None
+
+
+def test_denials_in_a_row_are_counted_until_an_approval() -> None:
+    fold = PendingProposals()
+    counts = []
+    for event in (
+        decide(1, Decision.DENIED),
+        decide(2, Decision.DENIED, still_pending=True),
+        decide(3, Decision.UNDONE),
+        decide(2, Decision.DENIED),
+        decide(4, Decision.DENIED),
+        decide(5, Decision.PARTLY_APPROVED),
+        decide(6, Decision.DENIED),
+    ):
+        fold.apply(event)
+        counts.append(fold.denials_in_row)
+    assert counts == [1, 1, 1, 2, 3, 0, 1]
+
+
+def test_the_advice_comes_with_the_third_denial() -> None:
+    assert repeated_denials(DENIALS_BEFORE_ADVICE - 1) is None
+    told = repeated_denials(DENIALS_BEFORE_ADVICE)
+    assert told is not None
+    assert told.scope == "turn"
+    assert "ask_user" in told.text
+
+
+def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
+    fold = PendingProposals()
+
+    def waiting() -> list[str]:
+        return [one.id for one in fold.waiting]
+
+    fold.apply(stage(1, "a.py"))
+    fold.apply(stage(2, "a.py"))
+    fold.apply(decide(1, Decision.EDITED))
+    assert waiting() == ["P1", "P2"]
+    fold.apply(decide(1, Decision.PARTLY_APPROVED, still_pending=True))
+    fold.apply(ProposalChanged(proposal="P2", state="stale", reason="a.py changed"))
+    assert {one.id: (one.partly_decided, one.state) for one in fold.waiting} == {
+        "P1": (True, "pending"),
+        "P2": (False, "stale"),
+    }
+    fold.apply(decide(1, Decision.APPROVED))
+    fold.apply(stage(3, "a.py", supersedes="P2"))
+    assert waiting() == ["P3"]
+    fold.apply(ProposalChanged(proposal="P3", state="superseded"))
+    assert waiting() == []
+
+
+class TestFilesChanged:
+    """Files that the user changed since the model read them."""
+
+    def seen(self, **reads: str) -> FilesSeen:
+        fold = FilesSeen()
+        fold.apply(ToolResult(call="c1.0", outcome=Outcome.OK, text="", reads={"a.py": "1", "b.py": "1"} | reads))
+        return fold
+
+    def test_nothing_is_said_while_all_is_as_it_was(self) -> None:
+        assert files_changed(self.seen().versions, {"a.py": "1"}) is None
+
+    def test_changed_and_deleted_files_are_named_and_told_once(self) -> None:
+        fold = self.seen()
+        current = {"a.py": "2", "b.py": None}
+        told = files_changed(fold.versions, current)
+        assert told is not None
+        assert "a.py" in told.text
+        assert "gone: b.py" in told.text
+        assert told.files == {"a.py": "2", "b.py": ""}
+        fold.apply(told)
+        assert files_changed(fold.versions, current) is None
+        assert files_changed(fold.versions, {"a.py": "3"}) is not None
+
+    @pytest.mark.parametrize("event", [stage(1, "a.py"), decide(1, Decision.APPROVED, "a.py")])
+    def test_the_models_own_edits_are_not_news(self, event: ProposalStaged | ProposalDecided) -> None:
+        fold = self.seen()
+        fold.apply(event)
+        assert files_changed(fold.versions, {"a.py": "2"}) is None
+
+    def test_many_files_are_counted(self) -> None:
+        told = files_changed({f"{n}.py": "1" for n in range(50)}, {f"{n}.py": "2" for n in range(50)})
+        assert told is not None
+        assert "and 30 more files" in told.text
+        assert len(told.files) == 50
+
+
+def test_a_fact_stays() -> None:
+    assert fact("undone") == Intervention(kind=InterventionKind.FACT, text="undone", scope="lasting")

@@ -1,0 +1,346 @@
+"""The ladder: one table per rung, and what holds for every state and every sequence of model outputs."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.agent.gate import Gate, GatePolicy
+from app.agent.interventions import closing, nudge
+from app.agent.ladder import (
+    Action,
+    ClosingRequest,
+    Compact,
+    LadderState,
+    Last,
+    Request,
+    RunCalls,
+    Stop,
+    WaitForUser,
+    decide,
+)
+from app.agent.turn_state import TurnState, ladder_state
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Event,
+    InterventionKind,
+    Outcome,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    RequestSent,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+FINISH_REASONS = [None, "stop", "tool_calls", "length", "content_filter", "other", "error", "unknown", "eos", ""]
+FAILURES = [
+    "",
+    "context_full",
+    "auth",
+    "quota",
+    "rate_limited",
+    "model_not_found",
+    "unreachable",
+    "server_error",
+    "invalid_request",
+    "tool_use_failed",
+    "stream_broken",
+    "unknown",
+]
+small = st.integers(0, 12)
+states = st.builds(
+    LadderState,
+    last=st.sampled_from(list(Last)),
+    aborted=st.booleans(),
+    question_open=st.booleans(),
+    gate_closed=st.booleans(),
+    closing_sent=st.booleans(),
+    steps=small,
+    step_limit=small,
+    failure=st.sampled_from(FAILURES),
+    failure_message=st.just("why"),
+    room_needed=st.booleans(),
+    compacted=st.booleans(),
+    finish_reason=st.sampled_from(FINISH_REASONS),
+    repeats=small,
+    fruitless_steps=small,
+    no_progress_nudges=small,
+    empty_nudges=small,
+    truncated_nudges=small,
+)
+
+
+def state(**fields: Any) -> LadderState:
+    return replace(LadderState(), **fields)
+
+
+STAGED = ClosingRequest(InterventionKind.STAGED)
+TABLE: list[tuple[str, LadderState, Action]] = [
+    ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), Stop("aborted")),
+    ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForUser()),
+    ("an edit was staged", state(gate_closed=True, last=Last.RESULTS), STAGED),
+    ("an edit was staged, the context is full", state(gate_closed=True, failure="context_full"), STAGED),
+    ("calls wait under a closed gate", state(gate_closed=True, last=Last.CALLS), STAGED),
+    ("control is back", state(gate_closed=True, closing_sent=True, last=Last.TEXT), Stop("staged")),
+    ("nothing came back", state(gate_closed=True, closing_sent=True, last=Last.EMPTY), Stop("staged")),
+    (
+        "the closing request failed",
+        state(gate_closed=True, closing_sent=True, last=Last.USER, failure="server_error", failure_message="500"),
+        Stop("staged", "500"),
+    ),
+    (
+        "the server refused the call for us",
+        state(gate_closed=True, closing_sent=True, failure="tool_use_failed", failure_message="x"),
+        Stop("staged"),
+    ),
+    ("first request", state(), Request()),
+    ("the context is full", state(last=Last.RESULTS, failure="context_full"), Compact()),
+    ("no room for a single token", state(last=Last.NO_ROOM, finish_reason="length"), Compact()),
+    ("the next request would overflow", state(last=Last.RESULTS, room_needed=True), Compact()),
+    ("room was made as far as it goes", state(last=Last.RESULTS, room_needed=True, compacted=True), Request()),
+    ("an answer needs no room", state(last=Last.TEXT, room_needed=True), Stop("answer")),
+    ("the request failed", state(failure="quota", failure_message="pay"), Stop("failed", "pay")),
+    (
+        "the server could not parse a call",
+        state(failure="tool_use_failed", last=Last.RESULTS),
+        Request(InterventionKind.TRUNCATED),
+    ),
+    ("cut calls", state(last=Last.CUT_CALLS, finish_reason="length"), Request(InterventionKind.TRUNCATED)),
+    ("cut text", state(last=Last.CUT_TEXT), Request(InterventionKind.TRUNCATED)),
+    ("whole calls", state(last=Last.CALLS, finish_reason="stop"), RunCalls()),
+    ("whole calls at the limit", state(last=Last.CALLS, steps=9, step_limit=9), RunCalls()),
+    ("text", state(last=Last.TEXT, finish_reason="tool_calls"), Stop("answer")),
+    ("text at the limit", state(last=Last.TEXT, steps=9, step_limit=9), Stop("answer")),
+    ("empty", state(last=Last.EMPTY), Request(InterventionKind.EMPTY_RESPONSE)),
+    ("reasoning only", state(last=Last.REASONING_ONLY), Request(InterventionKind.EMPTY_RESPONSE)),
+    ("results", state(last=Last.RESULTS), Request()),
+    (
+        "results at the limit",
+        state(last=Last.RESULTS, steps=9, step_limit=9),
+        ClosingRequest(InterventionKind.STEP_LIMIT),
+    ),
+    (
+        "a nudge at the limit",
+        state(last=Last.EMPTY, steps=9, step_limit=9),
+        ClosingRequest(InterventionKind.STEP_LIMIT),
+    ),
+    ("the same call again", state(last=Last.RESULTS, repeats=3), Request(InterventionKind.NO_PROGRESS)),
+    ("it was told so", state(last=Last.RESULTS, repeats=4, no_progress_nudges=1), Request()),
+    (
+        "it does not listen",
+        state(last=Last.RESULTS, repeats=5, no_progress_nudges=1),
+        ClosingRequest(InterventionKind.NO_PROGRESS),
+    ),
+    ("nothing works", state(last=Last.RESULTS, fruitless_steps=4), Request(InterventionKind.NO_PROGRESS)),
+    (
+        "still nothing works",
+        state(last=Last.RESULTS, fruitless_steps=6, no_progress_nudges=1),
+        ClosingRequest(InterventionKind.NO_PROGRESS),
+    ),
+]
+
+
+@pytest.mark.parametrize(("given_state", "action"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_each_rung(given_state: LadderState, action: Action) -> None:
+    assert decide(given_state) == action
+
+
+@pytest.mark.parametrize(
+    ("given_state", "stopped"),
+    [
+        (state(gate_closed=True, closing_sent=True, last=Last.CALLS), "refused"),
+        (state(gate_closed=True, closing_sent=True, last=Last.RESULTS), "refused"),
+        (state(closing_sent=True, last=Last.TEXT), "answer"),
+        (state(closing_sent=True, failure="unreachable"), "failed"),
+        (state(last=Last.RESULTS, failure="context_full", compacted=True), "failed"),
+        (state(last=Last.NO_ROOM, compacted=True), "failed"),
+        (state(last=Last.CUT_CALLS, truncated_nudges=1), "failed"),
+        (state(last=Last.CUT_TEXT, truncated_nudges=1), "answer"),
+        (state(last=Last.CUT_TEXT, finish_reason="content_filter"), "answer"),
+        (state(last=Last.EMPTY, empty_nudges=1), "failed"),
+    ],
+)
+def test_where_it_stops_and_says_why(given_state: LadderState, stopped: str) -> None:
+    action = decide(given_state)
+    assert isinstance(action, Stop)
+    assert action.stopped == stopped
+    if stopped != "failed" or not given_state.failure:
+        assert action.message
+
+
+def test_an_open_question_stops_and_waits_whatever_came_last() -> None:
+    for finish, failure, last, compacted in product(FINISH_REASONS, FAILURES, Last, (True, False)):
+        asking = state(question_open=True, finish_reason=finish, failure=failure, last=last, compacted=compacted)
+        assert decide(asking) == WaitForUser(), asking
+
+
+@given(states)
+def test_an_open_question_always_ends_the_turn(given_state: LadderState) -> None:
+    expected = Stop("aborted") if given_state.aborted else WaitForUser()
+    assert decide(replace(given_state, question_open=True)) == expected
+
+
+@given(states)
+def test_no_tool_runs_and_no_open_request_is_made_while_the_gate_is_closed(given_state: LadderState) -> None:
+    action = decide(replace(given_state, gate_closed=True))
+    assert not isinstance(action, RunCalls | Request | Compact)
+    if given_state.closing_sent:
+        assert isinstance(action, Stop | WaitForUser)
+
+
+@given(states)
+def test_after_a_closing_request_control_is_always_with_the_user(given_state: LadderState) -> None:
+    assert isinstance(decide(replace(given_state, closing_sent=True)), Stop | WaitForUser)
+
+
+@given(states)
+def test_cut_calls_never_run(given_state: LadderState) -> None:
+    assert decide(replace(given_state, last=Last.CUT_CALLS)) != RunCalls()
+
+
+@given(states, st.sampled_from(FINISH_REASONS))
+def test_a_finish_reason_alone_never_causes_a_request(given_state: LadderState, finish: str | None) -> None:
+    for last in (Last.TEXT, Last.CALLS):
+        before = replace(given_state, last=last)
+        assert decide(before) == decide(replace(before, finish_reason=finish))
+
+
+class Driver:
+    """The smallest loop over the ladder: does what it says, with outputs given from outside."""
+
+    def __init__(self, outputs: list[Any], policy: GatePolicy, step_limit: int) -> None:
+        self.turn = TurnState()
+        self.gate = Gate(policy)
+        self.events: list[Event] = []
+        self._outputs = iter(outputs)
+        self._step_limit = step_limit
+        self._room_made = False
+        self._compactions = 0
+        self.ran_behind_gate = False
+        self.staged = 0
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+        self.turn.apply(event)
+        self.gate.apply(event)
+
+    def run(self) -> Action:
+        self.add(TurnStarted(cause="message"))
+        self.add(UserMessage(text="go"))
+        for _ in range(10 * self._step_limit + 50):
+            state = ladder_state(self.turn, self.gate, step_limit=self._step_limit, compaction_tried=self._room_made)
+            match decide(state):
+                case (Stop() | WaitForUser()) as end:
+                    self.add(TurnEnded(stopped=end.stopped if isinstance(end, Stop) else "question"))
+                    return end
+                case Compact():
+                    self._room_made = True
+                    self._compactions += 1
+                    if self._compactions % 2:
+                        self.add(Compacted(upto=0, summary="s", method="summary"))
+                case RunCalls():
+                    self._run_calls()
+                case Request(nudge=kind):
+                    if kind is not None:
+                        self.add(nudge(kind))
+                    self._ask(closing_request=False)
+                case ClosingRequest(kind=kind):
+                    for call in self.turn.unfinished_calls:
+                        self.add(ToolResult(call=call.uid, outcome=Outcome.REFUSED, text="refused"))
+                    self.add(closing(kind, self.gate.staged, ["a.py"]))
+                    self._ask(closing_request=True)
+        raise AssertionError("the turn does not end")
+
+    def _ask(self, *, closing_request: bool) -> None:
+        self.add(RequestSent(closing=closing_request))
+        output = next(self._outputs, "calls")
+        if output in FAILURES:
+            self.add(RequestFailed(kind=output, message="failed"))
+            return
+        number = self.turn.responses + 1
+        names = {"calls": ("read", "read"), "edit": ("read", "edit"), "ask": ("ask", "read"), "cut": ("edit",)}
+        calls = tuple(
+            ToolCall(uid=f"c{number}.{n}", name=name, arguments={"n": number if output == "edit" else 0})
+            for n, name in enumerate(names.get(output, ()))
+        )
+        self.add(
+            AssistantMessage(
+                text="text" if output in ("text", "cut text") else "",
+                reasoning="hm" if output == "reasoning" else "",
+                calls=calls,
+                finish_reason="length" if output in ("no room", "cut") else None,
+                state="truncated" if output in ("cut", "cut text") else "complete",
+            )
+        )
+        self._room_made = False
+        if output == "cut" or closing_request:
+            for call in calls:
+                self.add(ToolResult(call=call.uid, outcome=Outcome.INVALID, text="not run"))
+
+    def _run_calls(self) -> None:
+        edits: list[str] = []
+        for call in self.turn.unfinished_calls:
+            self.ran_behind_gate = self.ran_behind_gate or self.gate.closed or self.turn.closing_sent
+            if call.name == "ask":
+                self.add(Question(call=call.uid, text="which?"))
+            elif self.turn.open_questions:
+                self.add(ToolResult(call=call.uid, outcome=Outcome.REFUSED, text="question first"))
+            else:
+                self.add(ToolResult(call=call.uid, outcome=Outcome.OK, text="ok"))
+                edits += [call.uid] if call.name == "edit" else []
+        if edits:
+            self.staged += 1
+            self.add(ProposalStaged(proposal=f"P{self.staged}", summary="", files=(), calls=tuple(edits)))
+
+
+policies = st.builds(GatePolicy, st.sampled_from(["every-edit", "chain"]), st.integers(1, 3))
+outputs = st.lists(
+    st.sampled_from(
+        ["calls", "calls", "edit", "edit", "ask", "cut", "cut text", "text", "empty", "reasoning", "no room"]
+        + [failure for failure in FAILURES if failure]
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(outputs, policies, st.integers(0, 12))
+def test_any_outputs_end_within_the_step_limit(outputs: list[Any], policy: GatePolicy, limit: int) -> None:
+    driver = Driver(outputs, policy, limit)
+    end = driver.run()
+    requests = [event for event in driver.events if isinstance(event, RequestSent)]
+    assert sum(not event.closing for event in requests) <= limit
+    assert sum(event.closing for event in requests) <= 1
+    assert not any(event.closing for event in requests[:-1]), "nothing is asked after the closing request"
+    assert not driver.ran_behind_gate
+    assert driver.staged <= policy.staging_steps
+    assert (driver.turn.question is not None) is (end == WaitForUser())
+    assert driver.turn.unfinished_calls == () or driver.turn.open_questions
+
+
+@settings(max_examples=200, deadline=None)
+@given(outputs)
+def test_an_answered_question_changes_nothing(outputs: list[Any]) -> None:
+    plain = Driver(outputs, GatePolicy(), 8)
+    asked = Driver(outputs, GatePolicy(), 8)
+    call = ToolCall(uid="c0.0", name="ask", arguments={})
+    for event in (
+        TurnStarted(cause="message"),
+        AssistantMessage(calls=(call,)),
+        Question(call="c0.0", text="which?"),
+        TurnEnded(stopped="question"),
+        Answer(call="c0.0", text="the left one"),
+    ):
+        asked.turn.apply(event)
+        asked.gate.apply(event)
+    assert plain.run() == asked.run()
+    assert [type(event) for event in plain.events] == [type(event) for event in asked.events]

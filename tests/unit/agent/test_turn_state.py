@@ -1,0 +1,137 @@
+"""The running turn, as the ladder is told of it."""
+
+import pytest
+
+from app.agent.interventions import nudge
+from app.agent.ladder import Last
+from app.agent.turn_state import TurnState, shape_of
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Event,
+    FileStat,
+    InterventionKind,
+    Outcome,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    RequestSent,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+READ = ToolCall(uid="c1.0", name="read_file", arguments={"path": "a.py"})
+START = TurnStarted(cause="message")
+
+
+def after(*events: Event) -> TurnState:
+    turn = TurnState()
+    for event in (START, *events):
+        turn.apply(event)
+    return turn
+
+
+def done(uid: str, outcome: Outcome = Outcome.OK) -> ToolResult:
+    return ToolResult(call=uid, outcome=outcome, text="x")
+
+
+def step(number: int, outcome: Outcome = Outcome.OK, **arguments: int) -> tuple[Event, ...]:
+    call = ToolCall(uid=f"c{number}.0", name="read_file", arguments=arguments)
+    return (RequestSent(), AssistantMessage(calls=(call,)), done(call.uid, outcome))
+
+
+@pytest.mark.parametrize(
+    ("message", "shape"),
+    [
+        (AssistantMessage(calls=(READ,), finish_reason="stop"), Last.CALLS),
+        (AssistantMessage(calls=(READ,), text="x", state="truncated"), Last.CUT_CALLS),
+        (AssistantMessage(text="x", finish_reason="other"), Last.TEXT),
+        (AssistantMessage(text="x", state="truncated"), Last.CUT_TEXT),
+        (AssistantMessage(text=" \n"), Last.EMPTY),
+        (AssistantMessage(reasoning="hm"), Last.REASONING_ONLY),
+        (AssistantMessage(reasoning="hm", finish_reason="length", state="truncated"), Last.REASONING_ONLY),
+        (AssistantMessage(finish_reason="length", state="truncated"), Last.NO_ROOM),
+        (AssistantMessage(finish_reason="model_context_window_exceeded"), Last.NO_ROOM),
+    ],
+)
+def test_shapes(message: AssistantMessage, shape: Last) -> None:
+    assert shape_of(message) is shape
+
+
+def test_calls_become_results_when_all_have_one() -> None:
+    other = READ.model_copy(update={"uid": "c1.1"})
+    turn = after(AssistantMessage(calls=(READ, other)), done("c1.0"))
+    assert (turn.last, turn.unfinished_calls) == (Last.CALLS, (other,))
+    turn.apply(done("c1.1"))
+    assert (turn.last, turn.unfinished_calls) == (Last.RESULTS, ())
+
+
+def test_a_question_is_open_until_an_answer_or_a_message() -> None:
+    asked = Question(call="c1.0", text="which?")
+    for end in (Answer(call="c1.0", text="left"), UserMessage(text="never mind")):
+        turn = after(
+            AssistantMessage(calls=(READ,)), asked, TurnEnded(stopped="question"), TurnStarted(cause="answer")
+        )
+        assert turn.question == asked
+        turn.apply(Answer(call="c9.9", text="another"))
+        assert turn.question == asked
+        turn.apply(end)
+        assert turn.question is None
+
+
+def test_steps_are_requests_without_the_closing_one() -> None:
+    turn = after(RequestSent(), RequestFailed(kind="x", message=""), RequestSent(), RequestSent(closing=True))
+    assert (turn.steps, turn.closing_sent, turn.failure) == (2, True, "")
+    turn.apply(START)
+    assert (turn.steps, turn.closing_sent) == (0, False)
+
+
+def test_repeats_are_counted_per_call_until_something_changes() -> None:
+    turn = after(*step(1, a=1), *step(2, b=1), *step(3, a=1), *step(4, a=1))
+    assert turn.repeats == 3
+    stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+    turn.apply(ProposalStaged(proposal="P1", summary="", files=(stat,), calls=()))
+    for event in step(5, a=1):
+        turn.apply(event)
+    assert turn.repeats == 1
+
+
+def test_steps_without_effect_are_counted_in_a_row() -> None:
+    failing = (*step(1, Outcome.ERROR), *step(2, Outcome.INVALID))
+    assert after(*failing).fruitless_steps == 2
+    assert after(*failing, *step(3)).fruitless_steps == 0
+
+
+def test_making_room_is_remembered_until_a_response_comes() -> None:
+    compacted = Compacted(upto=1, summary="s", method="summary")
+    full = (RequestSent(), RequestFailed(kind="context_full", message="full"))
+    turn = after(*full, compacted)
+    assert (turn.compacted, turn.failure) == (True, "")
+    turn.apply(RequestFailed(kind="context_full", message="full"))
+    assert (turn.compacted, turn.failure) == (True, "context_full")
+    turn.apply(AssistantMessage(text="x"))
+    assert not turn.compacted
+
+
+def test_no_room_for_an_answer_is_over_once_room_is_made() -> None:
+    no_room = AssistantMessage(finish_reason="length")
+    compacted = Compacted(upto=1, summary="s", method="summary")
+    turn = after(no_room, compacted)
+    assert (turn.last, turn.compacted) == (Last.USER, True)
+    turn.apply(no_room)
+    assert (turn.last, turn.compacted) == (Last.NO_ROOM, True)
+
+
+def test_nudges_count_in_a_row() -> None:
+    empty = (AssistantMessage(), nudge(InterventionKind.EMPTY_RESPONSE))
+    assert after(*empty).nudges[InterventionKind.EMPTY_RESPONSE] == 1
+    assert after(*empty, *step(2)).nudges[InterventionKind.EMPTY_RESPONSE] == 0
+
+
+def test_discarded_attempts_number_the_responses_but_change_nothing_else() -> None:
+    turn = after(AssistantMessage(text="half", state="discarded"))
+    assert (turn.responses, turn.last, turn.last_message) == (1, Last.USER, None)
