@@ -80,11 +80,12 @@ def replacement_splices(index: TextIndex, place: Occurrence, old: str, new: str)
     line_end = index.offsets[place.last + 1] - 1
     before = index.texts[place.first][: place.start - first_offset]
     to_end = place.end >= line_end
+    removal = not new
     if to_end:
         old, new = _without_newline(old, new)
-    whole = to_end and not (before.strip(BLANKS) if not new else before)
+    whole = to_end and not (before.strip(BLANKS) if removal else before)
     if whole:
-        new_texts = [] if not new else new.split("\n")
+        new_texts = [] if removal else new.split("\n")
         _check_not_there(index, place, old.split("\n"), new_texts)
     else:
         if to_end and "\n" not in old and "\n" in new and not before.strip(BLANKS):

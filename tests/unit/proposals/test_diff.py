@@ -1,0 +1,98 @@
+"""The line diff: it rebuilds the target, sits in the canonical place, and never hangs."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.proposals.diff import Change, diff, take
+
+FEW = st.lists(st.sampled_from("abc"), max_size=30)
+MANY = st.lists(st.integers(0, 40), max_size=40)
+
+
+def check(old: Sequence[object], new: Sequence[object], changes: list[Change]) -> None:
+    assert take(old, new, changes) == list(new)
+    at = -1
+    for change in changes:
+        assert change.old_start > at, "an equal line stands between two changes"
+        assert change.removed or change.added
+        at = change.old_end
+
+
+@given(FEW, FEW, st.booleans())
+def test_rebuilds_the_target_with_few_symbols(old: list[str], new: list[str], anchored: bool) -> None:
+    check(old, new, diff(old, new, anchored=anchored))
+
+
+@given(MANY, MANY, st.booleans())
+def test_rebuilds_the_target_with_many_symbols(old: list[int], new: list[int], anchored: bool) -> None:
+    check(old, new, diff(old, new, anchored=anchored))
+
+
+@given(FEW, FEW, st.randoms(use_true_random=False))
+def test_a_subset_changes_only_its_own_lines(old: list[str], new: list[str], random: object) -> None:
+    changes = diff(old, new)
+    chosen = [change for change in changes if random.random() < 0.5]  # type: ignore[attr-defined]
+    result = take(old, new, chosen)
+    expected: list[str] = []
+    at = 0
+    for change in changes:
+        expected += old[at : change.old_start]
+        expected += new[change.new_start : change.new_end] if change in chosen else old[change.old_start : change.old_end]
+        at = change.old_end
+    assert result == expected + old[at:]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", []),
+        ("ab", "ab", []),
+        ("", "ab", [Change(0, 0, 0, 2)]),
+        ("ab", "", [Change(0, 2, 0, 0)]),
+        ("axb", "ayb", [Change(1, 2, 1, 2)]),
+        ("ab", "axb", [Change(1, 1, 1, 2)]),
+    ],
+)
+def test_small_cases(old: str, new: str, expected: list[Change]) -> None:
+    assert diff(old, new) == expected
+
+
+def test_a_group_slides_down_as_far_as_it_goes() -> None:
+    assert diff("fg{}", "fg{}g{}") == [Change(4, 4, 4, 7)]
+    assert diff(["{", "x", "}", "end"], ["{", "x", "}", "{", "x", "}", "end"]) == [Change(3, 3, 3, 6)]
+
+
+def test_a_group_joins_the_one_it_meets() -> None:
+    """The two deletions around the equal line describe the same texts as one of both."""
+    assert diff("abab", "ab") == [Change(2, 4, 2, 2)]
+
+
+def test_a_moved_function_is_not_torn_apart() -> None:
+    first = ["def a():", "    return 1", ""]
+    second = ["def b():", "    return 2", ""]
+    changes = diff(first + second, ["def c():", "    return 3", "", *first, *second])
+    assert changes == [Change(0, 0, 0, 3)]
+
+
+@settings(max_examples=1, deadline=None)
+@given(st.just(None))
+def test_hard_inputs_end(_: None) -> None:
+    lines = [str(number) for number in range(3000)]
+    check(lines, lines[::-1], diff(lines, lines[::-1]))
+    noise = ["ab"[(number * number // 7) % 2] for number in range(6000)]
+    other = ["ab"[(number * number // 5) % 2] for number in range(6000)]
+    check(noise, other, diff(noise, other))
+    check(noise, other, diff(noise, other, anchored=False))
+    long = [b"x" * 5_000_000 + b"\n"]
+    check(long, [b"x" * 4_999_999 + b"y\n"], diff(long, [b"x" * 4_999_999 + b"y\n"]))
+
+
+def test_ten_thousand_hunks() -> None:
+    old = [f"line {number}" for number in range(40_000)]
+    new = [line + "!" if number % 4 == 0 else line for number, line in enumerate(old)]
+    changes = diff(old, new)
+    check(old, new, changes)
+    assert len(changes) == 10_000

@@ -1,0 +1,117 @@
+"""Documents: every byte survives the line table, and new lines fit their surroundings."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.proposals.document import MAX_LINES, Document, display_pair, split_lines, split_text
+from app.proposals.refusals import NotEditable
+
+CORPUS = {
+    "empty": b"",
+    "lf": b"one\ntwo\n",
+    "crlf": b"one\r\ntwo\r\n",
+    "mixed": b"one\r\ntwo\nthree\r\n",
+    "no final newline": b"one\ntwo",
+    "bom": b"\xef\xbb\xbfone\ntwo\n",
+    "bom alone": b"\xef\xbb\xbf",
+    "utf-16 le": "one\nzwei ß\r\n".encode("utf-16-le").join([b"\xff\xfe", b""]),
+    "utf-16 be": b"\xfe\xff" + "one\nzwei ß".encode("utf-16-be"),
+    "latin-1": "é\nü\n".encode("latin-1"),
+    "odd separators": "a\x0cb\x85c\u2028d\re\n".encode(),
+}
+
+
+@pytest.mark.parametrize("data", CORPUS.values(), ids=CORPUS.keys())
+def test_lines_join_to_the_bytes(data: bytes) -> None:
+    document = Document(data)
+    assert b"".join(document.lines) == data
+    assert document.mark + b"".join(document.bodies) == data
+    assert len(document.texts) == len(document.lines) == len(document.endings)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=100).map(lambda text: b"\xff\xfe" + text.encode("utf-16-le", "replace")))
+def test_any_bytes_join_to_themselves(data: bytes) -> None:
+    document = Document(data)
+    assert b"".join(document.lines) == data
+    assert len(document.texts) == len(document.lines) == len(document.endings)
+    if document.encoding in ("utf-8", "bytes"):
+        again = "".join(t + e for t, e in zip(document.texts, document.endings, strict=True))
+        assert again.encode("utf-8", "surrogateescape") == data
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "eol", "final"),
+    [
+        ("empty", "utf-8", "\n", True),
+        ("crlf", "utf-8", "\r\n", True),
+        ("mixed", "utf-8", "\r\n", True),
+        ("no final newline", "utf-8", "\n", False),
+        ("bom", "utf-8-sig", "\n", True),
+        ("utf-16 le", "utf-16-le", "\n", True),
+        ("utf-16 be", "utf-16-be", "\n", False),
+        ("latin-1", "bytes", "\n", True),
+    ],
+)
+def test_facts(name: str, encoding: str, eol: str, final: bool) -> None:
+    document = Document(CORPUS[name])
+    assert (document.encoding, document.eol, document.final_newline) == (encoding, eol, final)
+    assert not document.binary
+
+
+def test_only_line_feeds_cut_lines() -> None:
+    assert split_lines(b"a\x0cb\rc\xe2\x80\xa8d\ne") == [b"a\x0cb\rc\xe2\x80\xa8d\n", b"e"]
+    assert Document(CORPUS["odd separators"]).texts == ("a\x0cb\x85c\u2028d\re",)
+    assert split_text("a\r\nb\u2028c\n") == ["a", "b\u2028c"]
+
+
+def test_a_nul_early_on_makes_a_file_binary_and_uneditable() -> None:
+    document = Document(b"ab\0cd\n")
+    assert document.binary
+    with pytest.raises(NotEditable, match="binary"):
+        document.check_editable()
+    assert not Document(b"x" * 9000 + b"\0").binary
+    assert Document("ab\n".encode("utf-32")).binary
+
+
+def test_too_many_lines_are_refused_clearly() -> None:
+    with pytest.raises(NotEditable, match="lines"):
+        Document(b"\n" * (MAX_LINES + 1)).check_editable()
+
+
+@pytest.mark.parametrize(
+    ("data", "near", "expected"),
+    [
+        (b"a\r\nb\r\n", 1, b"new\r\n"),
+        (b"a\r\nb\nc\n", 0, b"new\r\n"),
+        (b"a\r\nb\nc\n", 1, b"new\n"),
+        (b"a\r\nb", 1, b"new\r\n"),
+        (b"a", 0, b"new\n"),
+        (CORPUS["utf-16 le"], 1, "new\r\n".encode("utf-16-le")),
+    ],
+)
+def test_a_new_line_takes_the_ending_around_it(data: bytes, near: int, expected: bytes) -> None:
+    assert Document(data).encode_line("new", near) == expected
+
+
+def test_a_file_that_is_not_utf8_takes_no_foreign_characters() -> None:
+    document = Document("é\n".encode("latin-1") + "ü\n".encode())
+    assert document.encode_text("plain") == b"plain"
+    assert document.encode_text("ü") == "ü".encode()
+    with pytest.raises(NotEditable, match="not valid UTF-8"):
+        document.encode_text("ß")
+    assert Document(document.data, verbatim=True).encode_text("ß") == "ß".encode()
+
+
+def test_a_lone_surrogate_has_no_bytes() -> None:
+    for document in (Document(b"a\n"), Document(CORPUS["utf-16 le"])):
+        with pytest.raises(NotEditable):
+            document.encode_text("\ud800")
+
+
+def test_display_shows_endings_only_where_they_differ() -> None:
+    crlf, lf = Document(b"a\r\nb\r\n"), Document(b"a\nb\n")
+    assert display_pair(crlf, Document(b"a\r\nc\r\n")) == (("a", "b"), ("a", "c"))
+    assert display_pair(crlf, lf) == (("a\r", "b\r"), ("a", "b"))
+    assert display_pair(Document(b"\xef\xbb\xbfa\n"), Document(b"a\n")) == (("\ufeffa",), ("a",))
+    assert display_pair(Document(b"\xe9\n"), Document(b"x\n")) == (("\udce9",), ("x",))
