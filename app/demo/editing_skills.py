@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from app.demo.docstrings import docstring_styles, documented
 from app.demo.proposing import Variant, propose, propose_once
 from app.demo.renaming import renamed, renamings
-from app.demo.reply import NewCall, Reply
+from app.demo.reply import NewCall, Reply, quoted
 from app.demo.task import Task
 from app.demo.tide_fix import FixStyle, TideBug, find_bug, mended, styles
 
@@ -98,6 +98,8 @@ def rename(task: Task) -> Reply:
     found = task.earlier_findings
     if found.matches is None:
         return Reply(f"Where does `{old}` occur?", (NewCall("search_text", {"pattern": word, "regex": True}),))
+    if found.search_error:
+        return Reply(f"The search failed, so I leave it:\n\n{quoted(found.search_error)}")
     paths = list(dict.fromkeys(match.path for match in found.matches))
     if not paths:
         return Reply(f"`{old}` occurs nowhere in the workspace, so there is nothing to rename.")

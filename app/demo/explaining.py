@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from app.demo.reply import quoted
+
 _LANGUAGES = {
     ".c": "c", ".css": "css", ".go": "go", ".html": "html", ".js": "javascript", ".json": "json",
     ".md": "markdown", ".py": "python", ".rs": "rust", ".sh": "bash", ".toml": "toml", ".ts": "typescript",
@@ -86,7 +88,7 @@ def _explain_python(path: str, text: str, tree: ast.Module) -> str:
 def _excerpt(text: str, item: _Definition) -> str:
     lines = text.splitlines()[item.line - 1 : item.line - 1 + min(item.length, _LONGEST_EXCERPT)]
     code = "\n".join(lines)
-    return f"The heart of it is `{item.name}`:\n\n```python\n{code}\n```"
+    return f"The heart of it is `{item.name}`:\n\n{quoted(code, language='python')}"
 
 
 def _definitions(tree: ast.Module) -> list[_Definition]:
@@ -127,9 +129,7 @@ def _explain_text(path: str, text: str) -> str:
     elif names := list(dict.fromkeys(_DEFINITION.findall(text))):
         parts.append("It defines " + ", ".join(f"`{name}`" for name in names[:20]) + ".")
     opening = "\n".join(text.splitlines()[:_LONGEST_EXCERPT])
-    fence = "`" * (max((len(run) for run in re.findall(r"`+", opening)), default=2) + 1)
-    fence = max(fence, "```", key=len)
-    parts.append(f"It begins like this:\n\n{fence}{language_of(path)}\n{opening}\n{fence}")
+    parts.append(f"It begins like this:\n\n{quoted(opening, language=language_of(path))}")
     return "\n\n".join(parts)
 
 

@@ -15,6 +15,7 @@ _MORE = re.compile(r"^\[.*start_line[ =](\d+).*\]$", re.MULTILINE)
 _NO_FINAL_NEWLINE = re.compile(r"^\[no newline at the end", re.MULTILINE)
 _VERSION = re.compile(r"^\S.*\(version (\w+)", re.MULTILINE)
 _UNDER_HEADING = re.compile(r"^ +(\d+)(?::|\t|\|) ?(.*)$")
+_NO_MATCH = re.compile(r"^\W*(?:no\b|0\b|nothing)", re.IGNORECASE)
 _CUT_SEARCH = re.compile(r"^\[.*\b(?:narrow|stopped after)\b.*\]$", re.MULTILINE)
 _MATCH = re.compile(r"^(?P<path>[^\s:\[][^:\n]*):(?P<line>\d+)[:\t] ?(?P<text>.*)$")
 _MARK = re.compile(r" {2,}\[.*\]$")
@@ -39,6 +40,8 @@ class Findings:
         """The files of the last listing, or None if nothing was listed."""
         self.matches: list[Match] | None = None
         """The matches of the last search, or None if nothing was searched."""
+        self.search_error = ""
+        """What the last search said where it neither found something nor said that there is nothing."""
         self.search_was_cut = False
         """Whether the last search found more than it showed."""
         self.texts: dict[str, str] = {}
@@ -58,13 +61,16 @@ class Findings:
                     self.paths = listed_paths(call.result)
                 case "search_text":
                     self.matches = found_matches(call.result)
+                    failed = not self.matches and not _NO_MATCH.search(call.result)
+                    self.search_error = call.result if failed else ""
                     self.search_was_cut = bool(_CUT_SEARCH.search(call.result))
                 case "read_file":
                     self._take_page(call)
 
     def _take_page(self, call: Call) -> None:
         path = str(call.arguments.get("path", ""))
-        start = int(call.arguments.get("start_line") or 1)
+        first = call.arguments.get("start_line")
+        start = first if isinstance(first, int) else 1
         self.asked.add(path)
         page = file_text(call.result, start)
         if page is None or (start > 1 and start != self._next_line.get(path)):

@@ -111,10 +111,15 @@ class Turn:
         return not self.denied and any(_APPROVED.search(note) for note in self.notes)
 
     @property
-    def proposals(self) -> list[str]:
-        """Ids of the proposals that notes and results name, in order, each once."""
-        texts = [*self.notes, *(call.result for call in self.calls), *self.later_notes]
-        return list(dict.fromkeys(found for text in texts for found in _PROPOSAL.findall(text)))
+    def decided_proposals(self) -> list[str]:
+        """Ids of the proposals that the notes at its head name, each once."""
+        return list(dict.fromkeys(found for note in self.notes for found in _PROPOSAL.findall(note)))
+
+    @property
+    def staged_proposals(self) -> list[str]:
+        """Ids of the proposals that its edits became, each once."""
+        found = (_PROPOSAL.search(call.result) for call in self.calls if call.staged)
+        return list(dict.fromkeys(match[0] for match in found if match))
 
     @property
     def answers(self) -> list[str]:
@@ -160,7 +165,7 @@ def read_history(request: ChatRequest) -> History:
                 turn.text = "\n\n".join(filter(None, (turn.text, content_text(message.content))))
             case SystemMessage():
                 text = content_text(message.content)
-                if turn.steps and (not turn.steps[-1].calls or _is_decision(text)):
+                if turn.steps and (not turn.steps[-1].calls or is_decision(text)):
                     turns.append(Turn(notes=[text]))
                 else:
                     (turn.later_notes if turn.steps else turn.notes).append(text)
@@ -176,7 +181,8 @@ def read_history(request: ChatRequest) -> History:
     return History(system="\n\n".join(prompt), turns=tuple(turns))
 
 
-def _is_decision(note: str) -> bool:
+def is_decision(note: str) -> bool:
+    """Whether the program tells with `note` what the user decided."""
     return bool(_DENIED.search(note) or _APPROVED.search(note))
 
 

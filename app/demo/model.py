@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from app.demo import editing_skills, reading_skills
-from app.demo.history import EDIT_TOOLS, History, Turn, read_history
-from app.demo.intents import Kind
+from app.demo.history import History, Turn, is_decision, read_history
+from app.demo.intents import Kind, read_intent
 from app.demo.proposing import ask_for_another_way
-from app.demo.reply import NewCall, Reply
+from app.demo.reply import NewCall, Reply, quoted
 from app.demo.requests import ChatRequest, ForcedTool, Function
 from app.demo.task import Task, current_task
 
@@ -32,6 +32,7 @@ _SKILLS: dict[Kind, Callable[[Task], Reply]] = {
     Kind.EXPLAIN: reading_skills.explain,
     Kind.SEARCH: reading_skills.search,
 }
+_SUMMARISE = re.compile(r"^Summari[sz]e\b.*\bconversation\b", re.IGNORECASE)
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """What the model writes, unasked, when nobody stops it."""
 
@@ -57,7 +58,7 @@ def _next_step(history: History) -> Reply:
     task = current_task(history)
     turn = history.current
     if failed := [call for call in turn.edits if not call.staged]:
-        return Reply(f"My edit was not taken:\n\n```\n{failed[-1].result.strip()[:800]}\n```\n\nI stop here.")
+        return Reply(f"My edit was not taken:\n\n{quoted(failed[-1].result)}\n\nI stop here.")
     if task.intent.kind is Kind.SUMMARY:
         return Reply(_summary(history))
     if turn.told_to_ask and not turn.answers:
@@ -85,7 +86,7 @@ def _wrapped_up(task: Task) -> str:
     last = next((turn for turn in reversed(task.thread) if turn.staged), task.turn)
     edits = [call for call in last.edits if call.staged]
     lines = [f"- `{edit.arguments.get('path')}`: {edit.arguments.get('summary') or edit.name}" for edit in edits]
-    names = ", ".join(f"**{name}**" for name in task.turn.proposals) or "The proposal"
+    names = ", ".join(f"**{name}**" for name in task.turn.decided_proposals) or "The proposal"
     done = "\n".join(dict.fromkeys(lines))
     told = f"{names} is in, and that is all I had planned.\n\n{done}".rstrip()
     return f"{told}\n\nWant to be sure? Ask me to *run the tests*."
@@ -107,6 +108,8 @@ def _edit_on(turn: Turn, offered: dict[str, Function]) -> Reply:
 def _text_only(history: History) -> str:
     """The answer where no tool may be called."""
     turn = history.current
+    if any(_SUMMARISE.search(note) for note in (turn.notes + turn.later_notes)[-1:]):
+        return _summary(history)
     if turn.staged:
         return _handed_back(turn)
     reply = _next_step(history)
@@ -117,34 +120,40 @@ def _text_only(history: History) -> str:
 
 
 def _handed_back(turn: Turn) -> str:
-    """A short summary of the staged edits that names the proposal and gives control back."""
-    name = f"**{turn.proposals[-1]}**" if turn.proposals else "My proposal"
+    """A short summary of the staged edits that names the proposals and gives control back."""
     staged = [call for call in turn.edits if call.staged]
-    files = list(dict.fromkeys(str(call.arguments.get("path", "")) for call in staged))
+    names = [f"**{name}**" for name in turn.staged_proposals] or ["My proposal"]
+    files = [f"`{path}`" for path in dict.fromkeys(str(call.arguments.get("path", "")) for call in staged)]
     summary = next((str(call.arguments["summary"]) for call in staged if call.arguments.get("summary")), "")
-    listed = " and ".join(filter(None, (", ".join(f"`{path}`" for path in files[:-1]), f"`{files[-1]}`")))
+    verbs = ("is staged and waits", "It changes") if len(names) == 1 else ("are staged and wait", "They change")
     about = f" {summary}." if summary else ""
     return (
-        f"{name} is staged and waits for you:{about} It changes {listed}; nothing is written yet.\n\n"
+        f"{_listed(names)} {verbs[0]} for you:{about} {verbs[1]} {_listed(files)}; nothing is written yet.\n\n"
         "Have a look at the diff. Approve it, or deny it and tell me what to do differently."
     )
 
 
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
 def _summary(history: History) -> str:
-    """What has been said and done, for a client that makes room in its context."""
-    lines = ["What the user asked for, in order:", ""]
-    lines += [f"- {' '.join(turn.text.split())[:300]}" for turn in history.turns[:-1] if turn.text]
+    """What has been said and done, for the user or for a client that makes room in its context."""
+    asked = [turn.text for turn in history.turns if turn.text and read_intent(turn.text).kind is not Kind.SUMMARY]
     calls = [call for turn in history.turns for call in turn.calls]
     read = dict.fromkeys(str(call.arguments.get("path")) for call in calls if call.name == "read_file")
-    edited = dict.fromkeys(str(call.arguments.get("path")) for call in calls if call.name in EDIT_TOOLS)
-    if read:
-        lines += ["", "Files read: " + ", ".join(f"`{path}`" for path in read) + "."]
-    if edited:
-        lines += ["", "Files with proposed edits: " + ", ".join(f"`{path}`" for path in edited) + "."]
-    notes = [note for turn in history.turns for note in turn.notes]
-    if notes:
-        lines += ["", "Decisions:", "", *(f"- {' '.join(note.split())[:300]}" for note in notes)]
-    return "\n".join(lines)
+    edited = dict.fromkeys(str(call.arguments.get("path")) for call in calls if call.staged)
+    decided = [note for turn in history.turns for note in turn.notes if is_decision(note)]
+    sections = {
+        "What the user asked for": [" ".join(text.split())[:300] for text in asked],
+        "Files read": [f"`{path}`" for path in read],
+        "Files with proposed edits": [f"`{path}`" for path in edited],
+        "Decisions": [note.splitlines()[0][:300] for note in decided],
+    }
+    parts = [
+        "\n".join([f"## {head}", "", *(f"- {line}" for line in lines)]) for head, lines in sections.items() if lines
+    ]
+    return "\n\n".join(parts) or "Nothing has been said yet."
 
 
 def _demanded(request: ChatRequest, offered: dict[str, Function], turn: Turn) -> Function | None:

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from app.demo.explaining import explain_file, explain_project
 from app.demo.findings import Match
 from app.demo.history import Call
-from app.demo.reply import NewCall, Reply
+from app.demo.reply import NewCall, Reply, quoted
 from app.demo.task import Task
 
 HELP = """\
@@ -126,6 +126,8 @@ def search(task: Task) -> Reply:
         word = words[len(searched)]
         text = f"I look for *{word}* in the workspace." if not searched else f"Nothing. I try *{word}*."
         return Reply(text, (NewCall("search_text", {"pattern": word, "ignore_case": True}),))
+    if task.findings.search_error:
+        return Reply(f"The search failed:\n\n{quoted(task.findings.search_error)}")
     if searched:
         tried = ", ".join(f"*{word}*" for word in words)
         return Reply(
@@ -151,11 +153,10 @@ def _shown_matches(pattern: str, matches: list[Match]) -> str:
     count = (
         f"{len(matches)} {'line' if len(matches) == 1 else 'lines'} in {files} {'file' if files == 1 else 'files'}"
     )
-    fence = "```" if not any("```" in line for line in lines) else "``````"
-    listing = "\n".join(lines)
+    listing = quoted("\n".join(lines))
     return (
-        f"*{pattern}* stands in {count}.{more}\n\n{fence}\n{listing}\n{fence}\n\n"
-        f"I am a demo model, so this is as far as I get with a free question. To go on, ask me to "
+        f"*{pattern}* stands in {count}.{more}\n\n{listing}\n\n"
+        "I am a demo model, so this is as far as I get with a free question. To go on, ask me to "
         f"*explain {matches[0].path}*."
     )
 
@@ -178,11 +179,10 @@ def run_tests(task: Task) -> Reply:
 
 def _test_report(call: Call) -> str:
     exit_code = _EXIT_CODE.search(call.result)
-    tail = "\n".join(call.result.strip().splitlines()[-12:])
-    fence = "``````" if "```" in tail else "```"
-    quoted = f"{fence}\n{tail}\n{fence}"
     if exit_code is None:
-        return f"The tests did not run to an end:\n\n{quoted}"
-    if exit_code[1] == "0":
-        return f"The tests **pass**.\n\n{quoted}"
-    return f"The tests **fail**. Ask me to *fix the failing tests*.\n\n{quoted}"
+        verdict = "The tests did not run to an end:"
+    elif exit_code[1] == "0":
+        verdict = "The tests **pass**."
+    else:
+        verdict = "The tests **fail**. Ask me to *fix the failing tests*."
+    return f"{verdict}\n\n{quoted(call.result)}"

@@ -1,7 +1,11 @@
 """What the demo model answers with."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
+
+_MOST_QUOTED = 14
+"""Lines of a quotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +22,11 @@ class Reply:
 
     text: str
     calls: tuple[NewCall, ...] = ()
+
+
+def quoted(text: str, *, language: str = "") -> str:
+    """The last lines of `text` as a fenced code block that nothing in it can close."""
+    shown = "\n".join(text.strip("\n").splitlines()[-_MOST_QUOTED:])
+    longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{shown}\n{fence}"

@@ -38,9 +38,14 @@ def _first_ambiguous(blocks: list[_Block], before: str, lines: list[str]) -> int
     """The first block whose old text is blank or occurs more than once."""
     for index, block in enumerate(blocks):
         old = "".join(lines[block.start : block.end])
-        if (not old.strip() or before.count(old) > 1) and block.end - block.start < len(lines):
+        if block.end - block.start < len(lines) and not (old.strip() and _occurs_once(old, before)):
             return index
     return None
+
+
+def _occurs_once(part: str, text: str) -> bool:
+    """Whether `part` begins at one place of `text` only; `str.count` would miss places that overlap."""
+    return text.find(part, text.find(part) + 1) < 0
 
 
 def _widen(blocks: list[_Block], index: int, line_count: int) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 from app.demo.completion import Completion
 from app.demo.http import EVENT_STREAM_HEAD, BadHttp, HttpRequest, event, json_response, read_request
 from app.demo.model import respond
-from app.demo.requests import MODEL_ID, RequestRefused, parse_request
+from app.demo.reply import Reply
+from app.demo.requests import MODEL_ID, ChatRequest, RequestRefused, parse_request
 
 DEFAULT_TOKENS_PER_SECOND = 60.0
 """Quick, and still slow enough to read along."""
@@ -104,7 +105,7 @@ class DemoHttpServer:
             writer.write(json_response(HTTPStatus.OK, body, keep_alive=request.keep_alive))
         else:
             chat = parse_request(request.body)
-            completion = Completion(chat, respond(chat))
+            completion = Completion(chat, _answer(chat))
             if chat.stream:
                 await self._stream_until_gone(completion, reader, writer)
                 return False
@@ -136,6 +137,15 @@ class DemoHttpServer:
             await asyncio.sleep(max(0.0, due - clock()))
         writer.write(event("[DONE]"))
         await writer.drain()
+
+
+def _answer(chat: ChatRequest) -> Reply:
+    """The model's reply; if its rules break, the client is told so and the server goes on."""
+    try:
+        return respond(chat)
+    except Exception as error:
+        message = f"The demo model broke down: {type(error).__name__}: {error}"
+        raise RequestRefused(message, status=500, code="server_error") from error
 
 
 _MODEL: dict[str, Any] = {"id": MODEL_ID, "object": "model", "created": _STARTED, "owned_by": "signoff"}

@@ -8,6 +8,7 @@ import pytest
 from app.agent.interventions import repeated_denials
 from app.conversation.missing_results import ABORTED_BEFORE
 from app.conversation.placement import BRIDGE
+from app.conversation.summary_request import INSTRUCTION
 from tests.unit.demo.player import TOOLS, Player
 from tests.unit.demo.test_sample import run_tests
 
@@ -370,4 +371,25 @@ async def test_a_summary_of_the_conversation_names_what_was_asked_and_read(playe
     await player.say("Explain tideline/units.py")
     answer = await player.say("Summarise the conversation so far")
     assert "- Explain tideline/units.py" in answer.text
-    assert "Files read: `tideline/units.py`" in answer.text
+    assert "## Files read\n\n- `tideline/units.py`" in answer.text
+
+
+async def test_a_program_that_asks_for_a_summary_gets_one(player: Player) -> None:
+    await player.say(FIX)
+    await player.close_gate()
+    await player.request_changes("Give the number a name")
+    await player.close_gate()
+    player.messages.append({"role": "system", "content": INSTRUCTION})
+    answer = await player.request(tool_choice="none")
+    for fact in (FIX, "Give the number a name", "`tideline/moon.py`", "The user denied proposal P1"):
+        assert fact in answer.text
+
+
+async def test_a_search_that_fails_is_not_taken_for_an_empty_one(player: Player) -> None:
+    player.messages.append({"role": "user", "content": "Rename tides_of_day to daily_tides"})
+    step = await player.request()
+    result = {"role": "tool", "tool_call_id": step.calls[0]["id"], "content": "search_text failed: the disk is gone"}
+    player.messages.append(result)
+    answer = await player.request()
+    assert not answer.calls
+    assert "the disk is gone" in answer.text

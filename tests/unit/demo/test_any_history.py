@@ -1,0 +1,118 @@
+"""Whatever valid history a client sends, the model answers it, and calls nothing where it must not."""
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.agent.interventions import staged
+from app.conversation.decisions import decision_facts
+from app.conversation.events import Decision, ProposalDecided
+from app.conversation.summary_request import INSTRUCTION
+from app.demo.completion import Completion
+from app.demo.model import respond
+from app.demo.requests import MODEL_ID, parse_request
+from app.tools.registry import standard_tools
+
+TOOLS = standard_tools()
+WORDS = st.sampled_from(
+    [
+        *(
+            "Fix the failing tests",
+            "explain x.py",
+            "rename a to b",
+            "improve it",
+            "run the tests",
+            "help",
+            "",
+            "continue",
+        ),
+        *(
+            "add docstrings to x.py",
+            "write a changelog",
+            "delete x.py",
+            "move x.py to y.py",
+            "where is it?",
+            "thanks",
+        ),
+        *("only x.py", "Give it a name", "add a comment", "summarise the conversation so far", "| `` ``` \x00 é"),
+    ]
+) | st.text(max_size=40)
+NOTES = st.sampled_from(
+    [
+        staged(["P1"], ["x.py"]).text,
+        INSTRUCTION,
+        *(
+            decision_facts(ProposalDecided(proposal="P1", decision=decision, feedback=feedback))
+            for decision in Decision
+            for feedback in ("", "no")
+        ),
+    ]
+)
+RESULTS = st.sampled_from(
+    [
+        '{"status": "staged", "proposal": "P1", "applied": false}',
+        "x.py (version abc, 2 lines)\n1\tLUNAR_DAY = timedelta(hours=24)\n2\tdef a(:",
+        "y.py (version abc, 2 lines)\n1\tstep = timedelta(hours=12)\n2\ta = b",
+        "x.py\ny.py  [staged, not on disk yet]\nsrc/ (12)",
+        "x.py\n  1: a = 2\n[1 matching line in 1 file]",
+        "Aborted by the user before it ran; nothing was done.",
+        "[exit code 1; 0.1 s]\nFAILED",
+        "",
+    ]
+) | st.text(max_size=60)
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["path", "pattern", "start_line", "edits", "content", "new_path", "summary", "question"]),
+    st.sampled_from(["x.py", "y.py", "a", "SUMMARY_OF_CHANGES.md"]) | st.integers(0, 5) | st.none() | st.just([]),
+    max_size=3,
+)
+
+
+@st.composite
+def step(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """A response with calls and their results in any order, or one without."""
+    names = draw(st.lists(st.sampled_from([*TOOLS.names, "unknown_tool"]), max_size=3))
+    text = draw(WORDS)
+    if not names:
+        return [{"role": "assistant", "content": text}] if text.strip() else []
+    calls = [
+        {
+            "id": f"call_{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(draw(ARGUMENTS))},
+        }
+        for number, name in enumerate(names)
+    ]
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": draw(RESULTS)} for call in calls]
+    return [{"role": "assistant", "content": text, "tool_calls": calls}, *draw(st.permutations(results))]
+
+
+MESSAGES = st.lists(
+    step()
+    | WORDS.map(lambda text: [{"role": "user", "content": text}])
+    | NOTES.map(lambda text: [{"role": "system", "content": text}]),
+    min_size=1,
+    max_size=8,
+).map(lambda parts: [message for part in parts for message in part])
+
+
+@settings(max_examples=400, deadline=None)
+@given(messages=MESSAGES.filter(bool), tool_choice=st.sampled_from([None, "none"]))
+def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_choice: str | None) -> None:
+    body: dict[str, Any] = {"model": MODEL_ID, "messages": messages, "tools": TOOLS.schemas}
+    if tool_choice:
+        body["tool_choice"] = tool_choice
+    request = parse_request(json.dumps(body).encode())
+    reply = respond(request)
+    assert reply.text.strip() or reply.calls
+    for call in reply.calls:
+        TOOLS.parse(call.name, call.arguments)
+    if tool_choice == "none":
+        assert not reply.calls
+    message = Completion(request, reply).whole()["choices"][0]["message"]
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
+    ]
+    following = [*messages, {key: value for key, value in message.items() if value is not None}, *results]
+    parse_request(json.dumps({"model": MODEL_ID, "messages": following}).encode())
