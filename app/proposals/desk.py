@@ -8,34 +8,33 @@ from pathlib import Path
 from app.conversation.events import FileStat, HunkFact
 from app.proposals import deciding
 from app.proposals.apply import Applier
-from app.proposals.changes import next_number, recompared
-from app.proposals.document import Document, display_pair
+from app.proposals.changes import make_change
 from app.proposals.draft import Draft
+from app.proposals.editing import with_text
 from app.proposals.errors import (
     ChangedSinceSeen,
-    EditRejected,
     NothingToUndo,
     NotWaiting,
     PatchRefused,
     StaleProposal,
     UndoConflict,
-    UnknownHunk,
     UnknownProposal,
 )
-from app.proposals.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem, version_of
-from app.proposals.hunks import with_state
+from app.proposals.exporting import as_patch, file_diff
+from app.proposals.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.history import reopened, starts
 from app.proposals.journal import Action, Transition, effective, plan, undone
 from app.proposals.locking import WorkspaceLock
-from app.proposals.models import FileChange, FileDiff, FileVersion, HunkState, Op, Proposal, ProposalState
-from app.proposals.overlay import Contents, Overlay, lay, same, undecided
+from app.proposals.models import FileDiff, Proposal, ProposalState
+from app.proposals.overlay import Contents, Overlay, lay, undecided
 from app.proposals.preflight import check
 from app.proposals.rebase import rebase
 from app.proposals.recovery import recover
 from app.proposals.refusals import EditRefused
-from app.proposals.retext import retext
-from app.proposals.staging import compile_changes, folded_into, make_proposal, with_repeats
+from app.proposals.stacking import restack
+from app.proposals.staging import compile_changes, folded_into, make_proposal, superseded, with_repeats
 from app.proposals.states import advance, standing, words
-from app.proposals.store import JournalRecord, ProposalStore
+from app.proposals.store import ProposalStore
 from app.proposals.undo import Replay, Step, backward, forward
 from app.workspace.paths import Workspace
 
@@ -100,12 +99,10 @@ class ProposalDesk:
 
     def diffs(self, proposal_id: str) -> list[FileDiff]:
         """Both texts of each file: what a decision is about, or, once decided, what it was about."""
-        return [self._diff(change) for change in self.get(proposal_id).files]
+        return [file_diff(self._contents, change) for change in self.get(proposal_id).files]
 
     def as_unified_diff(self, proposal_id: str) -> str:
         """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""
-        from app.proposals.exporting import as_patch
-
         return as_patch(self._contents, self.get(proposal_id))
 
     # Staging
@@ -150,28 +147,7 @@ class ProposalDesk:
         with self._writing():
             self._restack()
             proposal = self._fresh(self._waiting(proposal_id))
-            change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
-            if change is None or change.result is None or change.binary:
-                raise EditRejected(f"{proposal.id} has no text to edit at {path}")
-            try:
-                data = retext(Document(self._contents.get(change.result)), text)
-            except EditRefused as error:
-                raise EditRejected(f"{path} was not changed: {error}") from error
-            result = self._contents.add(data, change.result.mode)
-            if same(result, change.result):
-                return proposal
-            if same(result, change.base) and not change.old_path:
-                raise EditRejected(f"that leaves {path} as it is on disk; deny it instead")
-            edited = change.model_copy(
-                update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
-            )
-            edited = recompared(self._contents, edited, next_number=next_number(proposal.files))
-            proposal = proposal.model_copy(
-                update={
-                    "files": tuple(edited if each is change else each for each in proposal.files),
-                    "revision": proposal.revision + 1,
-                }
-            )
+            proposal = with_text(self._contents, proposal, path, text)
             self._save(proposal)
             self._restack()
             return self.get(proposal.id)
@@ -207,9 +183,8 @@ class ProposalDesk:
                     f"{proposal.id} has changed since it was shown; look at it again, then approve"
                 )
             choice = deciding.choose(proposal, hunks)
-            records = effective(self._store.journal(proposal=proposal.id))
-            starts = self._starts(proposal, records)
-            outcome = deciding.approve(self._contents, self._filesystem, proposal, choice, starts)
+            started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
+            outcome = deciding.approve(self._contents, self._filesystem, proposal, choice, started)
             after = advance(outcome.proposal, standing(outcome.proposal))
             self._write("apply", proposal, after, outcome.transitions, None)
             changed = self._settle(proposal.id)
@@ -220,8 +195,8 @@ class ProposalDesk:
         with self._writing():
             proposal = self._waiting(proposal_id)
             choice = deciding.choose(proposal, hunks)
-            starts = self._starts(proposal, effective(self._store.journal(proposal=proposal.id)))
-            outcome = deciding.deny(self._contents, proposal, choice, starts)
+            started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
+            outcome = deciding.deny(self._contents, proposal, choice, started)
             state = standing(outcome.proposal)
             if state.waiting and proposal.state is ProposalState.STALE:
                 state = ProposalState.STALE
@@ -252,7 +227,9 @@ class ProposalDesk:
             if proposal.state is ProposalState.APPLIED:
                 after = advance(proposal, ProposalState.UNDONE)
             else:
-                after = advance(self._reopened(proposal, records, replay), ProposalState.PENDING)
+                after = advance(
+                    reopened(self._contents, proposal, records, replay.before, replay.after), ProposalState.PENDING
+                )
             folders = {folder for record in records for folder in record.made_folders}
             self._write("undo", proposal, after, transitions, folders)
             return self._after_replay(proposal, transitions)
@@ -338,13 +315,7 @@ class ProposalDesk:
 
     def _restack(self) -> list[Proposal]:
         """Re-base every waiting proposal, oldest first, each on the disk with those before it; saves what changed."""
-        overlay = Overlay(self._filesystem, self._contents)
-        changed: list[Proposal] = []
-        for proposal in self.waiting():
-            moved = rebase(overlay, proposal)
-            if moved != proposal:
-                changed.append(moved)
-            overlay.put(moved)
+        _, changed = restack(self._filesystem, self._contents, self.waiting())
         if changed:
             self._save(*changed)
         return changed
@@ -365,10 +336,7 @@ class ProposalDesk:
             self._restack()
             old = self.get(supersedes) if supersedes else None
             others = [each for each in self.waiting() if old is None or each.id != old.id]
-            overlay = Overlay(self._filesystem, self._contents)
-            for other in others:
-                rebased = rebase(overlay, other)
-                overlay.put(rebased)
+            overlay, _ = restack(self._filesystem, self._contents, others)
             held = draft.held
             if old and old.state.waiting:
                 held = folded_into(self._contents, old, overlay, held)
@@ -383,23 +351,8 @@ class ProposalDesk:
             )
             proposal = with_repeats(rebase(overlay, proposal), self.all())
             proposal = proposal.model_copy(update={"revision": 1})
-            self._save(*([self._superseded(old, proposal.id)] if old else []), proposal)
+            self._save(*([superseded(old, proposal.id)] if old else []), proposal)
             return proposal
-
-    def _superseded(self, old: Proposal, by: str) -> Proposal:
-        """The proposal with its successor named; what still waited in it is over."""
-        old = old.model_copy(update={"superseded_by": by})
-        if not old.state.waiting:
-            return old
-        files = tuple(
-            change.model_copy(update={"hunks": with_state(change.hunks, HunkState.DENIED), "state": HunkState.DENIED})
-            if undecided(change)
-            else change
-            for change in old.files
-        )
-        applied = any(hunk.state is HunkState.APPLIED for hunk in old.hunks)
-        state = ProposalState.APPLIED if applied else ProposalState.SUPERSEDED
-        return advance(old.model_copy(update={"files": files}), state, f"superseded by {by}")
 
     def _waiting(self, proposal_id: str) -> Proposal:
         proposal = self.get(proposal_id)
@@ -439,68 +392,11 @@ class ProposalDesk:
 
     def _after_replay(self, proposal: Proposal, transitions: Sequence[Transition]) -> DecisionResult:
         changed = self._settle(proposal.id)
+        changes = [make_change(self._contents, step.path, step.before, step.after) for step in transitions]
         files = tuple(
-            FileStat(path=each.path, op=each.op, added=each.added, removed=each.removed)
-            for each in (self._undo_stat(step) for step in transitions)
+            FileStat(path=each.path, op=each.op, added=each.added, removed=each.removed) for each in changes
         )
         return DecisionResult(self.get(proposal.id), files, (), changed)
-
-    def _undo_stat(self, step: Transition) -> FileChange:
-        from app.proposals.changes import make_change
-
-        return make_change(self._contents, step.path, step.before, step.after)
-
-    def _reopened(self, proposal: Proposal, records: Sequence[JournalRecord], replay: Replay) -> Proposal:
-        """A partly approved proposal with its approved part pending again."""
-        moved_from = {entry.new_path: entry.path for record in records for entry in record.entries if entry.new_path}
-        files: list[FileChange] = []
-        for change in proposal.files:
-            applied = change.state is HunkState.APPLIED or any(
-                hunk.state is HunkState.APPLIED for hunk in change.hunks
-            )
-            if not applied or change.path not in replay.after:
-                files.append(change)
-                continue
-            old_path = moved_from.get(change.path, "")
-            base = self._measured(replay.after[old_path or change.path])
-            result = replay.before[change.path] if change.state is HunkState.APPLIED else change.result
-            hunks = tuple(
-                hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
-                for hunk in change.hunks
-            )
-            op = Op.RENAME if old_path else Op.CREATE if base is None else Op.DELETE if result is None else change.op
-            reopened = change.model_copy(
-                update={
-                    "base": base,
-                    "result": result,
-                    "origin_base": base,
-                    "origin_result": result,
-                    "old_path": old_path,
-                    "op": op,
-                    "state": HunkState.PENDING,
-                }
-            )
-            number = next_number(proposal.files)
-            files.append(recompared(self._contents, reopened, next_number=number, previous=hunks))
-        return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
-
-    def _measured(self, version: FileVersion | None) -> FileVersion | None:
-        return None if version is None else version_of(self._contents.get(version), version.mode)
-
-    def _starts(self, proposal: Proposal, records: Sequence[JournalRecord]) -> dict[str, FileVersion | None]:
-        """What each file held before this proposal's first edit in it, as far back as nothing came between."""
-        starts: dict[str, FileVersion | None] = {}
-        for change in proposal.files:
-            version = change.base
-            for record in records:
-                for entry in record.entries:
-                    if entry.path != change.path or version is None or entry.after != version.sha256:
-                        continue
-                    if entry.before is not None:
-                        mode = version.mode if entry.before_mode is None else entry.before_mode
-                        version = self._measured(FileVersion(sha256=entry.before, size=0, mode=mode))
-            starts[change.path] = version
-        return starts
 
     def _facts(self, proposal: Proposal, choice: deciding.Choice, landed: Collection[str]) -> tuple[HunkFact, ...]:
         if choice.whole:
@@ -511,19 +407,3 @@ class ProposalDesk:
                 if file := self._filesystem.read(change.path):
                     written[change.path] = file.data
         return deciding.hunk_facts(self._contents, proposal, choice, landed, written)
-
-    def _diff(self, change: FileChange) -> FileDiff:
-        old, new = Document(self._contents.get(change.base)), Document(self._contents.get(change.result))
-        if change.binary:
-            return FileDiff(change=change, old=(), new=())
-        old_lines, new_lines = display_pair(old, new)
-        return FileDiff(
-            change=change,
-            old=old_lines,
-            new=new_lines,
-            old_final_newline=old.final_newline,
-            new_final_newline=new.final_newline,
-        )
-
-
-__all__ = ["DecisionResult", "ProposalDesk", "UnknownHunk"]

@@ -1,7 +1,7 @@
-"""A proposal as a patch that other programs read."""
+"""A proposal for readers: both texts of a file for the review, a patch for other programs."""
 
-from app.proposals.document import decode
-from app.proposals.models import FileChange, HunkState, Proposal
+from app.proposals.document import Document, decode, display_pair
+from app.proposals.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.overlay import Contents, undecided
 from app.proposals.unified import RenderFile, render
 
@@ -12,6 +12,21 @@ def as_patch(contents: Contents, proposal: Proposal) -> str:
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`.
     """
     return decode(render([_file(contents, change) for change in _shown(proposal)]))
+
+
+def file_diff(contents: Contents, change: FileChange) -> FileDiff:
+    """Both texts of one file as the review draws them; no lines for a binary one."""
+    if change.binary:
+        return FileDiff(change=change, old=(), new=())
+    old, new = Document(contents.get(change.base)), Document(contents.get(change.result))
+    old_lines, new_lines = display_pair(old, new)
+    return FileDiff(
+        change=change,
+        old=old_lines,
+        new=new_lines,
+        old_final_newline=old.final_newline,
+        new_final_newline=new.final_newline,
+    )
 
 
 def _shown(proposal: Proposal) -> list[FileChange]:

@@ -32,9 +32,9 @@ def apply_patch(draft: Draft, text: str) -> EditReport:
         leaving = {later.old_path for later in parts[index + 1 :] if later.op is Op.RENAME}
         if part.op is Op.RENAME and part.path in leaving:
             data, mode = _content(draft, part.old_path)
-            after, matches = apply_file_patch(Document(data), part)
+            after, found = apply_file_patch(Document(data), part)
             draft.delete(part.old_path)
-            deferred.append((part.path, after, matches, _mode(part, mode)))
+            deferred.append((part.path, after, found, _mode(part, mode)))
         else:
             reports += _apply_part(draft, part)
     for path, after, matches, mode in deferred:

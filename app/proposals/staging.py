@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from app.proposals.changes import facts, make_change, next_number
 from app.proposals.draft import Draft, Held
 from app.proposals.errors import NothingStaged
-from app.proposals.models import FileChange, FileVersion, HunkState, Proposal
-from app.proposals.overlay import Contents, Overlay, same
+from app.proposals.hunks import with_state
+from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
+from app.proposals.overlay import Contents, Overlay, same, undecided
+from app.proposals.states import advance
 
 _SUMMARY_CHARACTERS = 200
 
@@ -103,6 +105,22 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
         summary=words[:_SUMMARY_CHARACTERS],
         files=changes,
     )
+
+
+def superseded(old: Proposal, by: str) -> Proposal:
+    """The proposal with its successor named; what still waited in it is over."""
+    old = old.model_copy(update={"superseded_by": by})
+    if not old.state.waiting:
+        return old
+    applied = any(hunk.state is HunkState.APPLIED for hunk in old.hunks)
+    files = tuple(
+        change.model_copy(update={"hunks": with_state(change.hunks, HunkState.DENIED), "state": HunkState.DENIED})
+        if undecided(change)
+        else change
+        for change in old.files
+    )
+    state = ProposalState.APPLIED if applied else ProposalState.SUPERSEDED
+    return advance(old.model_copy(update={"files": files}), state, f"superseded by {by}")
 
 
 def with_repeats(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:

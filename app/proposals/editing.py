@@ -1,0 +1,35 @@
+"""The user's own text in the place of what a proposal would write."""
+
+from app.proposals.changes import next_number, recompared
+from app.proposals.document import Document
+from app.proposals.errors import EditRejected
+from app.proposals.models import Proposal
+from app.proposals.overlay import Contents, same, undecided
+from app.proposals.refusals import EditRefused
+from app.proposals.retext import retext
+
+
+def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> Proposal:
+    """The proposal with another result for one file; lines that stay keep their bytes and hunks that stay their ids.
+
+    Raises:
+        EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
+    """
+    change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
+    if change is None or change.result is None or change.binary:
+        raise EditRejected(f"{proposal.id} has no text to edit at {path}")
+    try:
+        data = retext(Document(contents.get(change.result)), text)
+    except EditRefused as error:
+        raise EditRejected(f"{path} was not changed: {error}") from error
+    result = contents.add(data, change.result.mode)
+    if same(result, change.result):
+        return proposal
+    if same(result, change.base) and not change.old_path:
+        raise EditRejected(f"that leaves {path} as it is on disk; deny the change instead")
+    edited = change.model_copy(
+        update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
+    )
+    edited = recompared(contents, edited, next_number=next_number(proposal.files))
+    files = tuple(edited if each is change else each for each in proposal.files)
+    return proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})

@@ -1,0 +1,84 @@
+"""What the journal says about a proposal's files: where they started, and what they are once it is taken back."""
+
+from collections.abc import Mapping, Sequence
+
+from app.proposals.changes import next_number, recompared
+from app.proposals.filesystem import version_of
+from app.proposals.models import FileChange, FileVersion, HunkState, Op, Proposal
+from app.proposals.overlay import Contents
+from app.proposals.store import JournalRecord
+
+Versions = Mapping[str, FileVersion | None]
+
+
+def starts(contents: Contents, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
+    """What each file held before this proposal's first edit in it, as far back as nothing came between.
+
+    Args:
+        contents: Where the bytes are.
+        proposal: A waiting one.
+        records: Those in effect, newest first.
+    """
+    found: dict[str, FileVersion | None] = {}
+    for change in proposal.files:
+        version = change.base
+        for record in records:
+            for entry in record.entries:
+                if entry.path != change.path or version is None or entry.after != version.sha256:
+                    continue
+                if entry.before is not None:
+                    mode = version.mode if entry.before_mode is None else entry.before_mode
+                    version = measured(contents, FileVersion(sha256=entry.before, size=0, mode=mode))
+        found[change.path] = version
+    return found
+
+
+def reopened(
+    contents: Contents, proposal: Proposal, records: Sequence[JournalRecord], before: Versions, after: Versions
+) -> Proposal:
+    """A partly approved proposal with its approved part pending again.
+
+    Args:
+        contents: Where the bytes are.
+        proposal: As it is.
+        records: Those that are taken back, newest first.
+        before: What the files hold now.
+        after: What they hold once the records are taken back.
+    """
+    moved_from = {entry.new_path: entry.path for record in records for entry in record.entries if entry.new_path}
+    number = next_number(proposal.files)
+    files: list[FileChange] = []
+    for change in proposal.files:
+        if not _landed(change) or change.path not in after:
+            files.append(change)
+            continue
+        old_path = moved_from.get(change.path, "")
+        base = measured(contents, after[old_path or change.path])
+        result = before[change.path] if change.state is HunkState.APPLIED else change.result
+        hunks = tuple(
+            hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
+            for hunk in change.hunks
+        )
+        op = Op.RENAME if old_path else Op.CREATE if base is None else Op.DELETE if result is None else change.op
+        again = change.model_copy(
+            update={
+                "base": base,
+                "result": result,
+                "origin_base": base,
+                "origin_result": result,
+                "old_path": old_path,
+                "op": op,
+                "state": HunkState.PENDING,
+            }
+        )
+        files.append(recompared(contents, again, next_number=number, previous=hunks))
+    return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+
+
+def measured(contents: Contents, version: FileVersion | None) -> FileVersion | None:
+    """The version with its size, which the journal does not keep."""
+    return None if version is None else version_of(contents.get(version), version.mode)
+
+
+def _landed(change: FileChange) -> bool:
+    return change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)
