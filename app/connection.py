@@ -15,6 +15,7 @@ from app.config import Settings
 from app.conversation.events import Event
 from app.llm.client import ModelClient
 from app.llm.profiles import ProfileError, resolve
+from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
 from app.runtime import Runtime
 from app.storage.sessions import SessionRecord, SessionStore
@@ -43,7 +44,7 @@ def endpoint_of(settings: Settings) -> Endpoint:
     return Endpoint(settings.base_url or OPENAI_URL, settings.model, settings.api_key, dict(settings.headers))
 
 
-def connect(runtime: Runtime, settings: Settings | None = None) -> ModelClient:
+def connect(runtime: Runtime, settings: Settings | None = None, *, timeouts: Timeouts | None = None) -> ModelClient:
     """A client for the configured endpoint, with what was learned of it before; raises NotConnected."""
     settings = settings or runtime.settings
     endpoint = endpoint_of(settings)
@@ -55,7 +56,7 @@ def connect(runtime: Runtime, settings: Settings | None = None) -> ModelClient:
         profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     except ProfileError as error:
         raise NotConnected(str(error)) from error
-    return ModelClient(endpoint, profile, cache=cache)
+    return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts)
 
 
 def open_session(

@@ -1,0 +1,88 @@
+"""A whole session over the tests' server: the real loop, client, tools, desk and store, and no screen."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from app.agent.session import Session
+from app.agent.updates import Update
+from app.connection import connect, open_session
+from app.conversation.events import Event, TurnEnded
+from app.conversation.validity import violations
+from app.llm.transport import Timeouts
+from app.runtime import Runtime, open_runtime
+from tests.wire.server import Request, WireServer
+
+FILE = "def greet(name):\n    return 'Hello ' + name\n"
+
+TIMEOUTS = Timeouts(closing=1.0)
+"""A silent endpoint is given up soon in tests."""
+
+
+class Bench:
+    """A workspace with one file, a session in it, and what its requests said."""
+
+    def __init__(self, runtime: Runtime, session: Session, server: WireServer) -> None:
+        self.runtime = runtime
+        self.session = session
+        self.server = server
+        self.updates: list[Update] = []
+        session.subscribe(self.updates.append)
+
+    @property
+    def root(self) -> Path:
+        return self.runtime.workspace.root
+
+    @property
+    def file(self) -> str:
+        """What is on disk."""
+        return (self.root / "greet.py").read_text()
+
+    @property
+    def events(self) -> list[Event]:
+        return list(self.session.log.events)
+
+    @property
+    def stopped(self) -> str:
+        """How the last turn ended."""
+        return next(event.stopped for event in reversed(self.events) if isinstance(event, TurnEnded))
+
+    async def say(self, text: str) -> None:
+        """Send a message and wait until control is back."""
+        await self.session.send(text)
+        await self.session.settled()
+
+    def check(self) -> None:
+        """Every request so far had a valid history."""
+        for request in self.server.requests:
+            assert violations(request.messages) == []
+
+
+@contextlib.asynccontextmanager
+async def bench(server: WireServer, folder: Path, **settings: Any) -> AsyncIterator[Bench]:
+    """Open a workspace below `folder` on the server; the settings are those of the configuration."""
+    root = folder / "workspace"
+    if not root.exists():
+        root.mkdir()
+        (root / "greet.py").write_text(FILE)
+    flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key", **settings}
+    runtime = open_runtime(root, flags, {})
+    model = connect(runtime, timeouts=TIMEOUTS)
+    session = open_session(runtime, model, runtime.sessions.latest())
+    try:
+        yield Bench(runtime, session, server)
+    finally:
+        await session.close()
+        await model.aclose()
+        runtime.close()
+
+
+def edit(old: str = "'Hello '", new: str = "'Hi '", **more: Any) -> tuple[str, dict[str, Any]]:
+    """A call that edits the workspace's file."""
+    return ("edit_file", {"path": "greet.py", "edits": [{"old": old, "new": new}], **more})
+
+
+def of_role(request: Request, role: str) -> list[str]:
+    """The contents of a request's messages of one role."""
+    return [str(message["content"]) for message in request.messages if message["role"] == role]

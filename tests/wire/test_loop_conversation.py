@@ -1,0 +1,275 @@
+"""Feedback, questions, interruptions and failures, from what the next request says."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.agent.updates import ConfirmationRequested, PhaseChanged, TextStreamed
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    LineComment,
+    Question,
+    RequestFailed,
+    ToolStarted,
+    TurnEnded,
+)
+from app.tools.contract import ConfirmationAnswer
+from tests.wire.bench import FILE, Bench, bench, edit, of_role
+from tests.wire.endpoints import OBEYS
+from tests.wire.replies import STALL, Turn, chunk, error, stream
+from tests.wire.server import WireServer
+
+FEEDBACK = 'Not like that.\n\n  Keep `Hello`, but\n\tadd a comma — and "quotes".'
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+
+
+async def staged(on: Bench) -> str:
+    """Stage one edit; returns the proposal's id."""
+    on.server.turn(calls=[edit()])
+    on.server.say("Have a look.")
+    await on.say("Be less formal")
+    return on.runtime.desk.waiting()[-1].id
+
+
+async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        proposal = await staged(on)
+        server.turn(calls=[edit(new="'Hello, '")])
+        server.say("Now with a comma.")
+        await on.session.deny(proposal, feedback=FEEDBACK)
+        await on.session.settled()
+        following = server.requests[2]
+        assert of_role(following, "user")[-1] == FEEDBACK
+        assert sum(FEEDBACK in text for text in of_role(following, "user")) == 1
+        assert not any(FEEDBACK in text for text in of_role(following, "system"))
+        facts = [text for text in of_role(following, "system")[1:] if proposal in text]
+        assert len(facts) == 1 and "denied" in facts[0] and "greet.py" in facts[0]
+        assert "tool_choice" not in following.body
+        calls = [call for message in following.messages for call in message.get("tool_calls", [])]
+        assert "'Hi '" in calls[0]["function"]["arguments"], "the denied call stays in the history"
+        second = on.runtime.desk.waiting()[-1]
+        assert (second.version, second.supersedes) == (2, proposal)
+        assert on.file == FILE
+        on.check()
+
+
+async def test_a_plain_denial_does_not_continue_the_model(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        proposal = await staged(on)
+        await on.session.deny(proposal)
+        await on.session.settled()
+        assert len(server.requests) == 2
+        server.say("All right.")
+        await on.say("Leave it")
+        assert any(proposal in text and "denied" in text for text in of_role(server.last, "system"))
+        on.check()
+
+
+async def test_line_comments_are_the_users_words(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        proposal = await staged(on)
+        server.say("I see.")
+        comment = LineComment(
+            path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Too casual."
+        )
+        await on.session.deny(proposal, comments=[comment])
+        await on.session.settled()
+        said = of_role(server.requests[2], "user")[-1]
+        assert "greet.py:2" in said and "+    return 'Hi ' + name" in said and "Too casual." in said
+
+
+async def test_feedback_given_while_the_model_still_writes_starts_a_turn_of_its_own(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit()])
+        server.script([stream(chunk("Have a lo"), STALL)])
+        await on.session.send("Be less formal")
+        await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+        server.say("I will.")
+        await on.session.deny("P1", feedback=FEEDBACK)
+        on.session.interrupt()
+        await on.session.settled()
+        await on.session.resume()
+        await on.session.settled()
+        assert FEEDBACK in of_role(server.last, "user")[-1]
+        on.check()
+
+
+async def test_a_partial_approval_says_what_landed(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    root = tmp_path / "workspace"
+    root.mkdir()
+    lines = [f"line {number}" for number in range(1, 31)]
+    (root / "long.txt").write_text("\n".join(lines) + "\n")
+    async with bench(server, tmp_path) as on:
+        edits = [{"old": "line 3\n", "new": "line three\n"}, {"old": "line 25\n", "new": "line twenty-five\n"}]
+        server.turn(calls=[("edit_file", {"path": "long.txt", "edits": edits})])
+        server.say("Have a look.")
+        await on.say("Spell numbers out")
+        (proposal,) = on.runtime.desk.waiting()
+        await on.session.approve(proposal.id, [proposal.hunks[0].id])
+        text = (root / "long.txt").read_text()
+        assert "line three" in text and "line 25\n" in text
+        server.say("Fine.")
+        await on.say("Go on")
+        facts = "\n".join(of_role(server.last, "system")[1:])
+        assert "landed" in facts and "line three" in facts
+        on.check()
+
+
+async def test_three_denials_in_a_row_tell_the_model_to_ask(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        for _ in range(3):
+            await on.session.deny(await staged(on))
+        server.say("What would you like?")
+        await on.say("Again")
+        assert any("3 proposals in a row" in text for text in of_role(server.last, "system"))
+        on.check()
+
+
+async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: WireServer, tmp_path: Path) -> None:
+    server.turn(
+        calls=[("ask_user", {"question": "Which?", "options": ["a", "b"]}), ("read_file", {"path": "greet.py"})],
+        finish="stop",
+    )
+    async with bench(server, tmp_path) as on:
+        await on.say("Do it")
+        assert on.stopped == "question"
+        assert len(server.requests) == 1
+        assert [event.text for event in on.events if isinstance(event, Question)] == ["Which?"]
+        assert not any(isinstance(event, ToolStarted) for event in on.events), "nothing after the question ran"
+        server.script([error(429, "Slow down", headers={"retry-after": "500"})])
+        await on.session.answer("b")
+        await on.session.settled()
+        assert on.stopped == "failed"
+        assert len([event for event in on.events if isinstance(event, Question)]) == 1
+        assert on.session.question is None
+        server.say("b it is.")
+        await on.session.resume()
+        await on.session.settled()
+        last = server.last
+        results = {
+            message["tool_call_id"]: message["content"] for message in last.messages if message["role"] == "tool"
+        }
+        calls = [call for message in last.messages for call in message.get("tool_calls", [])]
+        assert results[calls[0]["id"]] == "b"
+        assert len(results) == 2
+        assert len([event for event in on.events if isinstance(event, Answer)]) == 1
+        on.check()
+
+
+@pytest.mark.parametrize("instant", ["request open", "text streams", "tool runs"])
+async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, tmp_path: Path, instant: str) -> None:
+    async with bench(server, tmp_path) as on:
+        match instant:
+            case "request open":
+                server.script([stream(STALL)])
+            case "text streams":
+                server.script([stream(chunk("I was about to"), STALL)])
+            case "tool runs":
+                server.turn(
+                    calls=[("run_command", {"command": "sleep 60"}), ("read_file", {"path": "greet.py"})],
+                )
+        await on.session.send("Do something long")
+        match instant:
+            case "request open":
+                assert await server.arrived(1)
+            case "text streams":
+                await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+            case "tool runs":
+                await seen(on, lambda: any(isinstance(update, ConfirmationRequested) for update in on.updates))
+                key = next(update.key for update in on.updates if isinstance(update, ConfirmationRequested))
+                on.session.confirm(key, ConfirmationAnswer(allowed=True))
+                await seen(on, lambda: any(isinstance(update, PhaseChanged) for update in on.updates))
+        on.session.interrupt()
+        await on.session.settled()
+        assert on.stopped == "aborted"
+        if instant != "tool runs":
+            assert await server.last.left(), "the stream is closed, so the server stops"
+        server.say("Sorry.")
+        await on.say("Never mind")
+        on.check()
+        said = "\n".join(of_role(server.last, "assistant"))
+        if instant == "text streams":
+            assert "I was about to" in said and "interrupted" in said
+        if instant == "tool runs":
+            assert all("bort" in text for text in of_role(server.last, "tool"))
+        assert of_role(server.last, "user")[-1].endswith("Never mind")
+
+
+async def test_messages_sent_meanwhile_wait_for_the_end_of_the_turn(server: WireServer, tmp_path: Path) -> None:
+    server.script([stream(chunk("Well"), STALL)])
+    async with bench(server, tmp_path) as on:
+        await on.session.send("One")
+        await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+        await on.session.send("Two")
+        assert on.session.queue == ("Two",)
+        assert on.session.interrupt() == ("Two",)
+        await on.session.settled()
+        assert len(server.requests) == 1
+
+
+async def test_a_failed_request_is_one_line_and_the_message_is_kept(server: WireServer, tmp_path: Path) -> None:
+    server.require_key("another")
+    async with bench(server, tmp_path) as on:
+        await on.say("Hello there")
+        (failed,) = [event for event in on.events if isinstance(event, RequestFailed)]
+        assert failed.kind == "auth" and "\n" not in failed.message and "key" in failed.message.lower()
+        server.require_key("key")
+        server.say("Hello.")
+        await on.session.resume()
+        await on.session.settled()
+        assert of_role(server.last, "user") == ["Hello there"]
+        assert [event.text for event in on.events if isinstance(event, AssistantMessage)] == ["Hello."]
+
+
+async def test_a_session_goes_on_after_a_restart(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        await staged(on)
+        session_id = on.session.id
+    server.say("Still waiting for you.")
+    async with bench(server, tmp_path) as on:
+        assert on.session.id == session_id
+        assert on.session.gate.closed
+        await on.say("Where were we?")
+        assert any("P1" in text and "await" in text for text in of_role(server.last, "system"))
+        on.check()
+
+
+async def test_a_turn_always_ends(server: WireServer, tmp_path: Path) -> None:
+    server.always(Turn(calls=()))
+    async with bench(server, tmp_path) as on:
+        await on.say("Say nothing")
+        assert on.stopped == "failed"
+        assert len(server.requests) == 2
+        ended = [event for event in on.events if isinstance(event, TurnEnded)]
+        assert len(ended) == 1 and ended[0].message
+
+
+async def seen(on: Bench, condition: Callable[[], bool]) -> None:
+    """Wait until a condition over the updates holds."""
+    happened = asyncio.Event()
+
+    def check(_: object) -> None:
+        if condition():
+            happened.set()
+
+    unsubscribe = on.session.subscribe(check)
+    check(None)
+    async with asyncio.timeout(10):
+        await happened.wait()
+    unsubscribe()

@@ -1,0 +1,126 @@
+"""The gate, from recorded requests and files: after a staged edit the model is stopped on every kind of endpoint."""
+
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import Outcome, ProposalStaged, ToolResult
+from tests.wire.bench import FILE, bench, edit, of_role
+from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, OBEYS, Behaviour
+from tests.wire.replies import Call, Turn
+from tests.wire.server import WireServer
+
+
+def eager(server: WireServer, limit: int = 10) -> None:
+    """A model that calls an edit tool whenever it is asked, each time another edit."""
+    names = iter(f"'Hello {number} '" for number in range(limit))
+    current = ["'Hello '"]
+
+    def model(_: object) -> Turn:
+        old, current[0] = current[0], next(names)
+        return Turn("Editing.", calls=(Call(*edit(old, current[0])),))
+
+    server.model(model)
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+
+
+async def test_the_closing_request_says_so_in_its_payload(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    eager(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        first, closing = server.requests
+        assert closing.body["tool_choice"] == "none"
+        assert "tool_choice" not in first.body
+        assert closing.body["tools"] == first.body["tools"]
+        assert [message["role"] for message in closing.messages][-2:] == ["tool", "system"]
+        instruction = str(closing.messages[-1]["content"])
+        assert "P1" in instruction and "Do not call tools" in instruction
+        result = of_role(closing, "tool")[-1]
+        assert "staged" in result and "P1" in result and '"applied": false' in result.replace('":false', '": false')
+        assert on.stopped == "staged"
+        assert on.file == FILE
+        on.check()
+
+
+@pytest.mark.parametrize("behaviour", [*ENDPOINTS, FAILS_CALLS], ids=lambda behaviour: behaviour.name)
+async def test_control_is_back_after_at_most_one_request_on_every_endpoint(
+    server: WireServer, tmp_path: Path, behaviour: Behaviour
+) -> None:
+    server.behave(behaviour)
+    eager(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        staged = [event for event in on.events if isinstance(event, ProposalStaged)]
+        assert len(staged) == 1
+        assert on.file == FILE
+        assert not on.session.busy
+        assert on.stopped in ("staged", "refused")
+        assert on.session.gate.closed
+        answered = [request for request in server.requests if request.closing or request.number > 0]
+        # A refused placement is corrected and sent again at once, and a failure is retried once; the model is
+        # let speak at most once.
+        assert 1 <= len(answered) <= 3
+
+
+async def test_calls_under_a_closed_gate_never_run(server: WireServer, tmp_path: Path) -> None:
+    server.behave(IGNORES_TOOL_CHOICE)
+    eager(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        assert len(server.requests) == 2
+        refused = [event for event in on.events if isinstance(event, ToolResult) and event.outcome is Outcome.REFUSED]
+        assert len(refused) == 1
+        assert on.stopped == "refused"
+        assert [proposal.id for proposal in on.runtime.desk.waiting()] == ["P1"]
+
+
+async def test_the_instruction_is_in_that_one_request_only(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    server.turn(calls=[edit()])
+    server.say("Done, have a look.")
+    server.say("You are welcome.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        await on.say("Thanks")
+        after = server.requests[-1]
+        assert "tool_choice" not in after.body
+        assert not any("Do not call tools" in text for text in of_role(after, "system")[1:])
+        assert sum("P1" in text and "await" in text for text in of_role(after, "system")) == 1
+        on.check()
+
+
+async def test_a_chain_policy_closes_the_gate_after_its_steps(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    eager(server)
+    async with bench(server, tmp_path, gate="chain", chain_steps=3) as on:
+        await on.say("Be less formal")
+        assert [request.closing for request in server.requests] == [False, False, False, True]
+        assert len([event for event in on.events if isinstance(event, ProposalStaged)]) == 3
+        assert "P1, P2, P3" in str(server.last.messages[-1]["content"])
+        assert on.file == FILE
+
+
+async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, tmp_path: Path) -> None:
+    server.turn(
+        calls=[
+            edit(),
+            ("write_file", {"path": "new.py", "content": "x = 1\n"}),
+            ("delete_file", {"path": "missing.py"}),
+        ]
+    )
+    server.say("Have a look.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Change things")
+        (proposal,) = on.runtime.desk.waiting()
+        assert sorted(change.path for change in proposal.files) == ["greet.py", "new.py"]
+        outcomes = [event.outcome for event in on.events if isinstance(event, ToolResult)]
+        assert sorted(outcomes) == [Outcome.ERROR, Outcome.STAGED, Outcome.STAGED]
+        assert not (on.root / "new.py").exists()
+        await on.session.approve(proposal.id)
+        assert on.file == FILE.replace("Hello", "Hi")
+        assert (on.root / "new.py").read_text() == "x = 1\n"
