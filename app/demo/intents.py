@@ -59,9 +59,9 @@ _WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
         (Kind.RUN_TESTS, r"\b(?:run|execute)\b.*\btests?\b|\bdo the tests pass\b"),
         (Kind.DOCSTRINGS, r"\bdocstrings?\b|\bdocument (?:the|every|all|each)\b"),
         (Kind.CHANGELOG, r"\bchange ?log\b"),
-        (Kind.FIX, r"\b(?:fix|repair|solve|debug)\b|\b(?:bug|fail\w*|broken|wrong)\b"),
+        (Kind.FIX, r"\b(?:fix|repair|solve|debug|bugs?|fail\w*|broken|wrong)\b|\bmake\b.*\btests?\b.*\bpass\b"),
         (Kind.EXPLAIN, r"\b(?:explain|describe|understand|overview|summari[sz]e)\b|\bwalk me through\b"),
-        (Kind.EXPLAIN, r"\b(?:what|how) (?:does|do|is|are)\b|\btell me about\b|\bwhat's in\b"),
+        (Kind.EXPLAIN, r"\b(?:what|how) (?:does|do|is|are)\b|\b(?:tell me about|show me|what's in)\b"),
         (Kind.VAGUE, r"\b(?:improve|refactor|polish|tidy|optimi[sz]e|clean\w*|simplify|moderni[sz]e|better|nicer)\b"),
     )
 )

@@ -123,7 +123,8 @@ def _handed_back(turn: Turn) -> str:
     """A short summary of the staged edits that names the proposals and gives control back."""
     staged = [call for call in turn.edits if call.staged]
     names = [f"**{name}**" for name in turn.staged_proposals] or ["My proposal"]
-    files = [f"`{path}`" for path in dict.fromkeys(str(call.arguments.get("path", "")) for call in staged)]
+    paths = dict.fromkeys(str(call.arguments["path"]) for call in staged if call.arguments.get("path"))
+    files = [f"`{path}`" for path in paths] or ["what the diff shows"]
     summary = next((str(call.arguments["summary"]) for call in staged if call.arguments.get("summary")), "")
     verbs = ("is staged and waits", "It changes") if len(names) == 1 else ("are staged and wait", "They change")
     about = f" {summary}." if summary else ""

@@ -43,7 +43,7 @@ def result(name: str) -> dict[str, Any]:
 @pytest.fixture
 async def slow_server() -> AsyncIterator[DemoHttpServer]:
     """A server so slow that no stream of it ends within a test."""
-    server = DemoHttpServer(tokens_per_second=0.5)
+    server = DemoHttpServer(tokens_per_second=0.001)
     await server.start()
     yield server
     await server.close()
