@@ -1,28 +1,37 @@
-"""Recognising `... existing code ...`: text that stands for lines it does not spell out."""
+"""Recognising `# ... existing code ...`: text that stands for lines it does not spell out."""
 
 import re
 from collections.abc import Iterable
 
-_BARE = re.compile(r"^\s*(?:\.{3}|…)\s*$")
-_LEADER = r"(?:#|//|--|;+|%|/\*|<!--|\{/\*|\*|\"\"\")"
-_COMMENT = re.compile(rf"^\s*{_LEADER}?\s*(?:\.{{3}}|…)[^.…]*(?:\.{{3}}|…)\s*(?:\*/\}}?|-->)?\s*$")
-_SAID = re.compile(
-    rf"^\s*{_LEADER}\s*(?:\[|\()?\s*(?:\.{{3}}|…)?\s*"
-    r"(?:the\s+)?(?:rest|remainder|remaining|existing|unchanged|previous|same|other|omitted)\b"
-    r"[\w\s,'-]*(?:\.{3}|…|unchanged|omitted|as before|stays? the same|remains?(?: the same| unchanged)?|goes here)"
-    r"\s*(?:\]|\))?\s*(?:\*/\}?|-->)?\s*$",
-    re.IGNORECASE,
+_DOTS = r"(?:\.{3}|…)"
+_BARE = re.compile(rf"\s*{_DOTS}\s*")
+_COMMENT = re.compile(r"\s*(?:#|//|--|;+|%|/\*+|\*|<!--|\{/\*)\s*[\[(]?(?P<said>.*?)[\])]?\s*(?:\*/\}?|-->)?\s*")
+_BETWEEN_DOTS = re.compile(rf"\s*{_DOTS}(?:[^.…]*{_DOTS})?\s*")
+_LEADING_OR_TRAILING_DOTS = re.compile(rf"\s*(?:{_DOTS}.*|.*{_DOTS})\s*")
+_WORDS = re.compile(r"\b(?:rest|remainder|remaining|existing|unchanged|previous|same|other|omitted|code)\b", re.I)
+_PROMISE = re.compile(
+    r"(?:the\s+)?(?:rest|remainder|remaining|existing|other|previous)\b.*"
+    r"\b(?:unchanged|omitted|as before|the same|goes here|stays here)\.?",
+    re.I,
 )
 
 
 def elided_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
-    """The first line that stands for others (`# ... rest of the code ...`), or None.
+    """The first line that stands for others (`// ... rest of the code`), or None.
 
     A bare `...` is code in Python, so it counts only on demand.
     """
     for line in lines:
-        if (bare and _BARE.match(line)) or _SAID.match(line):
-            return line.strip()
-        if _COMMENT.match(line) and not _BARE.match(line):
+        if (bare and _BARE.fullmatch(line)) or (len(line) < 200 and _elides(line)):
             return line.strip()
     return None
+
+
+def _elides(line: str) -> bool:
+    comment = _COMMENT.fullmatch(line)
+    said = comment["said"] if comment else line
+    if not comment:
+        return bool(_BETWEEN_DOTS.fullmatch(said) and _WORDS.search(said))
+    if _BETWEEN_DOTS.fullmatch(said) or _PROMISE.fullmatch(said):
+        return True
+    return bool(_LEADING_OR_TRAILING_DOTS.fullmatch(said) and _WORDS.search(said))

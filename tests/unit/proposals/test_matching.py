@@ -1,0 +1,313 @@
+"""Search/replace edits: found by the right rung, or refused with what a second try needs."""
+
+import pytest
+
+from app.proposals.document import Document
+from app.proposals.matching import Replacement, apply_replacements
+from app.proposals.models import Match, Rung
+from app.proposals.refusals import (
+    MESSAGE_LIMIT,
+    AlreadyApplied,
+    AmbiguousMatch,
+    EditRefused,
+    ElidedText,
+    MalformedEdit,
+    NoMatch,
+    NotEditable,
+)
+
+SOURCE = """\
+import os
+import sys
+
+
+class Store:
+    def load(self, path):
+        with open(path) as handle:
+            data = handle.read()
+        return data
+
+    def save(self, path, data):
+        with open(path, "w") as handle:
+            handle.write(data)
+        return data
+"""
+
+
+def apply(source: str | bytes, *edits: Replacement) -> tuple[bytes, tuple[Match, ...]]:
+    return apply_replacements(Document(source.encode() if isinstance(source, str) else source), edits)
+
+
+def edit(source: str, old: str, new: str, **options: object) -> tuple[str, Match]:
+    data, matches = apply(source, Replacement(old, new, **options))  # type: ignore[arg-type]
+    return data.decode(), matches[0]
+
+
+def changed(source: str, before: str, after: str) -> str:
+    assert source.count(before) == 1
+    return source.replace(before, after)
+
+
+class TestExact:
+    def test_a_part_of_a_line(self) -> None:
+        result, match = edit(SOURCE, "handle.read()", "handle.read().strip()")
+        assert result == changed(SOURCE, "handle.read()", "handle.read().strip()")
+        assert (match.rung, match.line) == (Rung.EXACT, 8)
+
+    def test_whole_lines(self) -> None:
+        result, match = edit(SOURCE, "import os\nimport sys\n", "import sys\n")
+        assert result == changed(SOURCE, "import os\n", "")
+        assert match.rung is Rung.EXACT
+
+    @pytest.mark.parametrize(
+        ("old", "new", "expected"),
+        [
+            ("b\n", "x", "a\nx\nc\n"),
+            ("b", "x\n", "a\nx\nc\n"),
+            ("b\n", "x\n", "a\nx\nc\n"),
+            ("b", "", "a\nc\n"),
+            ("b\n", "", "a\nc\n"),
+            ("b", "\n", "a\n\nc\n"),
+            ("b", "b\n", "a\nb\n\nc\n"),
+            ("\nb\n", "\n", "a\nc\n"),
+            ("a\nb", "a", "a\nc\n"),
+        ],
+    )
+    def test_a_newline_at_one_end_joins_no_lines(self, old: str, new: str, expected: str) -> None:
+        assert edit("a\nb\nc\n", old, new)[0] == expected
+
+    def test_removing_a_stripped_line_removes_its_indentation(self) -> None:
+        assert edit("if x:\n    foo()\n    bar()\n", "bar()", "")[0] == "if x:\n    foo()\n"
+
+    def test_removing_a_trailing_comment_keeps_the_line(self) -> None:
+        assert edit("a = 1  # one\nb = 2\n", "  # one\n", "")[0] == "a = 1\nb = 2\n"
+
+    def test_a_word_is_not_found_inside_a_longer_one(self) -> None:
+        assert edit("id = valid\n", "id", "uid")[0] == "uid = valid\n"
+        with pytest.raises(AmbiguousMatch, match=r"longer word or number \(line 1\)"):
+            edit("timeout=30\n", "timeout=3", "timeout=5")
+
+    def test_several_places_are_refused_with_lines_and_context(self) -> None:
+        with pytest.raises(AmbiguousMatch) as caught:
+            edit(SOURCE, "        return data", "        return None")
+        message = caught.value.message
+        assert "2 times" in message
+        assert "lines 9, 14" in message
+        assert "     8|            data = handle.read()" in message
+
+    def test_replace_all_takes_every_occurrence(self) -> None:
+        data, matches = apply("aa a\nb\na\n", Replacement("a", "x", replace_all=True))
+        assert data == b"xx x\nb\nx\n"
+        assert [match.line for match in matches] == [1, 1, 1, 3]
+
+    def test_a_line_hint_chooses_among_exact_places_and_says_so(self) -> None:
+        result, match = edit(SOURCE, "        return data", "        return None", line=13)
+        assert result.endswith("        return None\n")
+        assert (match.rung, match.line) == (Rung.LINE_HINT, 14)
+        assert "2 places" in match.note
+        assert not match.rung.exact
+
+    def test_a_line_hint_between_two_places_is_no_help(self) -> None:
+        with pytest.raises(AmbiguousMatch):
+            edit(SOURCE, "        return data", "        return None", line=11)
+
+    def test_a_stripped_line_that_becomes_several_needs_its_indentation(self) -> None:
+        with pytest.raises(MalformedEdit, match="indentation"):
+            edit(SOURCE, "data = handle.read()", "data = handle.read()\ndata = data.strip()")
+
+
+class TestEndings:
+    def test_new_lines_are_given_the_files_endings(self) -> None:
+        data, _ = apply(b"a\r\nb\r\nc\r\n", Replacement("a\nb\n", "a\nx\ny\n"))
+        assert data == b"a\r\nx\r\ny\r\nc\r\n"
+
+    def test_untouched_lines_of_a_mixed_file_keep_theirs(self) -> None:
+        data, _ = apply(b"a\r\nb\nc\r\n", Replacement("b", "x"))
+        assert data == b"a\r\nx\nc\r\n"
+
+    def test_the_missing_final_newline_stays_missing(self) -> None:
+        assert apply(b"a\nb", Replacement("b", "x"))[0] == b"a\nx"
+        assert apply(b"a\nb", Replacement("b\n", "b\nc\n"))[0] == b"a\nb\nc"
+        assert apply(b"a\r\nb", Replacement("b", "b\nc"))[0] == b"a\r\nb\r\nc"
+
+    def test_the_final_newline_can_be_asked_for(self) -> None:
+        assert apply(b"a\nb", Replacement("b", "b\n"))[0] == b"a\nb\n"
+
+    def test_a_byte_order_mark_stays_in_front(self) -> None:
+        mark = b"\xef\xbb\xbf"
+        assert apply(mark + b"a\nb\n", Replacement("a\n", "x\na\n"))[0] == mark + b"x\na\nb\n"
+        assert apply(mark + b"a\nb\n", Replacement("a\n", ""))[0] == mark + b"b\n"
+
+    def test_utf16(self) -> None:
+        data = b"\xff\xfe" + "zwei ß\r\nдва\r\n".encode("utf-16-le")
+        result, _ = apply(data, Replacement("ß", "ss"))
+        assert result == b"\xff\xfe" + "zwei ss\r\nдва\r\n".encode("utf-16-le")
+
+    def test_latin1_lines_that_stay_keep_their_bytes(self) -> None:
+        assert apply(b"caf\xe9\nb\n", Replacement("b", "c"))[0] == b"caf\xe9\nc\n"
+        with pytest.raises(NotEditable):
+            apply(b"caf\xe9\nb\n", Replacement("b", "ß"))
+
+    def test_a_form_feed_is_no_line_end(self) -> None:
+        assert apply("a\x0cb\u2028c\nd\n", Replacement("b\u2028c", "x"))[0] == b"a\x0cx\nd\n"
+
+    def test_a_binary_file_is_refused(self) -> None:
+        with pytest.raises(NotEditable, match="binary"):
+            apply(b"a\0b", Replacement("a", "b"))
+
+
+class TestTolerantRungs:
+    def test_trailing_space(self) -> None:
+        result, match = edit("a  \nb\t\nc\n", "a\nb\nc", "a\nx\nc")
+        assert (result, match.rung) == ("a  \nx\nc\n", Rung.TRAILING_SPACE)
+
+    def test_indentation_is_shifted_for_new_lines(self) -> None:
+        old = "def load(self, path):\n    with open(path) as handle:\n        data = handle.read()\n"
+        result, match = edit(SOURCE, old, old + "        data = data.strip()\n")
+        assert match.rung is Rung.INDENTATION
+        assert result == changed(
+            SOURCE,
+            "            data = handle.read()\n",
+            "            data = handle.read()\n            data = data.strip()\n",
+        )
+
+    def test_indentation_is_taken_away(self) -> None:
+        result, match = edit("if a:\n  b\nc\n", "    if a:\n      b\n", "    if a:\n      x\n")
+        assert (result, match.rung) == ("if a:\n  x\nc\n", Rung.INDENTATION)
+
+    def test_spaces_become_the_tabs_of_the_file(self) -> None:
+        result, match = edit(
+            "f {\n\tif a {\n\t\tb\n\t}\n}\n", "    if a {\n        b\n", "    if a {\n        b\n        c\n"
+        )
+        assert (result, match.rung) == ("f {\n\tif a {\n\t\tb\n\t\tc\n\t}\n}\n", Rung.INDENTATION)
+
+    def test_uneven_indentation_is_no_match(self) -> None:
+        with pytest.raises(NoMatch):
+            edit("if a:\n    b\n    c\n", "if a:\n  b\n   c\n", "if a:\n  b\n")
+
+    def test_spacing_and_lookalike_marks(self) -> None:
+        source = "x = 'it\u2019s'\ny  =  1\nz\n"
+        result, match = edit(source, "x = 'it's'\ny = 1\nz", "x = 'it's'\ny = 2\nz")
+        assert (result, match.rung) == ("x = 'it\u2019s'\ny = 2\nz\n", Rung.SPACING)
+
+    def test_a_context_line_may_differ_and_keeps_its_text(self) -> None:
+        old = "    def load(self, path):\n        with open(path) as handler:\n            data = handle.read()\n        return data\n"
+        result, match = edit(SOURCE, old, old.replace("return data", "return data or None"))
+        assert match.rung is Rung.ALIGNED
+        assert result == SOURCE.replace("        return data\n", "        return data or None\n", 1)
+
+    def test_a_removed_line_may_not_differ(self) -> None:
+        old = "    def load(self, path):\n        with open(path) as handle:\n            dada = handle.read()\n        return data\n"
+        with pytest.raises(NoMatch) as caught:
+            edit(SOURCE, old, old.replace("dada = handle.read()", "data = handle.readline()"))
+        assert "given: ············dada = handle.read()" in caught.value.message
+        assert "file:  ············data = handle.read()" in caught.value.message
+
+    def test_two_tolerant_places_are_refused(self) -> None:
+        with pytest.raises(AmbiguousMatch, match="lines 1, 3"):
+            edit("a \nb\na \nb\n", "a\nb", "x\nb")
+
+    def test_a_later_rung_never_decides_between_places_of_an_earlier(self) -> None:
+        with pytest.raises(AmbiguousMatch):
+            edit("  a\n  b\n\n  a\n  b\n\n a\n b\n", "a\nb\n", "x\nb\n")
+
+    def test_replace_all_is_exact_only(self) -> None:
+        with pytest.raises(NoMatch, match="replace_all needs the exact text"):
+            edit("  a\n  b\n", "a\nb\n", "x\n", replace_all=True)
+
+
+class TestAlreadyApplied:
+    def test_the_new_text_is_there_and_the_old_is_not(self) -> None:
+        with pytest.raises(AlreadyApplied, match="line 1"):
+            edit("import ast\nimport sys\n", "import os\nimport sys\n", "import ast\nimport sys\n")
+
+    def test_an_insertion_is_not_made_twice(self) -> None:
+        with pytest.raises(AlreadyApplied, match="line 2"):
+            edit(SOURCE, "import os\n", "import os\nimport sys\n")
+
+    def test_another_blank_line_may_be_inserted(self) -> None:
+        assert edit("a\n\nb\n", "b", "\nb")[0] == "a\n\n\nb\n"
+
+
+class TestMalformed:
+    def test_empty_old_fills_an_empty_file_only(self) -> None:
+        assert apply(b"", Replacement("", "a\nb"))[0] == b"a\nb"
+        with pytest.raises(MalformedEdit, match="old is empty"):
+            edit("a\n", "", "b")
+
+    def test_no_change(self) -> None:
+        with pytest.raises(MalformedEdit, match="same"):
+            edit("a\n", "a", "a")
+
+    def test_elided_old(self) -> None:
+        with pytest.raises(ElidedText, match=r"'\.\.\.'"):
+            edit(SOURCE, "class Store:\n    ...\n        return data\n", "class Store:\n    pass\n")
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "    # ... existing code ...",
+            "    // rest of the function unchanged",
+            "    /* ... */",
+            "# ... remaining code",
+        ],
+    )
+    def test_elided_new(self, line: str) -> None:
+        with pytest.raises(ElidedText):
+            edit(SOURCE, "import os\nimport sys\n", f"import os\n{line}\n")
+
+    @pytest.mark.parametrize("line", ["    ...", "x = [...]", "# and so on ...", "# the rest is easy", "..."])
+    def test_what_is_no_elision(self, line: str) -> None:
+        assert edit(SOURCE, "import os\n", f"import ast\n{line}\n")[0].startswith(f"import ast\n{line}\n")
+
+    def test_blank_lines_alone_are_no_place(self) -> None:
+        with pytest.raises(EditRefused):
+            edit("a\n\nb\n", "\n\n\n\n", "\n")
+
+
+class TestSeveralEdits:
+    def test_all_are_found_in_the_original(self) -> None:
+        data, matches = apply("a\nb\nc\n", Replacement("c", "a"), Replacement("a", "c"))
+        assert data == b"c\nb\na\n"
+        assert [match.line for match in matches] == [3, 1]
+
+    def test_an_edit_of_text_that_an_earlier_one_made(self) -> None:
+        data, _ = apply("a\nb\n", Replacement("a", "x"), Replacement("x\nb", "x\ny"))
+        assert data == b"x\ny\n"
+
+    def test_two_edits_of_one_line(self) -> None:
+        data, _ = apply("f(a, b)\n", Replacement("a", "x"), Replacement("b", "y"))
+        assert data == b"f(x, y)\n"
+
+    def test_shared_context_is_no_overlap(self) -> None:
+        data, _ = apply("a\nb\nc\nd\n", Replacement("a\nb", "x\nb"), Replacement("b\nc", "b\ny"))
+        assert data == b"x\nb\ny\nd\n"
+
+    def test_none_is_made_if_one_is_refused(self) -> None:
+        with pytest.raises(NoMatch, match=r"^Edit 2 of 2 \(none was made\)"):
+            apply("a\nb\n", Replacement("a", "x"), Replacement("nothing like it", "y"))
+
+    def test_edits_that_cancel_out_are_refused(self) -> None:
+        with pytest.raises(MalformedEdit, match="leave the file as it is"):
+            apply("a\nb\n", Replacement("a", "x"), Replacement("x", "a"))
+
+
+class TestRefusals:
+    def test_the_nearest_text_is_shown(self) -> None:
+        with pytest.raises(NoMatch) as caught:
+            edit(SOURCE, "    def load(self, name):\n        with gzip.open(name) as handle:\n", "    pass\n")
+        message = caught.value.message
+        assert "from line 6" in message
+        assert "     6|    def load(self, path):" in message
+
+    def test_no_message_is_over_the_limit(self) -> None:
+        source = "".join(f"{'é' * 400} {number % 3}\n" for number in range(60))
+        with pytest.raises(AmbiguousMatch) as caught:
+            edit(source, "é" * 400 + " 1\n", "x\n")
+        assert len(caught.value.message.encode()) <= MESSAGE_LIMIT
+
+    def test_a_five_megabyte_line(self) -> None:
+        source = "x = 1\n" + "a b " * 1_250_000 + "\ny = 2\n"
+        assert edit(source, "y = 2", "y = 3")[0].endswith("y = 3\n")
+        with pytest.raises(NoMatch):
+            edit(source, "y = 2\nz = 4\nu = 5\n", "y = 3\n")

@@ -1,0 +1,268 @@
+"""Reading patches: bodies count, headers hint, nothing is lost."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.proposals.models import Op
+from app.proposals.patch_names import git_header_names, plain_names, quoted, unquoted
+from app.proposals.patch_parts import FilePatch
+from app.proposals.patch_text import scan_patch
+from app.proposals.refusals import EditRefused, MalformedPatch, UnsupportedPatch
+
+PLAIN = """\
+--- a/app.py
++++ b/app.py
+@@ -1,4 +1,4 @@ import os
+ import os
+
+-x = 1
++x = 2
+ y = 1
+@@ -10,2 +10,3 @@
+ a
++b
+ c
+"""
+
+
+def bodies(files: list[FilePatch]) -> list[list[str]]:
+    return [[line.step.value + line.text for line in hunk.lines] for file in files for hunk in file.hunks]
+
+
+EXPECTED = [[" import os", " ", "-x = 1", "+x = 2", " y = 1"], [" a", "+b", " c"]]
+
+
+def test_a_plain_diff() -> None:
+    (file,) = scan_patch(PLAIN)
+    assert (file.path, file.op, file.added, file.removed) == ("app.py", Op.EDIT, 2, 1)
+    assert bodies([file]) == EXPECTED
+    assert [hunk.old_start for hunk in file.hunks] == [1, 10]
+    assert {line.ending for hunk in file.hunks for line in hunk.lines} == {"\n"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN.replace("-1,4 +1,4", "-1,3 +1,3"),
+        PLAIN.replace("-1,4 +1,4", "-1,9 +1,9"),
+        PLAIN.replace("-10,2 +10,3", "-10,3 +10,4"),
+        PLAIN.replace("-10,2 +10,3", "-10 +10"),
+        re.sub("@@.*@@.*", "@@", PLAIN),
+        re.sub("@@.*@@.*", "@@ ... @@", PLAIN),
+        re.sub("@@.*@@.*", "@@ -x,y +x,y @@", PLAIN),
+        f"Here it is:\n\n```diff\n{PLAIN}```\nThat is all, - really.\n",
+        PLAIN.replace("\n", "\r\n"),
+        "\ufeff" + PLAIN,
+        PLAIN.removesuffix("\n"),
+        PLAIN + "\n\n",
+        PLAIN + "-- \n2.39.5\n\n",
+        "Subject: x\n\n- a list\n+ of things\n---\n app.py | 3 ++-\n\n" + PLAIN,
+    ],
+)
+def test_sloppy_headers_and_wrapping_change_nothing(text: str) -> None:
+    assert bodies(scan_patch(text)) == EXPECTED
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=4, max_size=4))
+def test_no_count_loses_a_change(counts: list[int]) -> None:
+    old, new, old_again, new_again = counts
+    text = PLAIN.replace("-1,4 +1,4", f"-1,{old} +1,{new}").replace("-10,2 +10,3", f"-10,{old_again} +10,{new_again}")
+    assert bodies(scan_patch(text)) == EXPECTED
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["+a", "-b", " c", "", "@@", "@@ -1 +1 @@", "--- a/x", "+++ b/x", "prose", "```", "\\ No", "-- "]
+        ),
+        max_size=14,
+    )
+)
+def test_every_change_mark_comes_out_or_the_patch_is_refused(lines: list[str]) -> None:
+    """Unless a line says that prose follows, what begins with a mark is a change or a header."""
+    text = "\n".join(["--- a/x", "+++ b/x", "@@", " first", *lines, ""])
+    try:
+        files = scan_patch(text)
+    except EditRefused:
+        return
+    if any(line in ("```", "-- ") for line in lines):
+        return
+    headers = sum(first == "--- a/x" and second == "+++ b/x" for first, second in zip(lines, lines[1:], strict=False))
+    marks = sum(line[:1] in ("+", "-") for line in lines) - 2 * headers
+    assert sum(file.added + file.removed for file in files) >= marks
+
+
+def test_a_context_line_without_its_space_is_named() -> None:
+    text = PLAIN.replace(" y = 1\n", "y = 1\n+z = 1\n")
+    with pytest.raises(MalformedPatch, match=r"Line 9: .* follows line 8, which has no mark"):
+        scan_patch(text)
+
+
+def test_a_hunk_without_header_line() -> None:
+    assert bodies(scan_patch("--- a/x\n+++ b/x\n-a\n+b\n")) == [["-a", "+b"]]
+
+
+def test_changed_lines_that_look_like_headers() -> None:
+    text = "--- a/q.sql\n+++ b/q.sql\n@@ -1,3 +1,3 @@\n a\n--- old\n+++ new\n b\n@@ -9 +9 @@\n-x\n+y\n"
+    (file,) = scan_patch(text)
+    assert bodies([file]) == [[" a", "--- old", "+++ new", " b"], ["-x", "+y"]]
+
+
+def test_a_count_that_swallows_the_next_header_is_not_believed() -> None:
+    text = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+b\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-c\n+d\n"
+    assert [file.path for file in scan_patch(text)] == ["x", "y"]
+
+
+def test_git_header_lines() -> None:
+    text = (
+        "diff --git a/old name.py b/new/b/name.py\nsimilarity index 90%\nrename from old name.py\n"
+        "rename to new/b/name.py\nold mode 100644\nnew mode 100755\n"
+        "diff --git a/empty b/empty\nnew file mode 100755\nindex 0000000..e69de29\n"
+        "diff --git a/gone b/gone\ndeleted file mode 100644\nindex 257cc56..0000000\n"
+        "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-foo\n"
+        "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
+    )
+    renamed, empty, gone, run = scan_patch(text)
+    assert (renamed.op, renamed.old_path, renamed.path) == (Op.RENAME, "old name.py", "new/b/name.py")
+    assert (renamed.old_mode, renamed.new_mode) == (0o644, 0o755)
+    assert (empty.op, empty.path, empty.new_mode, empty.hunks) == (Op.CREATE, "empty", 0o755, ())
+    assert (gone.op, gone.path, gone.old_blob) == (Op.DELETE, "gone", "257cc56")
+    assert (run.op, run.path, run.new_mode) == (Op.MODE, "run", 0o755)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("diff --cc x\nindex 1,2..3\n--- a/x\n+++ b/x\n@@@ -1,1 -1,1 +1,2 @@@\n++a\n", "combined"),
+        ("diff --git a/x b/x\nindex 1111111..2222222 100644\nBinary files a/x and b/x differ\n", "binary"),
+        ("diff --git a/x b/x\nindex 1111111..2222222\nGIT binary patch\nliteral 1\nIcmZ\n", "binary"),
+        ("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n", "symbolic"),
+        ("diff --git a/x b/x\nindex 1111111..2222222 160000\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "submodule"),
+        ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "copies"),
+        ("*** a\n--- b\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n", "context diff"),
+    ],
+)
+def test_what_is_not_taken_is_named(text: str, match: str) -> None:
+    with pytest.raises(UnsupportedPatch, match=match):
+        scan_patch(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello\n", "@@ -1 +1 @@\n-a\n+b\n", "--- a/x\n+++ b/x\n", "diff --git a/x b/x\n"]
+)
+def test_what_is_no_patch_is_refused(text: str) -> None:
+    with pytest.raises(MalformedPatch):
+        scan_patch(text)
+
+
+BEGIN = """\
+*** Begin Patch
+*** Update File: src/app.py
+*** Move to: src/main.py
+@@ class Store:
+@@     def load(self):
+     data = 1
+-    return data
+
++    return data + 1
+*** End of File
+*** Add File: new/file.txt
++one
++
++-two
+*** Delete File: old.txt
+*** End Patch
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BEGIN,
+        BEGIN.replace("*** Begin Patch\n", "").replace("*** End Patch\n", ""),
+        f"apply_patch <<'EOF'\n{BEGIN}EOF\n",
+        f"```\n{BEGIN}```\n",
+        BEGIN.replace("\n", "\r\n"),
+    ],
+)
+def test_begin_patch(text: str) -> None:
+    update, added, deleted = scan_patch(text)
+    assert (update.op, update.old_path, update.path) == (Op.RENAME, "src/app.py", "src/main.py")
+    (hunk,) = update.hunks
+    assert hunk.seek == ("class Store:", "    def load(self):")
+    assert hunk.at_end
+    assert bodies([update]) == [["     data = 1", "-    return data", " ", "+    return data + 1"]]
+    assert all(line.ending is None for line in hunk.lines)
+    assert (added.op, bodies([added])) == (Op.CREATE, [["+one", "+", "+-two"]])
+    assert (deleted.op, deleted.path) == (Op.DELETE, "old.txt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BEGIN.replace("     data = 1", "data = 1"),
+        BEGIN.replace("+one", "one"),
+        BEGIN.replace("*** Delete File: old.txt", "*** Delete File: old.txt\n-line"),
+        "*** Begin Patch\n*** Update File: x\n*** End Patch\n",
+        "*** Begin Patch\n*** End Patch\n",
+    ],
+)
+def test_malformed_begin_patch(text: str) -> None:
+    with pytest.raises(MalformedPatch):
+        scan_patch(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "header", "expected"),
+    [
+        ("a/x", "b/x", None, ("x", "x")),
+        ("x", "x", None, ("x", "x")),
+        ("a/x", "a/x", None, ("a/x", "a/x")),
+        ("b/x", "b/x", "b/x b/x", ("b/x", "b/x")),
+        ("a/a/x", "b/a/x", "a/a/x b/a/x", ("a/x", "a/x")),
+        ("i/x", "w/x", "i/x w/x", ("x", "x")),
+        ("i/x", "w/y", None, ("i/x", "w/y")),
+        ("/dev/null", "b/x", None, ("/dev/null", "x")),
+        ("/dev/null", "b/x", "b/x b/x", ("/dev/null", "b/x")),
+        ("a/x", "/dev/null", None, ("x", "/dev/null")),
+        ("c/x", "/dev/null", None, ("c/x", "/dev/null")),
+        ("./x", "./x", None, ("x", "x")),
+    ],
+)
+def test_prefixes(old: str, new: str, header: str | None, expected: tuple[str, str]) -> None:
+    assert plain_names(old, new, git_header_names(header) if header else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("a/x b/x", ("a/x", "b/x")),
+        ("a/a b/c b/a b/c", ("a/a b/c", "b/a b/c")),
+        (r'"a/\303\251" "b/\303\251"', ("a/é", "b/é")),
+        (r'a/x "b/\t"', ("a/x", "b/\t")),
+        ("a/x b/y", ("a/x", "b/y")),
+        ("a/x y b/z", None),
+    ],
+)
+def test_git_header_names(header: str, expected: tuple[str, str] | None) -> None:
+    assert git_header_names(header) == expected
+
+
+@given(st.binary(min_size=1, max_size=20).map(lambda data: data.decode("utf-8", "surrogateescape")))
+def test_quoting_is_undone(path: str) -> None:
+    text = quoted(path)
+    assert "\n" not in text
+    if text.startswith('"'):
+        assert unquoted(text + " rest") == (path, " rest")
+    else:
+        assert text == path
+
+
+def test_bytes_that_are_no_utf8_come_through() -> None:
+    (file,) = scan_patch(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-caf\xe9\n+caf\xc3\xa9\n")
+    assert bodies([file]) == [["-caf\udce9", "+café"]]
