@@ -1,0 +1,83 @@
+"""Builds the wheel and uses it as a stranger would: in an empty environment, inside a project with its own `app`.
+
+Checks that the wheel brings one import name, that `signoff --version` works, and that a headless turn with the
+demo model stages a proposal which can then be approved.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """Raise on the first thing that is wrong."""
+    with tempfile.TemporaryDirectory(prefix="signoff-wheel-") as name:
+        folder = Path(name)
+        run("uv", "build", "--quiet", "--wheel", "--out-dir", str(folder / "dist"), str(ROOT))
+        (wheel,) = (folder / "dist").glob("*.whl")
+        check_names(wheel)
+        command = install(wheel, folder / "environment")
+        project = hostile_project(folder / "project")
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "SIGNOFF_HOME": str(folder / "home"),
+            "PYTHONPATH": str(project),
+        }
+        print(run(*command, "--version", cwd=project, environment=environment).strip())
+        turn = json.loads(
+            run(*command, "run", "--demo", "--json", "rename hello to greet", cwd=project, environment=environment)
+        )
+        assert turn["stopped"] == "staged", turn
+        run(*command, "approve", turn["proposals"][0], cwd=project, environment=environment)
+        assert "def greet" in (project / "app" / "main.py").read_text()
+    print("The wheel is sound.")
+
+
+def check_names(wheel: Path) -> None:
+    """The wheel's only top-level name is `signoff`, and everything that the app reads is inside."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == {"signoff"}, tops
+    for needed in ("signoff/__main__.py", "signoff/_bundle/app/cli.py", "signoff/_bundle/themes/signoff-dark.toml"):
+        assert needed in names, needed
+    assert any("sample_files" in name for name in names)
+    print("import names:", ", ".join(sorted(tops)))
+
+
+def install(wheel: Path, folder: Path) -> list[str]:
+    """An empty environment with the wheel in it; returns the command."""
+    venv.create(folder)
+    python = folder / "bin" / "python"
+    run("uv", "pip", "install", "--quiet", "--python", str(python), str(wheel))
+    return [str(folder / "bin" / "signoff")]
+
+
+def hostile_project(folder: Path) -> Path:
+    """A project whose own packages have the names of ours."""
+    for package in ("app", "widgets", "themes"):
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").write_text("raise RuntimeError('the project was imported')\n")
+    (folder / "app" / "main.py").write_text("def hello():\n    return 'hello'\n\n\nprint(hello())\n")
+    return folder
+
+
+def run(*command: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Run a command; its standard output."""
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
