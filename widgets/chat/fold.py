@@ -3,7 +3,15 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from app.agent.updates import CallStreamed, CommandOutput, ReasoningStreamed, Recorded, StreamDiscarded, TextStreamed
+from app.agent.updates import (
+    CallStreamed,
+    CommandOutput,
+    Failed,
+    ReasoningStreamed,
+    Recorded,
+    StreamDiscarded,
+    TextStreamed,
+)
 from app.agent.updates import Update as SessionUpdate
 from app.conversation.events import (
     Answer,
@@ -66,8 +74,12 @@ class Fold:
         self._answer = ""
         self._reasoning = ""
         self._writing: dict[int, str] = {}
-        self._discarded: str = ""
-        """The key of a discarded answer that waits for its event."""
+        self._discarded: list[str] = []
+        """Keys of the answers whose attempts were discarded, until their events come; empty for one without text."""
+        self._streaming: set[str] = set()
+        """Keys of what is being streamed."""
+        self._overtaken = False
+        """Something else was recorded since the stream began, and comes before it in the log."""
         self._tools: dict[str, ToolEntry] = {}
         self._questions: dict[str, QuestionEntry] = {}
         self._proposals: dict[str, ProposalEntry] = {}
@@ -94,10 +106,13 @@ class Fold:
             case Recorded(event):
                 return self.event(event)
             case TextStreamed(text):
+                ended = self._end_reasoning()
                 self._answer += text
-                return [*self._end_reasoning(), Put(AnswerEntry(self._key("answer"), self._answer, "streaming"))]
+                self._streaming.add(self._key("answer"))
+                return [*ended, Put(AnswerEntry(self._key("answer"), self._answer, "streaming"))]
             case ReasoningStreamed(text):
                 self._reasoning += text
+                self._streaming.add(self._key("reasoning"))
                 return [Put(ReasoningEntry(self._key("reasoning"), self._reasoning, streaming=True))]
             case CallStreamed(index, name, characters):
                 return [*self._end_reasoning(), *self._call_streamed(index, name, characters)]
@@ -105,6 +120,9 @@ class Fold:
                 return self._discard()
             case CommandOutput(call, text):
                 return self._output(call, text)
+            case Failed(message):
+                self._events += 1
+                return [Put(NoticeEntry(f"failed{self._events}", message, "error"))]
             case _:
                 return []
 
@@ -130,9 +148,10 @@ class Fold:
                 self._turn_began, self._turn_calls, self._turn_tokens = time, 0, 0
                 changes = []
             case TurnEnded():
-                changes = [Put(self._turn_end(event, key))]
+                changes = [*self._drop_stream(), Put(self._turn_end(event, key))]
             case _:
                 changes = [Put(entry) for entry in _told(event, key)]
+                self._overtaken = self._overtaken or bool(changes)
         return changes
 
     # The response that is being written.
@@ -148,51 +167,58 @@ class Fold:
     def _call_streamed(self, index: int, name: str, characters: int) -> list[Change]:
         key = self._key(f"writing{index}.")
         self._writing[index] = key
+        self._streaming.add(key)
         return [Put(ToolEntry(key, name, status="writing", characters=characters))]
 
     def _discard(self) -> list[Change]:
-        changes: list[Change] = [Drop(key) for key in self._writing.values()]
-        if self._reasoning:
-            changes.append(Drop(self._key("reasoning")))
+        changes = [Drop(key) for key in self._streaming if key != self._key("answer")]
+        self._discarded.append(self._key("answer") if self._answer else "")
+        kept: list[Change] = []
         if self._answer:
-            self._discarded = self._key("answer")
-            changes.append(Put(AnswerEntry(self._discarded, self._answer, "discarded")))
-        self._next_response()
+            kept.append(Put(AnswerEntry(self._key("answer"), self._answer, "discarded")))
+            self._response += 1
+        self._forget_stream()
+        return [*changes, *kept]
+
+    def _drop_stream(self) -> list[Change]:
+        """Take away what streamed in and was never recorded."""
+        changes: list[Change] = [Drop(key) for key in self._streaming]
+        self._forget_stream()
         return changes
 
-    def _next_response(self) -> None:
-        self._response += 1
+    def _forget_stream(self) -> None:
         self._answer = self._reasoning = ""
         self._writing = {}
+        self._streaming = set()
+        self._overtaken = False
 
     def _assistant(self, event: AssistantMessage) -> list[Change]:
-        if event.state == "discarded" and self._discarded:
-            key, self._discarded = self._discarded, ""
-            return [Put(AnswerEntry(key, event.text, "discarded"))] if event.text else [Drop(key)]
-        self._discarded = ""
-        changes: list[Change] = [Drop(key) for key in self._writing.values()]
         if event.state == "discarded":
-            if self._reasoning:
-                changes.append(Drop(self._key("reasoning")))
-            if event.text or self._answer:
-                changes.append(Put(AnswerEntry(self._key("answer"), event.text or self._answer, "discarded")))
-            self._next_response()
-            return changes
+            return self._assistant_discarded(event)
+        entries: list[Entry] = []
         if event.reasoning.strip():
-            changes.append(Put(ReasoningEntry(self._key("reasoning"), event.reasoning)))
-        elif self._reasoning:
-            changes.append(Drop(self._key("reasoning")))
+            entries.append(ReasoningEntry(self._key("reasoning"), event.reasoning))
         if event.text.strip() or event.state != "complete":
-            changes.append(Put(AnswerEntry(self._key("answer"), event.text, event.state)))
-        elif self._answer:
-            changes.append(Drop(self._key("answer")))
+            entries.append(AnswerEntry(self._key("answer"), event.text, event.state))
+        kept = set() if self._overtaken else {entry.key for entry in entries}
+        changes: list[Change] = [Drop(key) for key in self._streaming if key not in kept]
+        changes += [Put(entry) for entry in entries]
         for call in event.calls:
             changes.extend(self._called(call))
         self._turn_calls += sum(1 for call in event.calls if call.name != "ask_user")
         self._interrupted = event.state == "interrupted"
         self._turn_tokens += event.usage.completion_tokens if event.usage else 0
-        self._next_response()
+        self._response += 1
+        self._forget_stream()
         return changes
+
+    def _assistant_discarded(self, event: AssistantMessage) -> list[Change]:
+        """An attempt that failed; attempts are recorded together with the one that succeeded."""
+        key = self._discarded.pop(0) if self._discarded else None
+        if key is None and event.text:
+            key = self._key("answer")
+            self._response += 1
+        return [Put(AnswerEntry(key, event.text, "discarded"))] if key and event.text else []
 
     # Tools.
 

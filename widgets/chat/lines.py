@@ -182,6 +182,6 @@ def shorten(text: str, width: int) -> str:
     flat = " ".join(text.split())
     if width_of(flat) <= width:
         return flat
-    if width <= 1:
-        return "…"[:width]
-    return flat[: fitting(flat, 0, width - 1)] + "…"
+    end = fitting(flat, 0, width - 1) if width > 1 else 0
+    kept = flat[:end]
+    return kept + "…" if width_of(kept) < width else "…"

@@ -85,6 +85,11 @@ class TranscriptView(ScrollView):
         """All entries in order."""
         return [slot.entry for slot in self._slots.items]
 
+    @property
+    def laid_out_count(self) -> int:
+        """How many entries hold rows."""
+        return len(self._laid_out)
+
     def load(self, changes: Iterable[Change]) -> None:
         """Show a whole session, from the end; nothing above the screen is laid out."""
         self._slots.clear()
@@ -105,15 +110,15 @@ class TranscriptView(ScrollView):
                 self._take(change)
             return True
         deadline = time.perf_counter() + _LAYOUT_BUDGET
-        added = 0
+        count = len(self._slots)
         changed: set[int] = set()
         for change in changes:
             index = self._take(change)
             if index is not None:
                 changed.add(index)
-                added += index == len(self._slots) - 1
+        added = len(self._slots) - count
         self._work_on_indices(changed, deadline)
-        if added and not self._following:
+        if added > 0 and not self._following:
             self._unseen += added
             self.post_message(self.FollowChanged(False, self._unseen))
         self._settle_unless_behind()
@@ -214,29 +219,29 @@ class TranscriptView(ScrollView):
             if rows > self.size.height:
                 return
 
-    def _lay_out_around(self, row: int) -> None:
-        """Make the screen that begins at `row` exact; what is seen stays where it is, what is above may move."""
+    def _lay_out_around(self, row: int, anchor: int | None = None) -> None:
+        """Make the screen that begins at `row` exact.
+
+        Heights that were guesses may move everything below them; the slot `anchor` (the one at the top, if not
+        given) stays where it is on the screen, so nobody sees a jump.
+        """
         if not len(self._slots):
             return
-        for _ in range(8):
+        for _ in range(16):
             first = self._slots.at(row)
-            offset = row - self._slots.top(first)
+            held = first if anchor is None else anchor
+            before = self._slots.top(held)
             last = self._slots.at(row + self.size.height)
-            changed = False
             for index in range(max(0, first - 1), last + 1):
                 slot = self._slots.items[index]
-                if (slot.exact and slot.lines is not None) or slot.entry.key in self._unfinished:
-                    continue
-                before = slot.height
-                self._lay_out(index)
-                changed = changed or slot.height != before
-            if not changed:
+                if not (slot.exact and slot.lines is not None) and slot.entry.key not in self._unfinished:
+                    self._lay_out(index)
+            shift = self._slots.top(held) - before
+            if not shift:
                 return
-            shift = self._slots.top(first) + offset - row
-            if shift:
-                row += shift
-                self._set_height()
-                self._move_to(row)
+            row = max(0, row + shift)
+            self._set_height()
+            self._move_to(row)
 
     def _move_to(self, row: int) -> None:
         self._moving = True
@@ -253,7 +258,8 @@ class TranscriptView(ScrollView):
         at_end = new_value >= self.max_scroll_y
         if at_end != self._following:
             self._set_following(at_end)
-        self._lay_out_around(round(new_value))
+        near = abs(new_value - old_value) <= 2 * self.size.height and len(self._slots)
+        self._lay_out_around(round(new_value), self._slots.at(round(old_value)) if near else None)
         self._set_height()
 
     def _set_following(self, following: bool) -> None:

@@ -1,0 +1,83 @@
+"""An app that holds nothing but the chat pane, and keeps what the pane says to it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.message import Message
+
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    FileStat,
+    ProposalStaged,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from widgets.chat.composer import Composer
+from widgets.chat.pane import ChatPane
+
+COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
+
+
+class ChatApp(App[None]):
+    """The chat pane alone."""
+
+    def __init__(self, log: Sequence[Event] = (), files: Sequence[str] = (), **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.log_to_open = log
+        self.pane = ChatPane(files=lambda: files, commands=COMMANDS)
+        self.said: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.pane
+
+    def on_mount(self) -> None:
+        self.pane.focus_composer()
+        if self.log_to_open:
+            self.pane.open_log(self.log_to_open)
+
+    @on(ChatPane.ProposalOpened)
+    @on(ChatPane.QuestionAnswered)
+    @on(ChatPane.LinkOpened)
+    @on(Composer.Submitted)
+    @on(Composer.CommandEntered)
+    @on(Composer.EditorRequested)
+    def keep(self, message: Message) -> None:
+        self.said.append(message)
+
+    def shown(self) -> list[str]:
+        """The rows of the transcript on screen."""
+        transcript = self.pane.transcript
+        return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
+
+
+def call(uid: str, name: str = "read_file", **arguments: Any) -> ToolCall:
+    return ToolCall(uid=uid, name=name, arguments=arguments)
+
+
+def staged(number: int, proposal: str = "P7") -> ProposalStaged:
+    stats = (FileStat(path="app/fetch.py", op="edit", added=12, removed=3),)
+    return ProposalStaged(id=number, proposal=proposal, summary="Back off", files=stats, calls=())
+
+
+def conversation(messages: int) -> list[Event]:
+    """A log with so many messages of user and model, with tools between them, each different in height."""
+    log: list[Event] = []
+    for number in range(messages // 2):
+        first = number * 10 + 1
+        uid = f"c{number}.0"
+        paragraphs = "\n\n".join(
+            f"Paragraph {number}.{part} " + "with words " * (part * 5) for part in range(number % 5)
+        )
+        text = f"Answer {number}\n\n{paragraphs}\n\n```python\n" + f"value = {number}\n" * (number % 7) + "```\n"
+        log += [
+            UserMessage(id=first, text=f"Question {number}"),
+            AssistantMessage(id=first + 1, text=text, calls=(call(uid, path=f"file{number}.py"),)),
+            ToolResult(id=first + 2, call=uid, outcome="ok", text="1 one\n2 two", summary="2 lines", duration=0.1),
+        ]
+        if number % 10 == 0:
+            log.append(staged(first + 3, f"P{number}"))
+    return log

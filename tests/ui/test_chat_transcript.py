@@ -1,0 +1,289 @@
+"""The transcript on screen: following, scrolling, folding, selecting, and text that wants to do harm."""
+
+import pytest
+from textual.events import MouseScrollUp
+from textual.pilot import Pilot
+
+from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
+from app.conversation.events import (
+    AssistantMessage,
+    Compacted,
+    Decision,
+    Event,
+    FileStat,
+    Intervention,
+    InterventionKind,
+    LineComment,
+    Notice,
+    Outcome,
+    ProposalDecided,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    ToolResult,
+    ToolStarted,
+    TurnEnded,
+    UserMessage,
+)
+from tests.ui.chat_app import ChatApp, call, conversation, staged
+from widgets.chat.pane import ChatPane
+
+SIZE = (80, 30)
+
+
+async def stream(app: ChatApp, pilot: Pilot[None], text: str) -> None:
+    """Stream text in and wait until it is shown."""
+    app.pane.apply(TextStreamed(text))
+    app.pane.flush()
+    while not app.pane.transcript.work_on():
+        pass
+    await pilot.pause()
+
+
+async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
+    app = ChatApp(conversation(20))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert app.pane.transcript.following
+        await stream(app, pilot, "first line\n\n" * 20)
+        assert "first line" in app.shown()[-2]
+
+        transcript = app.pane.transcript
+        transcript.scroll_relative(y=-15, animate=False)
+        await pilot.pause()
+        before = app.shown()
+        assert not transcript.following
+        await stream(app, pilot, "second line\n\n" * 20)
+        app.pane.apply(Recorded(Notice(id=999, text="news")))
+        await pilot.pause()
+        assert app.shown() == before
+        assert transcript.entries[-2].text.count("second line") == 20
+        assert "↓ 1 new" in app.pane.status_line.render().plain
+
+        transcript.focus()
+        await pilot.press("end")
+        await pilot.pause()
+        assert transcript.following
+        assert "news" in app.shown()[-2]
+        assert "new" not in app.pane.status_line.render().plain
+
+
+async def test_the_mouse_wheel_stops_following_too() -> None:
+    app = ChatApp(conversation(40))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        transcript = app.pane.transcript
+        transcript.post_message(MouseScrollUp(transcript, 5, 5, 0, 0, 0, False, False, False))
+        await pilot.pause()
+        assert not transcript.following
+
+
+async def test_a_long_session_opens_at_its_end_and_lays_out_only_what_is_seen() -> None:
+    app = ChatApp(conversation(2000))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        transcript = app.pane.transcript
+        assert len(transcript.entries) > 3000
+        assert any("file999.py" in row for row in app.shown())
+        assert transcript.laid_out_count < 60
+
+
+@pytest.mark.parametrize("step", [1, 7, 26])
+async def test_scrolling_up_through_heights_that_were_guesses_never_jumps(step: int) -> None:
+    app = ChatApp(conversation(14 if step == 1 else 60))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        transcript = app.pane.transcript
+        height = transcript.size.height
+        while transcript.scroll_offset.y > step:
+            before = app.shown()
+            transcript.scroll_relative(y=-step, animate=False)
+            await pilot.pause()
+            assert app.shown()[step:] == before[: height - step]
+        transcript.focus()
+        await pilot.press("home")
+        await pilot.pause()
+        assert app.shown()[1] == "▌ Question 0"
+
+
+async def test_a_new_width_keeps_what_was_at_the_top() -> None:
+    app = ChatApp(conversation(60))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        transcript = app.pane.transcript
+        transcript.scroll_relative(y=-60, animate=False)
+        await pilot.pause()
+        top = next(row for row in app.shown() if row.startswith("▌ Question"))
+        await pilot.resize_terminal(50, 24)
+        await pilot.pause()
+        assert any(row == top for row in app.shown())
+        assert not transcript.following
+        transcript.follow()
+        await pilot.resize_terminal(100, 40)
+        await pilot.pause()
+        assert transcript.following
+        assert any("file29.py" in row for row in app.shown())
+
+
+async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
+    log: list[Event] = [
+        AssistantMessage(id=1, calls=(call("c1.0", "search_text", pattern="retry", path="app"),)),
+        ToolResult(id=2, call="c1.0", outcome="ok", text="app/a.py:3: retry", summary="1 match", duration=0.2),
+    ]
+    app = ChatApp(log)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert [row for row in app.shown() if row] == ["✓ Search “retry” in app · 1 match · 0.2 s"]
+        app.pane.transcript.focus()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert any("app/a.py:3: retry" in row for row in app.shown())
+        await pilot.click(app.pane.transcript, offset=(5, 1))
+        await pilot.pause()
+        assert len([row for row in app.shown() if row]) == 1
+
+
+@pytest.mark.parametrize("by", ["key", "mouse"])
+async def test_a_card_leads_to_the_review(by: str) -> None:
+    app = ChatApp([staged(1)])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        if by == "key":
+            app.pane.transcript.focus()
+            await pilot.press("enter")
+        else:
+            await pilot.click(app.pane.transcript, offset=(8, 2))
+        await pilot.pause()
+        assert app.said == [ChatPane.ProposalOpened("P7")]
+
+
+async def test_interventions_can_be_hidden_and_shown_again() -> None:
+    log: list[Event] = [
+        UserMessage(id=1, text="go"),
+        Intervention(id=2, kind=InterventionKind.STAGED, text="Stop here."),
+        AssistantMessage(id=3, text="Done."),
+    ]
+    app = ChatApp(log)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        before = app.shown()
+        assert "▸ signoff → model  Stop here." in before
+        app.pane.transcript.focus()
+        await pilot.press("i")
+        await pilot.pause()
+        assert [row for row in app.shown() if row] == ["▌ go", "● Done."]
+        await pilot.press("i")
+        await pilot.pause()
+        assert app.shown() == before
+
+
+async def test_running_commands_show_the_end_of_their_output() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        from app.agent.updates import CommandOutput
+
+        made = call("c1.0", "run_command", command="pytest")
+        app.pane.apply(Recorded(AssistantMessage(id=1, calls=(made,))))
+        app.pane.apply(Recorded(ToolStarted(id=2, call="c1.0")))
+        app.pane.apply(CommandOutput("c1.0", "".join(f"test {number}\n" for number in range(50))))
+        app.pane.flush()
+        await pilot.pause()
+        rows = [row for row in app.shown() if row]
+        assert rows[0].startswith("◐ Run pytest")
+        assert rows[-1] == "  test 49"
+        assert len(rows) == 6
+
+
+async def test_a_copy_is_the_text_as_it_was_written() -> None:
+    sentence = "A sentence that is long enough to be wrapped into several rows of the pane, twice over at the least."
+    app = ChatApp([AssistantMessage(id=1, text=f"{sentence}\n\n```\nindented = 1\n    more\n```\n")])
+    async with app.run_test(size=(50, 20)) as pilot:
+        await pilot.pause()
+        transcript = app.pane.transcript
+        await pilot.mouse_down(transcript, offset=(2, 1))
+        await pilot.hover(transcript, offset=(30, 7))
+        await pilot.mouse_up(transcript, offset=(30, 7))
+        await pilot.pause()
+        assert app.screen.get_selected_text() == f"{sentence}\n\nindented = 1\n    more"
+
+
+async def test_a_double_click_takes_the_word_and_a_triple_click_the_entry() -> None:
+    app = ChatApp([UserMessage(id=1, text="one app/fetch.py:12 three"), UserMessage(id=2, text="other")])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.double_click(app.pane.transcript, offset=(10, 1))
+        await pilot.pause()
+        assert app.screen.get_selected_text() == "app/fetch.py:12"
+        await pilot.triple_click(app.pane.transcript, offset=(10, 1))
+        await pilot.pause()
+        assert app.screen.get_selected_text() == "one app/fetch.py:12 three"
+
+
+async def test_a_link_tells_the_app_and_shows_where_it_leads() -> None:
+    app = ChatApp([AssistantMessage(id=1, text="see [the docs](https://example.org/x)")])
+    async with app.run_test(size=SIZE, tooltips=True) as pilot:
+        await pilot.pause()
+        await pilot.hover(app.pane.transcript, offset=(9, 1))
+        await pilot.pause()
+        assert str(app.pane.transcript.tooltip) == "https://example.org/x"
+        await pilot.click(app.pane.transcript, offset=(9, 1))
+        await pilot.pause()
+        assert app.said == [ChatPane.LinkOpened("https://example.org/x")]
+
+
+HOSTILE = "x[/]y [red]z[/red] \x1b]0;title\x07 \x1b[2J \x9b31m \u202eevil\u2066 a\u200bb"
+
+
+async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
+    stat = FileStat(path=HOSTILE, op="edit", added=1, removed=1)
+    comment = LineComment(path=HOSTILE, line=1, side="new", quote=HOSTILE, text=HOSTILE)
+    log: list[Event] = [
+        UserMessage(id=1, text=HOSTILE),
+        AssistantMessage(
+            id=2,
+            text=f"{HOSTILE}\n\n# {HOSTILE}\n\n- {HOSTILE}\n\n```py\n{HOSTILE}\n```\n\n| {HOSTILE} |\n|---|\n| {HOSTILE} |\n",
+            reasoning=HOSTILE,
+            calls=(call("c1", HOSTILE, path=HOSTILE), call("c2", "read_file", path=HOSTILE)),
+        ),
+        ToolResult(id=3, call="c1", outcome=Outcome.ERROR, text=HOSTILE, summary=HOSTILE),
+        Intervention(id=4, kind=InterventionKind.FACT, text=HOSTILE),
+        ProposalStaged(id=5, proposal="P1", summary=HOSTILE, files=(stat,), calls=()),
+        ProposalDecided(id=6, proposal="P1", decision=Decision.DENIED, feedback=HOSTILE, comments=(comment,)),
+        Notice(id=7, text=HOSTILE, level="error"),
+        RequestFailed(id=8, kind="auth", message=HOSTILE),
+        Compacted(id=9, upto=1, summary=HOSTILE, method="summary"),
+        AssistantMessage(id=10, text=HOSTILE, state="discarded"),
+        TurnEnded(id=11, stopped="failed", message=HOSTILE),
+        Question(id=12, call="c9", text=HOSTILE, options=(HOSTILE, "b")),
+    ]
+    app = ChatApp(log, files=[HOSTILE])
+    async with app.run_test(size=(70, 100)) as pilot:
+        await pilot.pause()
+        app.pane.apply(PhaseChanged(Phase.RUNNING, HOSTILE))
+        app.pane.composer.set_queue([HOSTILE])
+        transcript = app.pane.transcript
+        transcript.focus()
+        for _ in range(len(transcript.entries)):
+            if type(transcript.cursor_entry).__name__ != "ProposalEntry":
+                await pilot.press("enter")
+            await pilot.press("up")
+        await pilot.pause()
+        widgets = [transcript, app.pane.status_line, app.pane.question_bar, *app.pane.composer.query("*")]
+        for widget in widgets:
+            strips = widget.render_lines(widget.size.region) if widget.size else []
+            for strip in strips:
+                assert not set(strip.text) & set("\x1b\x07\x9b\u202e\u2066\u200b\r\n"), strip.text
+        assert any("x[/]y [red]z[/red]" in row for row in app.shown())
+
+
+async def test_a_theme_change_repaints_without_laying_out_again() -> None:
+    app = ChatApp(conversation(10))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        transcript = app.pane.transcript
+        before = [transcript.render_line(y) for y in range(transcript.size.height)]
+        app.theme = "textual-light"
+        await pilot.pause()
+        after = [transcript.render_line(y) for y in range(transcript.size.height)]
+        assert [strip.text for strip in before] == [strip.text for strip in after]
+        assert before != after

@@ -1,0 +1,42 @@
+"""Code rows: exact for a copy, highlighted only when drawn."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from widgets.chat.code import CodePiece, code_lines, lexer_for
+from widgets.chat.lines import width_of
+
+CODE = st.text(alphabet='ab =()"#日\t :\n', max_size=200)
+
+
+@given(CODE, st.integers(12, 60), st.sampled_from(["python", "", "nonsense", "js"]))
+def test_rows_join_to_the_code_again(source: str, width: int, language: str) -> None:
+    joined: list[str] = []
+    for line in code_lines(source, language, width):
+        text = line.text[line.gutter :]
+        assert width_of(line.text) <= width
+        assert "".join(part for part, _ in line.resolved())[line.gutter :] == text
+        if line.joint is None:
+            joined.append(text)
+        else:
+            joined[-1] += text
+    assert "\n".join(joined) == source.expandtabs(4)
+
+
+def test_python_gets_faces() -> None:
+    piece = CodePiece(["def f():", '    return "x"  # why'], "python")
+    roles = {text: face.role for text, face in [*piece.spans(0), *piece.spans(1)]}
+    assert roles["def"] == "code-keyword"
+    assert roles["f"] == "code-function"
+    assert roles["# why"] == "code-comment"
+
+
+def test_info_strings_name_their_language_in_many_ways() -> None:
+    assert lexer_for("py title=x") is lexer_for("py title=x")
+    assert type(lexer_for("{.python}")) is type(lexer_for("Python"))
+    assert lexer_for("no-such-language") is None
+
+
+def test_a_line_of_a_megabyte_is_cut_in_linear_time() -> None:
+    lines = code_lines("x" * 1_000_000, "", 100)
+    assert len(lines) > 10_000

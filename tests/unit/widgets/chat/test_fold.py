@@ -1,0 +1,261 @@
+"""The fold: a session watched live and the same session read from its log show the same entries."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.agent.updates import (
+    CallStreamed,
+    CommandOutput,
+    ReasoningStreamed,
+    Recorded,
+    StreamDiscarded,
+    TextStreamed,
+    Update,
+)
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Decision,
+    Event,
+    FileStat,
+    Intervention,
+    InterventionKind,
+    Notice,
+    Outcome,
+    ProposalChanged,
+    ProposalDecided,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    RequestSent,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    UserMessage,
+)
+from widgets.chat.entries import (
+    AnswerEntry,
+    Change,
+    DecisionEntry,
+    Entry,
+    NoticeEntry,
+    ProposalEntry,
+    Put,
+    QuestionEntry,
+    ReasoningEntry,
+    ToolEntry,
+    TurnEndEntry,
+    UserEntry,
+)
+from widgets.chat.fold import Fold
+
+STAT = FileStat(path="a.py", op="edit", added=3, removed=1)
+
+
+def shown(changes: Iterable[Change]) -> list[Entry]:
+    """The entries that the changes leave, in order."""
+    entries: dict[str, Entry] = {}
+    for change in changes:
+        if isinstance(change, Put):
+            entries[change.entry.key] = change.entry
+        else:
+            entries.pop(change.key, None)
+    return list(entries.values())
+
+
+def live(updates: Iterable[Update]) -> list[Entry]:
+    fold = Fold()
+    return shown(change for update in updates for change in fold.update(update))
+
+
+def reopened(events: Iterable[Event]) -> list[Entry]:
+    return shown(Fold().events(events))
+
+
+def call(uid: str, name: str = "read_file", **arguments: Any) -> ToolCall:
+    return ToolCall(uid=uid, name=name, arguments=arguments)
+
+
+TEXT = st.text(alphabet="ab \n", min_size=1, max_size=12)
+
+
+@st.composite
+def responses(draw: st.DrawFn) -> list[Update]:
+    """One response of the model: what streams, then what is recorded; perhaps after failed attempts."""
+    updates: list[Update] = []
+    records: list[Update] = []
+    number = draw(st.integers(0, 10_000))
+    for _ in range(draw(st.integers(0, 2))):
+        text = draw(st.sampled_from(["", "half an answer"]))
+        updates += [ReasoningStreamed("hm")] * draw(st.integers(0, 1))
+        if text:
+            updates.append(TextStreamed(text))
+        updates += [CallStreamed(0, "read_file", 3)] * draw(st.integers(0, 1))
+        updates.append(StreamDiscarded("the stream broke"))
+        records.append(Recorded(AssistantMessage(text=text, state="discarded")))
+    records += [Recorded(Notice(text="the endpoint refused something"))] * draw(st.integers(0, 1))
+    reasoning, text = draw(st.sampled_from(["", "thinking"])), draw(st.one_of(st.just(""), TEXT.filter(str.strip)))
+    calls = tuple(call(f"c{number}.{index}", path=f"f{index}.py") for index in range(draw(st.integers(0, 2))))
+    updates += [ReasoningStreamed(part) for part in reasoning]
+    updates += [TextStreamed(part) for part in text]
+    updates += [CallStreamed(index, "read_file", 40 * size) for index, _ in enumerate(calls) for size in (1, 2)]
+    # Failed attempts are recorded together with the one that succeeded, so they come late.
+    updates += records
+    if draw(st.booleans()):
+        state = draw(st.sampled_from(["complete", "interrupted", "truncated"]))
+        updates.append(Recorded(AssistantMessage(text=text, reasoning=reasoning, calls=calls, state=state)))
+    else:
+        # Interrupted before there was anything to record.
+        return [*updates, Recorded(TurnEnded(stopped="aborted"))]
+    for made in calls:
+        updates.append(Recorded(ToolStarted(call=made.uid)))
+        updates += [CommandOutput(made.uid, "line\n")] * draw(st.integers(0, 2))
+        outcome = draw(st.sampled_from(list(Outcome)))
+        updates.append(Recorded(ToolResult(call=made.uid, outcome=outcome, text="out", summary="1 line")))
+    return updates
+
+
+OTHERS = st.sampled_from(
+    [
+        [Recorded(UserMessage(text="hello"))],
+        [Recorded(TurnStarted(cause="message"))],
+        [Recorded(Notice(text="note"))],
+        [Recorded(RequestSent())],
+        [Recorded(Intervention(kind=InterventionKind.STAGED, text="stop"))],
+        [Recorded(Compacted(upto=1, summary="so far", method="summary"))],
+        [Recorded(TurnEnded(stopped="answer"))],
+        [Recorded(ProposalStaged(proposal="P1", summary="s", files=(STAT,), calls=()))],
+        [Recorded(ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no"))],
+        [Recorded(ProposalChanged(proposal="P1", state="stale", reason="the file changed"))],
+    ]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(responses(), OTHERS), max_size=8))
+def test_a_live_session_and_its_log_show_the_same(parts: list[list[Update]]) -> None:
+    updates = [update for part in parts for update in part]
+    events = [
+        update.event.model_copy(update={"id": number}) if isinstance(update, Recorded) else None
+        for number, update in enumerate(updates, 1)
+    ]
+    numbered = [update if event is None else Recorded(event) for update, event in zip(updates, events, strict=True)]
+    assert live(numbered) == reopened(event for event in events if event is not None)
+
+
+def test_program_and_user_are_never_mistaken_for_each_other() -> None:
+    entries = reopened(
+        [
+            UserMessage(id=1, text="from the user"),
+            Intervention(id=2, kind=InterventionKind.PENDING, text="from signoff"),
+            Notice(id=3, text="for the user"),
+        ]
+    )
+    assert [type(entry).__name__ for entry in entries] == ["UserEntry", "InterventionEntry", "NoticeEntry"]
+
+
+def test_streaming_text_is_one_entry_that_grows() -> None:
+    entries = live([ReasoningStreamed("a"), ReasoningStreamed("b"), TextStreamed("x"), TextStreamed("y")])
+    assert entries == [ReasoningEntry("reasoning0", "ab"), AnswerEntry("answer0", "xy", "streaming")]
+
+
+def test_a_discarded_attempt_is_kept_and_marked() -> None:
+    entries = live([TextStreamed("half"), StreamDiscarded("broken"), TextStreamed("whole")])
+    assert entries == [AnswerEntry("answer0", "half", "discarded"), AnswerEntry("answer1", "whole", "streaming")]
+
+
+def test_a_call_becomes_one_line_from_writing_to_result() -> None:
+    message = AssistantMessage(id=1, calls=(call("c1.0", path="app.py", start_line=3, end_line=9),))
+    assert live([CallStreamed(0, "read_file", 40)]) == [
+        ToolEntry("writing0.0", "read_file", status="writing", characters=40)
+    ]
+    updates: list[Update] = [CallStreamed(0, "read_file", 40), Recorded(message)]
+    (entry,) = live(updates)
+    assert isinstance(entry, ToolEntry)
+    assert (entry.target, entry.status) == ("app.py:3-9", "waiting")
+    result = ToolResult(id=3, call="c1.0", outcome=Outcome.OK, text="body", summary="7 lines", duration=0.2)
+    (entry,) = live([*updates, Recorded(ToolStarted(id=2, call="c1.0")), Recorded(result)])
+    assert isinstance(entry, ToolEntry)
+    assert (entry.status, entry.summary, entry.output, entry.duration) == ("ok", "7 lines", "body", 0.2)
+
+
+def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
+    events: list[Event] = [
+        AssistantMessage(id=1, calls=(call("c1.0", "ask_user", question="Which?"),)),
+        Question(id=2, call="c1.0", text="Which?", options=("a", "b")),
+    ]
+    fold = Fold()
+    entries = shown(fold.events(events))
+    assert entries == [QuestionEntry("e2", "c1.0", "Which?", ("a", "b"))]
+    assert fold.open_question == entries[0]
+    answered = list(fold.event(Answer(id=3, call="c1.0", text="b")))
+    assert fold.open_question is None
+    assert answered == [
+        Put(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
+        Put(UserEntry("e3", "b", answers=True)),
+    ]
+
+
+def test_a_question_that_was_never_asked_shows_as_a_failed_call() -> None:
+    entries = reopened(
+        [
+            AssistantMessage(id=1, calls=(call("c1.0", "ask_user"),)),
+            ToolResult(id=2, call="c1.0", outcome=Outcome.INVALID, text="no question", summary="no question"),
+        ]
+    )
+    assert [entry.status for entry in entries if isinstance(entry, ToolEntry)] == ["invalid"]
+
+
+@pytest.mark.parametrize(
+    "decision, state",
+    [
+        (Decision.APPROVED, "applied"),
+        (Decision.DENIED, "denied"),
+        (Decision.PARTLY_APPROVED, "partly_approved"),
+        (Decision.UNDONE, "undone"),
+        (Decision.REDONE, "applied"),
+    ],
+)
+def test_a_decision_is_recorded_and_turns_the_card(decision: Decision, state: str) -> None:
+    card, decided = reopened(
+        [
+            ProposalStaged(id=1, proposal="P1", summary="s", files=(STAT,), calls=()),
+            ProposalDecided(id=2, proposal="P1", decision=decision, feedback="why"),
+        ]
+    )
+    assert isinstance(card, ProposalEntry)
+    assert isinstance(decided, DecisionEntry)
+    assert (card.state, decided.feedback) == (state, "why")
+
+
+def test_a_revision_replaces_the_card_before_it() -> None:
+    cards = reopened(
+        [
+            ProposalStaged(id=1, proposal="P1", summary="s", files=(STAT,), calls=()),
+            ProposalStaged(id=2, proposal="P2", summary="t", files=(STAT,), calls=(), supersedes="P1"),
+        ]
+    )
+    assert [card.state for card in cards if isinstance(card, ProposalEntry)] == ["superseded", "pending"]
+
+
+def test_the_end_of_a_turn_sums_it_up() -> None:
+    events: list[Event] = [
+        TurnStarted(id=1, time=100, cause="message"),
+        AssistantMessage(id=2, text="a", calls=(call("c1.0"), call("c1.1")), usage=Usage(completion_tokens=30)),
+        AssistantMessage(id=3, text="b", usage=Usage(completion_tokens=12)),
+        TurnEnded(id=4, time=107.5, stopped="answer"),
+    ]
+    assert reopened(events)[-1] == TurnEndEntry("e4", "answer", "", 7.5, 2, 42)
+
+
+def test_a_failure_is_told_once_where_it_happened() -> None:
+    entries = reopened([RequestFailed(id=1, kind="auth", message="The key was refused.")])
+    assert entries == [NoticeEntry("e1", "The key was refused.", "error")]

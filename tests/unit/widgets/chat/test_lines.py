@@ -1,0 +1,35 @@
+"""Line breaking: greedy, exact, and reversible by a copy."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from widgets.chat.lines import TEXT, Face, breaks, shorten, slice_spans, width_of, wrap
+
+TEXTS = st.text(alphabet="abc  de\u65e5\u672ce\u0301", max_size=80)
+
+
+@given(TEXTS, st.integers(2, 30))
+def test_rows_fit_and_join_to_the_text_again(text: str, width: int) -> None:
+    joined = ""
+    for start, end, joint in breaks(text, width):
+        assert width_of(text[start:end]) <= width
+        joined += (joint or "") + text[start:end]
+    assert joined.rstrip(" ") == text.rstrip(" ")
+
+
+@given(st.lists(TEXTS, max_size=5), st.integers(0, 60), st.integers(0, 60))
+def test_slices_of_spans_are_slices_of_their_text(parts: list[str], start: int, end: int) -> None:
+    spans = [(part, Face(bold=index % 2 == 0)) for index, part in enumerate(parts)]
+    assert "".join(text for text, _ in slice_spans(spans, start, end)) == "".join(parts)[start:end]
+
+
+def test_prefixes_are_decoration() -> None:
+    lines = wrap([("one two three", TEXT)], 8, (("- ", TEXT),), (("  ", TEXT),))
+    assert [line.text for line in lines] == ["- one", "  two", "  three"]
+    assert [line.gutter for line in lines] == [2, 2, 2]
+    assert [line.joint for line in lines] == [None, " ", " "]
+
+
+@given(TEXTS, st.integers(1, 30))
+def test_shortened_text_fits(text: str, width: int) -> None:
+    assert width_of(shorten(text, width)) <= width

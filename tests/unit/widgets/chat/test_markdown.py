@@ -1,0 +1,182 @@
+"""Markdown that grows: the same rows however it arrives, nothing wider than the pane, nothing lost."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from widgets.chat.inline import parser
+from widgets.chat.lines import Line, width_of
+from widgets.chat.markdown import MarkdownDocument, markdown_lines
+from widgets.chat.split import LONGEST_FENCE, LONGEST_PARAGRAPH, LONGEST_TABLE
+
+WORDS = st.sampled_from(
+    [
+        "alpha",
+        "beta",
+        "**bold**",
+        "`code`",
+        "*it*",
+        "[link](https://x.y)",
+        "日本語",
+        "e\u0301",
+        "👩\u200d💻",
+        "a_b",
+        "1.",
+    ]
+)
+SENTENCE = st.lists(WORDS, min_size=1, max_size=14).map(" ".join)
+BLOCK = st.one_of(
+    SENTENCE,
+    SENTENCE.map(lambda text: f"## {text}"),
+    st.lists(SENTENCE, min_size=1, max_size=4).map(lambda items: "\n".join(f"- {item}" for item in items)),
+    st.lists(SENTENCE, min_size=1, max_size=4).map(lambda items: "\n\n".join(f"1. {item}" for item in items)),
+    st.lists(SENTENCE, min_size=1, max_size=3).map(
+        lambda items: "- top\n" + "\n".join(f"  - {item}" for item in items)
+    ),
+    SENTENCE.map(lambda text: f"- item\n\n  {text}\n\n  ```py\n  x = 1\n\n  y = 2\n  ```"),
+    st.lists(SENTENCE, min_size=1, max_size=3).map(lambda rows: "\n".join(f"> {row}" for row in rows)),
+    st.lists(st.sampled_from(["x = 1", "", "    indented", "# no heading", "- no item", "``"]), max_size=8).map(
+        lambda rows: "```python\n" + "\n".join(rows) + "\n```"
+    ),
+    st.lists(SENTENCE, min_size=1, max_size=4).map(
+        lambda rows: "| a | b |\n|---|:-:|\n" + "\n".join(f"| {row} | x |" for row in rows)
+    ),
+    st.just("---"),
+    st.text(alphabet="ab `*_#->|\n\t1.~[]()\r", max_size=60),
+)
+DOCUMENT = st.lists(st.tuples(BLOCK, st.sampled_from(["\n\n", "\n", "\r\n\r\n"])), max_size=8).map(
+    lambda parts: "".join(block + end for block, end in parts)
+)
+
+
+def rows(lines: list[Line]) -> list[tuple[str, int, str | None, str]]:
+    return [(line.text, line.gutter, line.joint, line.fill) for line in lines]
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(DOCUMENT, st.lists(st.integers(1, 40), max_size=60), st.integers(12, 90), st.data())
+def test_streamed_text_comes_out_like_the_finished_text(
+    text: str, sizes: list[int], width: int, data: st.DataObject
+) -> None:
+    document = MarkdownDocument(width)
+    position = 0
+    for size in sizes:
+        document.append(text[position : position + size])
+        position += size
+        if data.draw(st.booleans()):
+            document.advance()
+    document.append(text[position:])
+    document.finish()
+    document.advance()
+    assert rows(document.lines) == rows(markdown_lines(text, width))
+
+
+@settings(max_examples=150, deadline=None)
+@given(DOCUMENT, st.integers(12, 60))
+def test_no_row_is_wider_than_the_pane_unless_its_decoration_is(text: str, width: int) -> None:
+    for line in markdown_lines(text, width):
+        room = max(width, line.gutter + 12)
+        if "│" not in line.text and "┼" not in line.text:
+            assert width_of(line.text) <= room, line.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "one\ntwo *three*\n\nfour\n",
+        "1. a\n2. b\n\n   c\n3. d\n",
+        "- a\n  - b\n    - c\n- d\n\nend\n",
+        "> a\n> b\nlazy\n\n> - c\n",
+        "Setext\n===\n\nOther\n---\ntext\n",
+        "text\n| a | b |\n|---|---|\n| c | d |\nafter\n\nend\n",
+        "- [ ] open\n- [x] done\n",
+        "a\n***\nb\n",
+    ],
+)
+def test_nothing_of_the_text_is_lost(text: str) -> None:
+    expected: list[str] = []
+    for token in parser().parse(text):
+        for child in token.children or []:
+            expected += words(child.content)
+    shown = [word for line in markdown_lines(text, 60) for word in words(line.text) if not word.isdigit()]
+    assert [word for word in expected if word != "x"] == [word for word in shown if word != "x"]
+
+
+def test_ordered_items_are_numbered_on_though_each_is_laid_out_alone() -> None:
+    lines = markdown_lines("3. a\n1. b\n\n   more\n1. c\n", 40)
+    assert [line.text for line in lines] == ["3. a", "4. b", "   ", "   more", "5. c"]
+
+
+@pytest.mark.parametrize(
+    "start, row",
+    [("```python\n", "value = 1\n"), ("| a | b |\n|---|---|\n", "| one | two |\n"), ("- item\n", "- item\n")],
+)
+def test_what_is_settled_stays_the_same_while_a_block_grows(start: str, row: str) -> None:
+    document = MarkdownDocument(60)
+    document.append(start)
+    settled: list[Line] = []
+    for _ in range(4 * LONGEST_FENCE + LONGEST_TABLE):
+        document.append(row)
+        document.advance()
+        now = document.lines[: document.settled]
+        assert all(old is new for old, new in zip(settled, now, strict=False))
+        assert len(now) >= len(settled)
+        settled = now
+    assert len(document.lines) - len(settled) <= LONGEST_FENCE + 2
+
+
+def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:
+    sentence = "Some words of a sentence that is neither long nor short. "
+    text = sentence * (3 * LONGEST_PARAGRAPH // len(sentence))
+    lines = markdown_lines(text, 50)
+    assert " ".join(line.text for line in lines).split() == text.split()
+    assert all(line.joint == " " for line in lines[1:])
+    assert min(len(line.text) for line in lines[:-1]) > 30
+
+    document = MarkdownDocument(50)
+    for start in range(0, len(text), 97):
+        document.append(text[start : start + 97])
+        document.advance()
+        assert " ".join(line.text for line in document.lines).split()[-3:] == text[: start + 97].split()[-3:]
+
+
+def test_an_unfinished_deadline_leaves_the_rest_to_the_next_call() -> None:
+    document = MarkdownDocument(60)
+    document.append("para\n\n" * 200)
+    document.finish()
+    calls = 0
+    while not document.advance(deadline=0.0):
+        calls += 1
+    assert calls > 100
+    assert rows(document.lines) == rows(markdown_lines("para\n\n" * 200, 60))
+
+
+@pytest.mark.parametrize(
+    "partial, shown",
+    [("this is **bo", "this is bo"), ("a `co", "a co"), ("plain", "plain"), ("is **done** and", "is done and")],
+)
+def test_open_emphasis_shows_without_its_marks(partial: str, shown: str) -> None:
+    document = MarkdownDocument(60)
+    document.append(partial)
+    document.advance()
+    assert document.lines[0].text == shown
+
+
+def test_control_characters_are_cleaned_before_they_are_laid_out() -> None:
+    lines = markdown_lines("a\x1b[2Jb\n\n```\n\x1b]0;x\x07\n```\n", 40, lambda text: text.replace("\x1b", "␛"))
+    assert not any("\x1b" in line.text for line in lines)
+
+
+def test_addresses_become_links_and_keep_their_target() -> None:
+    line = markdown_lines("see https://example.org/a_b. and [here](https://x.y/z)", 80)[0]
+    assert [face.href for _, face in line.spans if face.href] == ["https://example.org/a_b", "https://x.y/z"]
+
+
+def test_html_is_text() -> None:
+    assert markdown_lines("<b>x</b> <!-- y -->", 60)[0].text == "<b>x</b> <!-- y -->"
