@@ -99,6 +99,8 @@ class _Reader:
         self._kept_characters = kept_characters
         self._compacted, self._cut, self._pruned = compaction_marks(events)
         self._items: list[Item] = []
+        self._meanwhile: list[Item] | None = None
+        """What was said while a request was out, which it did not carry; None while none is."""
         self._covered = self._cut >= 0
         self._kept: list[KeptWords] = []
         self._pending = PendingProposals()
@@ -118,6 +120,7 @@ class _Reader:
         self._explain(None)
         if self._covered:
             self._end_of_cut()
+        self._request_over()
         # The instruction to hand control back is the last word.
         ordered = sorted(self._request_notes, key=lambda note: note[0] is InterventionKind.STAGED)
         return History(self._items, [text for _, text in ordered], self._pruned)
@@ -148,8 +151,18 @@ class _Reader:
                 self._boundary(event)
 
     def _add(self, item: Item) -> None:
-        if not self._covered:
+        if self._covered:
+            return
+        if self._meanwhile is None or isinstance(item, Response):
             self._items.append(item)
+        else:
+            self._meanwhile.append(item)
+
+    def _request_over(self) -> None:
+        """What was said in the meantime comes after the response, as the model saw it."""
+        if self._meanwhile is not None:
+            self._items += self._meanwhile
+            self._meanwhile = None
 
     def _words(self, text: str) -> None:
         if not text.strip():
@@ -157,7 +170,7 @@ class _Reader:
         if self._covered:
             self._kept.append(KeptWords(text))
         else:
-            self._items.append(Words(text))
+            self._add(Words(text))
 
     def _assistant(self, message: AssistantMessage) -> None:
         if message.state == "discarded":
@@ -168,7 +181,11 @@ class _Reader:
         if message.state == "interrupted":
             if text:
                 self._add(Response(f"{message.text}\n\n{INTERRUPTED}", message))
-            return
+        else:
+            self._complete(message, text)
+        self._request_over()
+
+    def _complete(self, message: AssistantMessage, text: str) -> None:
         slots = [Slot(call, self._ids.assign(call)) for call in message.calls]
         response = Response(message.text if text else "", message, slots)
         self._slots.update((slot.call.uid, slot) for slot in slots)
@@ -227,8 +244,10 @@ class _Reader:
                     self._changed_notes.append((note, set(event.files)))
 
     def _boundary(self, event: TurnStarted | TurnEnded | RequestSent) -> None:
+        self._request_over()
         if isinstance(event, RequestSent):
             self._closing = self._closing or event.closing
+            self._meanwhile = []
             return
         self._explain(event.stopped if isinstance(event, TurnEnded) else None)
         self._closing = False

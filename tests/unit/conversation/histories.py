@@ -159,6 +159,13 @@ class Simulation:
         if self.chance(12):
             self._prune()
 
+    def _meanwhile(self) -> None:
+        """The user decides, or another process speaks, while a request is out."""
+        if self.chance(12):
+            self._decide(feedback=self.chance(60))
+        if self.chance(6):
+            self.add(UserMessage(text=self.marks.text("U")))
+
     def _intervene(self, kind: InterventionKind, scope: Any, **fields: Any) -> None:
         self.add(Intervention(kind=kind, text=self.marks.text("P"), scope=scope, **fields))
 
@@ -195,6 +202,7 @@ class Simulation:
     def _turn(self) -> Question | None:
         for _ in range(self.draw(st.integers(1, 4))):
             self.add(RequestSent())
+            self._meanwhile()
             if self.chance(8):
                 self.add(RequestFailed(kind="rate_limited", message="wait"))
                 self.add(TurnEnded(stopped="failed"))
@@ -281,6 +289,7 @@ class Simulation:
             self.add(ProposalChanged(proposal=proposal, state="stale", reason="the file changed"))
         self._intervene(InterventionKind.STAGED, "request")
         self.add(RequestSent(closing=True))
+        self._meanwhile()
         if self.chance(20):
             self.add(RequestFailed(kind="server_error", message="500"))
             return "staged"

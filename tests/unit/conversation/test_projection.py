@@ -418,3 +418,30 @@ class TestProfiles:
     def test_no_tools_where_none_are_supported(self) -> None:
         payload = project(list(HELLO), Profile(tools_supported=False), Facts("prompt", FACTS.tools, closing=True))
         assert (payload.tools, payload.tool_choice) == ([], None)
+
+
+class TestWhileARequestIsOut:
+    """What is said in the meantime was not in that request, and stands after its response."""
+
+    FEEDBACK = ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="rather not")
+    LOG = (*HELLO, response(call()), done("c1.0"), STAGED, STOP, RequestSent(closing=True), FEEDBACK)
+
+    @pytest.mark.parametrize("state", ["complete", "interrupted", "truncated"])
+    def test_feedback_follows_the_response(self, state: str) -> None:
+        sent = messages(*self.LOG, response(text="please look", state=state), TurnEnded(stopped="staged"))
+        assert shape(sent) == "system user assistant tool assistant system user"
+        assert sent[-1]["content"] == "rather not"
+
+    @pytest.mark.parametrize(
+        "after",
+        [TurnEnded(stopped="staged"), TurnStarted(cause="feedback"), RequestSent(), response(state="discarded")],
+    )
+    def test_it_is_not_lost_without_a_response(self, after: Event) -> None:
+        sent = messages(*self.LOG, after, profile=Profile(bridge_tool_user=False))
+        assert shape(sent).startswith("system user assistant tool system user")
+        assert sent[5]["content"] == "rather not"
+
+    def test_it_follows_the_results_of_that_responses_calls(self) -> None:
+        sent = messages(*self.LOG, response(call(2)), done("c2.0"), UserMessage(text="more"))
+        assert shape(sent).endswith("tool assistant tool system assistant user")
+        assert sent[-1]["content"] == "rather not\n\nmore"
