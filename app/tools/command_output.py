@@ -21,7 +21,9 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # two and more characters, CSI and strings left out
 )
 """Control sequences of ECMA-48, and xterm's BEL as the end of a string."""
-_UNFINISHED = re.compile(r"(?:\x1b|[\x90\x98\x9b\x9d-\x9f])[^\x07\x9c\n]{0,500}\Z")
+_UNFINISHED = re.compile(r"(?:\x1b|[\x90\x98\x9b\x9d-\x9f])[^\x07\x9c\n]*\Z")
+_HELD_BACK = 500
+"""Characters at the end of a piece that may be the beginning of a sequence."""
 
 
 class PlainText:
@@ -35,7 +37,7 @@ class PlainText:
         """The text that is certain by now."""
         text = _SEQUENCE.sub("", self._held + self._decoder.decode(data, final))
         self._held = ""
-        if not final and (unfinished := _UNFINISHED.search(text)):
+        if not final and (unfinished := _UNFINISHED.search(text, max(0, len(text) - _HELD_BACK))):
             self._held = text[unfinished.start() :]
             text = text[: unfinished.start()]
         return text

@@ -1,8 +1,8 @@
 """Matches a model's regular expression in a process of its own, because some take forever and can't be interrupted.
 
 Run as a script, with nothing but the standard library. Each line on stdin and stdout is one JSON value. First comes
-the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then texts as lists of lines,
-each answered by the list of `[line number from 0, column from 0]` of the lines that match.
+the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then texts as lists of
+lines, each answered by the list of `[line number from 0, column from 0]` of the lines that match.
 """
 
 import json

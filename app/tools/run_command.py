@@ -6,8 +6,9 @@ import shutil
 import signal
 import time
 import uuid
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from asyncio.subprocess import DEVNULL
 from pathlib import Path
+from typing import IO
 
 from pydantic import Field
 
@@ -84,35 +85,41 @@ class _Run:
     async def result(self) -> ToolOutput:
         """Run to the end, the time limit, or cancellation; in each case nothing survives."""
         started = time.monotonic()
-        process = await self._start()
-        reading = asyncio.ensure_future(self._read(process))
-        timed_out = left_running = False
-        try:
+        reader, writer = os.pipe()
+        with os.fdopen(reader, "rb", buffering=0) as pipe:
             try:
+                process = await self._start(writer)
+            finally:
+                os.close(writer)
+            reading = asyncio.ensure_future(self._read(pipe))
+            timed_out = left_running = False
+            try:
+                # The end of the process, not of its output: what it leaves running may hold the pipe open.
                 await asyncio.wait_for(process.wait(), self._limit)
+                await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
             except TimeoutError:
                 timed_out = True
-            else:
-                await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
-        finally:
-            try:
-                left_running = await end_tree(process, self._marker)
-                await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
             finally:
-                reading.cancel()
-                self._live.flush()
+                try:
+                    left_running = await end_tree(process, self._marker)
+                    await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
+                finally:
+                    reading.cancel()
+                    self._live.flush()
+                    # The reader must let go of the pipe before the pipe is closed.
+                    await asyncio.wait({reading})
         self._take(b"", final=True)
         self._live.flush()
         return self._output(process.returncode or 0, time.monotonic() - started, timed_out, left_running)
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    async def _start(self, output: int) -> asyncio.subprocess.Process:
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *_shell(self._root),
                 self._command,
                 stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=STDOUT,
+                stdout=output,
+                stderr=output,
                 cwd=self._where,
                 env=command_environment(os.environ, self._marker),
                 start_new_session=True,
@@ -129,10 +136,15 @@ class _Run:
         except OSError as error:
             raise ToolError(f"The command could not be started: {error.strerror or error}.") from error
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while data := await process.stdout.read(_CHUNK):
-            self._take(data)
+    async def _read(self, pipe: IO[bytes]) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=_CHUNK)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            while data := await reader.read(_CHUNK):
+                self._take(data)
+        finally:
+            transport.close()
 
     def _take(self, data: bytes, *, final: bool = False) -> None:
         text = self._plain.feed(data, final=final)

@@ -67,7 +67,7 @@ def parse_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any])
         ToolError: Every problem on a line of its own, and what the tool takes.
     """
     schema = _schema(model)
-    tidy = _tidied(schema, schema.get("$defs", {}), arguments)
+    tidy = _tidied(schema, schema.get("$defs", {}), dict(arguments))
     try:
         return model.model_validate(tidy)
     except ValidationError as error:
@@ -84,7 +84,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
 
 
-def _tidied(schema: dict[str, Any], definitions: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _tidied(schema: dict[str, Any], definitions: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     required = schema.get("required", ())
     return {
         name: _tidied_value(schema.get("properties", {}).get(name, {}), definitions, value)
@@ -130,7 +130,7 @@ def _problem(item: Any, known: set[str]) -> str:
         case "extra_forbidden":
             name = str(item["loc"][-1])
             parts = [part for part in re.split(r"[_-]|(?<=[a-z])(?=[A-Z])", name) if part in known]
-            close = parts[:1] or difflib.get_close_matches(name.lower(), known, 1, 0.6)
+            close = parts[:1] or difflib.get_close_matches(name.lower(), sorted(known), 1, 0.6)
             return f"{where} is not an argument" + (f"; did you mean {close[0]}?" if close else "")
         case _:
             shown = repr(item.get("input"))

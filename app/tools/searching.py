@@ -17,7 +17,7 @@ SHOWN_LINES = 200
 """Matching lines in one result."""
 SHOWN_CHARACTERS = 300
 """Characters of one line, around its first match."""
-_FEW_FILES = 50
+FEW_FILES = 50
 """Up to so many files, starting ripgrep costs more than it saves."""
 
 
@@ -91,7 +91,7 @@ class Search:
         self.findings.files_searched = len(open_files)
         touched = self.context.draft.touched()
         on_disk = [path for path in open_files if path not in touched]
-        if self.sieve is not None and len(on_disk) > _FEW_FILES:
+        if self.sieve is not None and len(on_disk) > FEW_FILES:
             on_disk = self.sieve.passed(on_disk)
         pending = [path for path in open_files if path in touched]
         return sorted([*((path, False) for path in on_disk), *((path, True) for path in pending)])

@@ -1,0 +1,151 @@
+"""Nothing that drives a terminal or turns text around gets through, and what deceives is found."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.safe_text import inspect, is_plain, strip_unsafe, visible
+
+BIDI_CLASSES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+BIDI_MARKS = "\u061c\u200e\u200f"
+CONTROLS = "\x00\x07\x08\x0b\x0c\x0d\x1b\x7f\x80\x84\x85\x90\x9b\x9d\x9f\u2028\u2029"
+DANGEROUS = f"{CONTROLS}{BIDI_MARKS}\u202a\u202e\u2066\u2069"
+INVISIBLE = "\u00ad\u034f\u115f\u180e\u200b\u2060\u2064\u3164\ufe00\ufeff\uffa0\U000e0001\U000e0041\U000e0100\ufff9"
+ANYTHING = st.text(
+    alphabet=st.one_of(
+        st.characters(exclude_categories=()),
+        st.sampled_from(DANGEROUS + INVISIBLE + "\u200c\u200d\ufe0f\ufe0e"),
+        st.sampled_from("ab1#\t\n❤👨👩⚠می\ud800\udc80"),
+    ),
+    max_size=30,
+)
+
+
+def active(character: str) -> bool:
+    """Whether it drives a terminal, breaks a line, or turns text around."""
+    return (
+        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or unicodedata.bidirectional(character) in BIDI_CLASSES
+        or character in BIDI_MARKS
+    )
+
+
+@given(ANYTHING, st.sampled_from(["\t\n", "\n", "\t", ""]))
+def test_nothing_active_gets_through(text: str, keep: str) -> None:
+    shown = visible(text, keep=keep)
+    assert not [letter for letter in shown if active(letter) and letter not in keep]
+    assert not [letter for letter in strip_unsafe(text, keep=keep) if active(letter) and letter not in keep]
+    shown.encode()
+
+
+def test_every_character_that_is_active_is_replaced() -> None:
+    everything = "".join(map(chr, range(0x110000)))
+    assert [letter for letter in visible(everything, keep="") if active(letter)] == []
+
+
+@given(ANYTHING, st.sampled_from(["\t\n", ""]))
+def test_columns_stay_columns(text: str, keep: str) -> None:
+    shown = visible(text, keep=keep)
+    assert len(shown) == len(text)
+    assert visible(shown, keep=keep) == shown
+
+
+@given(ANYTHING)
+def test_stripping_leaves_only_what_needs_no_glyph(text: str) -> None:
+    stripped = strip_unsafe(text)
+    assert all(letter in text for letter in stripped)
+    stripped.encode()
+    assert not any(letter in stripped for letter in DANGEROUS)
+
+
+@given(st.text(alphabet=st.characters(codec="ascii", exclude_categories=["Cc"]) | st.sampled_from("\t\n")))
+def test_plain_text_is_returned_as_it_is(text: str) -> None:
+    assert is_plain(text)
+    assert visible(text) is text
+    assert not inspect(text)
+
+
+@pytest.mark.parametrize("character", DANGEROUS + INVISIBLE)
+def test_each_unsafe_character_is_shown_removed_and_counted(character: str) -> None:
+    text = f"a{character}b"
+    assert visible(text) != text
+    assert strip_unsafe(text) == "ab"
+    assert inspect(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J", "␛[2J"),
+        ("a\tb\n", "a\tb\n"),
+        ("\x00\x7f\x9b", "␀␡␦"),
+        ("caf\udce9", "caf\ufffd"),
+        ("x\u2028y", "x␤y"),
+        ("if a\u202e ⁦// b", "if a⇠ ⇢// b"),
+        ("pass\u200bword", "pass◌word"),
+        ("user\u200d_admin", "user◌_admin"),
+    ],
+)
+def test_glyphs(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_tab_and_newline_on_demand() -> None:
+    assert visible("a\tb\n", keep="") == "a␉b␊"
+    assert visible("a\tb\n", keep="\t") == "a\tb␊"
+    assert visible("é\tb\n", keep="\n") == "é␉b\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "⚠️ careful",
+        "❤️",
+        "👨‍👩‍👧‍👦",
+        "🏳️‍🌈",
+        "1️⃣",
+        "می‌خواهم",
+        "क्‍ष",
+        "👍🏽",
+        "naïve café",
+        "漢字かな",
+        "it’s “so”",
+        "µs, Δx, m²",
+    ],
+)
+def test_ordinary_writing_stays_and_raises_no_alarm(text: str) -> None:
+    assert visible(text) == text
+    assert not inspect(text), str(inspect(text))
+
+
+def test_findings_are_counted_by_kind() -> None:
+    findings = inspect("a\x1b\x9b\udc80\r\nb\u202e\u2066c\u200b\u00ad\n")
+    assert (findings.control, findings.bidi, findings.invisible) == (3, 2, 2)
+    assert str(findings) == "3 control characters, 2 bidirectional controls, 2 invisible characters"
+
+
+def test_a_carriage_return_counts_unless_it_ends_a_line() -> None:
+    assert not inspect("a\r\nb\r")
+    assert inspect("a\rb").control == 1
+
+
+@pytest.mark.parametrize(
+    "word", ["pаypal", "аdmin", "scоpe", "Βank", "useｒ", "𝐞val", "ѕtr", "ԁef", "օpen", "lıb", "x\u037e", "a\u2215b"]
+)
+def test_look_alikes_are_found(word: str) -> None:
+    findings = inspect(f"ok = {word}\nfine")
+    assert findings.lookalikes
+    assert "look-alike" in str(findings)
+
+
+@pytest.mark.parametrize(
+    "text", ["привет мир", "Ελλάδα", "переменная_1 = 2", "Δt = α", "größe", "変数x", "日本語API"]
+)
+def test_other_scripts_by_themselves_are_fine(text: str) -> None:
+    assert not inspect(text)
+
+
+def test_findings_are_themselves_safe_to_show() -> None:
+    assert str(inspect("pа\u200bypal\u202e")).isprintable()

@@ -1,0 +1,140 @@
+"""A draft that keeps its edits in memory: the port that the tools write to, without the proposals engine."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from app.proposals.refusals import EditRefused
+from app.tools.contract import (
+    Confirmation,
+    ConfirmationAnswer,
+    Replacement,
+    Tool,
+    ToolContext,
+    ToolOutput,
+)
+from app.tools.registry import standard_tools
+from app.workspace.paths import Workspace
+
+
+@dataclass
+class File:
+    content: bytes | None
+    version: str
+    pending: tuple[str, ...] = ()
+
+
+@dataclass
+class Stat:
+    path: str
+    op: str
+    added: int
+    removed: int
+
+
+@dataclass
+class Report:
+    files: tuple[Stat, ...]
+    text: str = ""
+    summary: str = ""
+
+
+class MemoryDraft:
+    """Holds whole contents; replaces exact text only."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.proposal_id = "P1"
+        self.summaries: list[str] = []
+        self.held: dict[str, bytes | None] = {}
+        self.versions: list[str] = []
+        self.patches: list[str] = []
+
+    def read(self, path: str) -> File:
+        if path in self.held:
+            content = self.held[path]
+            return File(content, _hash(content), ("P1",))
+        try:
+            content = self.workspace.read(path)
+        except FileNotFoundError:
+            return File(None, "")
+        return File(content, _hash(content))
+
+    def paths(self) -> tuple[set[str], set[str]]:
+        added = {
+            path
+            for path, content in self.held.items()
+            if content is not None and self.workspace.kind(path) == "missing"
+        }
+        return added, {path for path, content in self.held.items() if content is None}
+
+    def touched(self) -> set[str]:
+        return {path for path, content in self.held.items() if content is not None}
+
+    def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> Report:
+        self.versions.append(version)
+        text = self._existing(path).decode()
+        for each in replacements:
+            if each.old not in text:
+                raise EditRefused(f"not found; the file has: {text}")
+            text = text.replace(each.old, each.new, -1 if each.replace_all else 1)
+        self.held[path] = text.encode()
+        return Report((Stat(path, "edit", 1, 1),), "", f"{path} +1 -1")
+
+    def write(self, path: str, content: str) -> Report:
+        self.held[path] = content.encode()
+        return Report((Stat(path, "create", content.count("\n"), 0),))
+
+    def delete(self, path: str) -> Report:
+        self._existing(path)
+        self.held[path] = None
+        return Report((Stat(path, "delete", 0, 1),))
+
+    def rename(self, path: str, new_path: str) -> Report:
+        self.held[new_path] = self._existing(path)
+        self.held[path] = None
+        return Report((Stat(new_path, "rename", 0, 0),))
+
+    def patch(self, text: str) -> Report:
+        self.patches.append(text)
+        return Report((Stat("a.py", "edit", 1, 0),), "a.py: found by spacing at line 3")
+
+    def _existing(self, path: str) -> bytes:
+        content = self.read(path).content
+        if content is None:
+            raise EditRefused(f"{path} does not exist")
+        return content
+
+
+@dataclass
+class Bench:
+    """A workspace, a draft, and a user who answers what the test says."""
+
+    workspace: Workspace
+    draft: MemoryDraft
+    answer: ConfirmationAnswer = field(default_factory=lambda: ConfirmationAnswer(False))
+    asked: list[Confirmation] = field(default_factory=list)
+    live: list[str] = field(default_factory=list)
+    on_ask: Callable[[], None] = lambda: None
+
+    async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
+        self.asked.append(confirmation)
+        self.on_ask()
+        return self.answer
+
+    @property
+    def context(self) -> ToolContext:
+        return ToolContext(self.workspace, self.draft, self.live.append, self.confirm)
+
+    async def call(self, name: str, **arguments: object) -> ToolOutput:
+        """What a model's call comes to, from raw arguments on."""
+        tool: Tool | None = TOOLS.get(name)
+        assert tool is not None
+        return await tool.run(TOOLS.parse(name, arguments), self.context)
+
+
+TOOLS = standard_tools()
+
+
+def _hash(content: bytes | None) -> str:
+    return "" if content is None else hashlib.sha256(content).hexdigest()

@@ -1,0 +1,148 @@
+"""What is kept of a command's output, and what of its environment."""
+
+import asyncio
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tools.command_environment import MARKER, command_environment
+from app.tools.command_output import HeadAndTail, LiveOutput, PlainText, without_overwritten
+
+SEQUENCES = [
+    b"\x1b[31m",
+    b"\x1b[0;1;38;2;1;2;3m",
+    b"\x1b[2K",
+    b"\x1b[?25l",
+    b"\x1b]0;title\x07",
+    b"\x1b]8;;https://example.invalid\x1b\\",
+    b"\x1b]52;c;Zm9v\x07",
+    b"\x1bPq#0\x1b\\",
+    b"\x1b(B",
+    b"\x1b7",
+    b"\x1b=",
+    b"\xc2\x9b31m",
+    b"\xc2\x9d0;title\xc2\x9c",
+]
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_terminal_sequences_are_left_out_wherever_the_output_is_cut(sequence: bytes) -> None:
+    data = b"before" + sequence + b"after"
+    for cut in range(len(data) + 1):
+        plain = PlainText()
+        text = plain.feed(data[:cut]) + plain.feed(data[cut:]) + plain.feed(b"", final=True)
+        assert text == "beforeafter", cut
+
+
+def test_characters_survive_being_cut() -> None:
+    data = "naïve 漢字 🙂".encode()
+    for cut in range(len(data) + 1):
+        plain = PlainText()
+        assert plain.feed(data[:cut]) + plain.feed(data[cut:]) + plain.feed(b"", final=True) == data.decode()
+
+
+def test_an_unfinished_sequence_holds_back_only_so_much() -> None:
+    plain = PlainText()
+    text = plain.feed(b"\x1b]0;" + b"x" * 2000)
+    assert len(text) > 1000
+
+
+def test_hostile_output_takes_linear_time() -> None:
+    for piece in (b"\x1b]", b"\xc2\x90", b"\x1b[", b"\x1bP\x1b", b"\r"):
+        plain = PlainText()
+        without_overwritten(plain.feed(piece * 200_000))
+
+
+@given(st.lists(st.text(alphabet="ab\n", max_size=40), max_size=20), st.integers(0, 20), st.integers(0, 20))
+def test_head_and_tail_are_kept_and_the_rest_is_counted(pieces: list[str], head: int, tail: int) -> None:
+    kept = HeadAndTail(head, tail)
+    for piece in pieces:
+        kept.feed(piece)
+    whole = "".join(pieces)
+    assert kept.lines == whole.count("\n")
+    if len(whole) <= head + tail:
+        assert kept.text() == whole
+        return
+    gone = whole[head : len(whole) - tail]
+    newlines = gone.count("\n")
+    last = whole[len(whole) - tail :]
+    assert kept.text() == f"{whole[:head]}\n[{len(gone):,} characters with {newlines:,} newlines left out]\n{last}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10%\r50%\r100%\ndone\n", "100%\ndone\n"),
+        ("a\r\nb\r\n", "a\nb\n"),
+        ("plain\n", "plain\n"),
+        ("50%\r", "50%"),
+    ],
+)
+def test_lines_that_were_written_over_are_gone(text: str, expected: str) -> None:
+    assert without_overwritten(text) == expected
+
+
+async def test_live_output_is_joined_and_complete() -> None:
+    sent: list[str] = []
+    live = LiveOutput(sent.append)
+    for number in range(1000):
+        live.feed(f"{number}\n")
+    await asyncio.sleep(0)
+    assert len(sent) < 5
+    live.flush()
+    assert "".join(sent) == "".join(f"{number}\n" for number in range(1000))
+
+
+async def test_live_output_comes_without_a_flush_too() -> None:
+    arrived = asyncio.Event()
+    live = LiveOutput(lambda text: arrived.set())
+    live.feed("x")
+    await asyncio.wait_for(arrived.wait(), 10)
+
+
+def test_a_flood_is_shown_by_its_end() -> None:
+    async def flood() -> list[str]:
+        sent: list[str] = []
+        live = LiveOutput(sent.append)
+        live.feed("x" * 10_000_000 + "end")
+        live.flush()
+        return sent
+
+    [text] = asyncio.run(flood())
+    assert len(text) < 20_000
+    assert text.endswith("end")
+
+
+SECRETS = {
+    "OPENAI_API_KEY": "x",
+    "OPENAI_BASE_URL": "x",
+    "ANTHROPIC_AUTH_TOKEN": "x",
+    "AWS_SECRET_ACCESS_KEY": "x",
+    "AWS_PROFILE": "x",
+    "GITHUB_TOKEN": "x",
+    "github_token": "x",
+    "MY_SERVICE_APIKEY": "x",
+    "DB_PASSWORD": "x",
+    "PGPASSWORD": "x",
+    "CLIENT_SECRET": "x",
+    "SIGNING_KEY": "x",
+    "GOOGLE_APPLICATION_CREDENTIALS": "x",
+    "SIGNOFF_HOME": "x",
+    "DATABASE_URL": "postgres://me:hunter2@host/db",
+    "HARMLESS": "ghp_abcdefghijklmnop",
+    "BASH_ENV": "/tmp/x",
+    "BASH_FUNC_ls%%": "() { evil; }",
+}
+ORDINARY = {"PATH": "/bin", "HOME": "/h", "LANG": "C", "KEYBOARD": "de", "VIRTUAL_ENV": "/v", "SSH_AUTH_SOCK": "/s"}
+
+
+def test_secrets_are_not_passed_on() -> None:
+    everything = list({**SECRETS, **ORDINARY}.items())
+    random.Random(1).shuffle(everything)
+    environment = command_environment(dict(everything), "mark")
+    assert not SECRETS.keys() & environment.keys()
+    assert ORDINARY.items() <= environment.items()
+    assert environment[MARKER] == "mark"
+    assert environment["GIT_TERMINAL_PROMPT"] == "0"

@@ -1,0 +1,171 @@
+"""The edit tools: what they hand to the draft, and what the model is told."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+from app.proposals.refusals import EditRefused
+from app.tools.apply_patch import named_paths
+from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
+from tests.unit.tools.memory_draft import Bench, File, Report
+
+
+def put(bench: Bench, path: str, text: str) -> None:
+    target = bench.workspace.root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def disk(bench: Bench) -> dict[str, str]:
+    return {path: (bench.workspace.root / path).read_text() for path in bench.workspace.files()}
+
+
+async def test_an_edit_is_staged_and_says_so(bench: Bench) -> None:
+    put(bench, "a.py", "x = 1\n")
+    output = await bench.call(
+        "edit_file",
+        path="./a.py",
+        edits=[{"old": "x = 1", "new": "x = 2"}],
+        version="abc",
+        summary="Make x\n two ",
+    )
+    assert json.loads(output.text) == {
+        "status": "staged",
+        "proposal": "P1",
+        "applied": False,
+        "next": "awaiting approval; do not call tools; hand control back",
+        "files": [{"path": "a.py", "op": "edit", "added": 1, "removed": 1}],
+    }
+    assert output.summary == "a.py +1 -1"
+    assert bench.draft.held == {"a.py": b"x = 2\n"}
+    assert bench.draft.versions == ["abc"]
+    assert bench.draft.summaries == ["Make x two"]
+    assert disk(bench) == {"a.py": "x = 1\n"}, "nothing is written"
+
+
+async def test_every_edit_tool_stages_and_writes_nothing(bench: Bench) -> None:
+    put(bench, "a.py", "1\n")
+    put(bench, "b.py", "2\n")
+    outputs = [
+        await bench.call("write_file", path="new/c.py", content="3\n"),
+        await bench.call("delete_file", path="a.py"),
+        await bench.call("rename_file", path="b.py", new_path="d.py"),
+        await bench.call("apply_patch", patch="--- a/a.py\n+++ b/a.py\n"),
+    ]
+    assert all(json.loads(output.text)["status"] == "staged" for output in outputs)
+    assert bench.draft.held == {"new/c.py": b"3\n", "a.py": None, "b.py": None, "d.py": b"2\n"}
+    assert json.loads(outputs[3].text)["notes"] == "a.py: found by spacing at line 3"
+    assert disk(bench) == {"a.py": "1\n", "b.py": "2\n"}
+    assert bench.draft.summaries == []
+
+
+async def test_a_refusal_reaches_the_model_in_the_drafts_words(bench: Bench) -> None:
+    put(bench, "a.py", "x\n")
+    with pytest.raises(ToolError, match="not found; the file has: x"):
+        await bench.call("edit_file", path="a.py", edits=[{"old": "y", "new": "z"}], summary="no")
+    assert bench.draft.held == {}
+    assert bench.draft.summaries == []
+
+
+CALLS = {
+    "edit_file": {"edits": [{"old": "a", "new": "b"}]},
+    "write_file": {"content": "x"},
+    "delete_file": {},
+    "rename_file": {"new_path": "ok"},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", ".git/hooks/pre-commit", "a/.GIT/config", "out/x", "x\0"])
+async def test_unsafe_paths_are_refused_before_the_draft_sees_them(bench: Bench, name: str, path: str) -> None:
+    (bench.workspace.root / "out").symlink_to("..")
+    with pytest.raises(ToolError):
+        await bench.call(name, path=path, **CALLS[name])
+    with pytest.raises(ToolError):
+        await bench.call("rename_file", path="a.py", new_path=path)
+    assert bench.draft.held == {}
+
+
+SECRET_CALLS: list[tuple[str, dict[str, object]]] = [
+    ("edit_file", {"path": ".env", "edits": [{"old": "guess", "new": "b"}]}),
+    ("rename_file", {"path": ".env", "new_path": "notes.txt"}),
+    ("apply_patch", {"patch": "--- a/.env\n+++ b/.env\n@@ -1 +1 @@\n-guess\n+b\n"}),
+    ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: .env\n@@\n-guess\n+b\n*** End Patch"}),
+    ("apply_patch", {"patch": "diff --git a/.env b/x\nrename from .env\nrename to x\n"}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), SECRET_CALLS)
+async def test_an_edit_is_no_way_around_the_question_for_a_secret(
+    bench: Bench, name: str, arguments: dict[str, object]
+) -> None:
+    put(bench, ".env", "KEY=hunter2\n")
+    with pytest.raises(Rejected) as raised:
+        await bench.call(name, **arguments)
+    assert "hunter2" not in str(raised.value)
+    assert (bench.draft.held, bench.draft.patches) == ({}, [])
+
+
+async def test_a_secret_may_be_edited_after_a_yes_and_made_without_one(bench: Bench) -> None:
+    await bench.call("write_file", path=".env", content="KEY=\n")
+    await bench.call("edit_file", path=".env", edits=[{"old": "KEY", "new": "TOKEN"}])
+    assert bench.asked == [], "what the model wrote itself is no secret to it"
+    put(bench, "x.pem", "a\n")
+    bench.answer = ConfirmationAnswer(True)
+    await bench.call("edit_file", path="x.pem", edits=[{"old": "a", "new": "b"}])
+    assert [asked.detail for asked in bench.asked] == ["x.pem"]
+
+
+def test_all_names_in_a_patch_are_seen() -> None:
+    patch = "diff --git a/x y b/z\n--- a/one\t2024-01-01\n+++ b/two\nrename from three\nrename to four\n"
+    patch += "*** Move to: five\n"
+    assert {"one", "two", "three", "four", "five", "a/one", "b/two"} <= set(named_paths(patch))
+    assert named_paths("--- /dev/null\n+++ b/new\n") == ["b/new", "new"]
+
+
+async def test_cancelling_waits_for_the_draft_so_that_nothing_comes_in_later(bench: Bench) -> None:
+    entered = threading.Event()
+    leave = threading.Event()
+
+    def slow(path: str, content: str) -> Report:
+        entered.set()
+        leave.wait(10)
+        bench.draft.held[path] = content.encode()
+        return Report(())
+
+    bench.draft.write = slow  # type: ignore[method-assign]
+    task = asyncio.create_task(bench.call("write_file", path="a", content="x"))
+    await asyncio.to_thread(entered.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    leave.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert bench.draft.held == {"a": b"x"}
+
+
+async def test_trouble_with_the_disk_is_an_error_for_the_model(bench: Bench) -> None:
+    def full(path: str, content: str) -> Report:
+        raise OSError(28, "No space left on device")
+
+    bench.draft.write = full  # type: ignore[method-assign]
+    with pytest.raises(ToolError, match="Nothing was staged: No space left"):
+        await bench.call("write_file", path="a", content="x")
+
+
+async def test_lone_surrogates_never_leave_a_tool(bench: Bench) -> None:
+    def read(path: str) -> File:
+        return File(b"caf\xe9\n", "0" * 64)
+
+    def edit(*_: object) -> Report:
+        raise EditRefused("caf\udce9")
+
+    bench.draft.read = read  # type: ignore[method-assign]
+    bench.draft.edit = edit  # type: ignore[method-assign]
+    (await bench.call("read_file", path="a")).text.encode()
+    with pytest.raises(ToolError) as raised:
+        await bench.call("edit_file", path="a", edits=[{"old": "a", "new": "b"}])
+    str(raised.value).encode()

@@ -1,0 +1,105 @@
+"""`list_files`: what is there, with the pending edits in place."""
+
+import pytest
+
+from app.tools.contract import ToolError
+from app.tools.globs import matcher
+from tests.unit.tools.memory_draft import Bench
+
+
+def put(bench: Bench, *paths: str) -> None:
+    for path in paths:
+        target = bench.workspace.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("x\n")
+
+
+async def test_lists_sorted_without_the_ignored(bench: Bench) -> None:
+    put(bench, "b.py", "a/z.py", "a/y.txt", "out/x.py", ".git/config")
+    (bench.workspace.root / ".gitignore").write_text("out/\n")
+    output = await bench.call("list_files")
+    assert output.text.split("\n") == [".gitignore", "a/y.txt", "a/z.py", "b.py"]
+    assert output.summary == "4 files"
+
+
+async def test_one_folder_and_a_pattern(bench: Bench) -> None:
+    put(bench, "src/a.py", "src/sub/b.py", "src/sub/c.ts", "d.py")
+    assert (await bench.call("list_files", path="src")).text == "src/a.py\nsrc/sub/b.py\nsrc/sub/c.ts"
+    assert (await bench.call("list_files", pattern="*.py")).text == "d.py\nsrc/a.py\nsrc/sub/b.py"
+    assert (await bench.call("list_files", path="src", pattern="sub/*.{ts,js}")).text == "src/sub/c.ts"
+    assert (await bench.call("list_files", path="src", pattern="src/*.py")).text == "src/a.py"
+
+
+async def test_pending_edits_add_and_remove(bench: Bench) -> None:
+    put(bench, "gone.py", "kept.py")
+    bench.draft.held = {"gone.py": None, "new/made.py": b"x"}
+    text = (await bench.call("list_files")).text
+    assert text == "kept.py\nnew/made.py  [staged, not on disk yet]"
+    assert (await bench.call("list_files", path="new")).text == "new/made.py  [staged, not on disk yet]"
+    with pytest.raises(ToolError, match="a staged edit deletes"):
+        await bench.call("list_files", path="gone.py")
+
+
+async def test_counts_by_folder_where_there_are_too_many(bench: Bench) -> None:
+    put(bench, *(f"pkg{folder}/f{file}.py" for folder in range(6) for file in range(100)), "top.py")
+    output = await bench.call("list_files")
+    assert output.summary == "601 files"
+    assert output.text.split("\n")[1:] == [*(f"pkg{folder}/ (100)" for folder in range(6)), "top.py"]
+
+
+async def test_caps_a_flat_folder_and_says_how_many_are_left(bench: Bench) -> None:
+    put(bench, *(f"f{file:04}.py" for file in range(620)))
+    output = await bench.call("list_files")
+    assert output.text.startswith("[620 files")
+    assert output.text.endswith("[120 more entries not shown]")
+    assert len(output.text.split("\n")) == 502
+
+
+async def test_names_of_secrets_show_but_not_more(bench: Bench) -> None:
+    put(bench, ".env")
+    assert (await bench.call("list_files")).text == ".env"
+    assert bench.asked == []
+
+
+@pytest.mark.parametrize(
+    ("path", "message"), [("nope", "does not exist"), ("..", "leads out"), (".git", "belongs to git")]
+)
+async def test_refuses(bench: Bench, path: str, message: str) -> None:
+    with pytest.raises(ToolError, match=message):
+        await bench.call("list_files", path=path)
+
+
+async def test_says_when_there_is_nothing(bench: Bench) -> None:
+    assert (await bench.call("list_files")).text == "There are no files in the workspace."
+    put(bench, "a.py")
+    assert "No file matches '*.rs'" in (await bench.call("list_files", pattern="*.rs")).text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("*.py", "a/b/c.py", True),
+        ("a/*.py", "a/c.py", True),
+        ("a/*.py", "a/b/c.py", False),
+        ("a/**/*.py", "a/c.py", True),
+        ("a/**/*.py", "a/b/d/c.py", True),
+        ("**/c.py", "c.py", True),
+        ("./a/*.py", "a/c.py", True),
+        ("*.{py,ts}", "x.ts", True),
+        ("{a,b}/{x,y}.py", "b/y.py", True),
+        ("{a,b}/{x,y}.py", "c/y.py", False),
+        ("tests", "tests/unit/x.py", True),
+        ("!*.py", "a.py", False),
+        ("#notes", "#notes", True),
+        ("*", "any/thing", True),
+        ("[ab].py", "a.py", True),
+    ],
+)
+def test_patterns(pattern: str, path: str, expected: bool) -> None:
+    assert matcher(pattern)(path) is expected
+
+
+@pytest.mark.parametrize("pattern", ["", "   ", "{a,b}" * 10, "/"])
+def test_senseless_patterns_are_refused(pattern: str) -> None:
+    with pytest.raises(ToolError):
+        matcher(pattern)

@@ -1,0 +1,205 @@
+"""`search_text`: with ripgrep and without, the same lines are found, and nothing that must stay hidden."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.tools import search_text, searching
+from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
+from app.tools.ripgrep import find_ripgrep
+from tests.unit.tools.memory_draft import Bench
+
+
+def put(bench: Bench, path: str, content: str | bytes) -> None:
+    target = bench.workspace.root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@pytest.fixture(params=["ripgrep", "python"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to search; ripgrep even for few files."""
+    if request.param == "python":
+        monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
+    elif find_ripgrep(Path("/nonexistent")) is None:
+        pytest.skip("ripgrep is not installed")
+    monkeypatch.setattr(searching, "FEW_FILES", 0)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("engine")
+class TestBothEngines:
+    async def test_finds_literally(self, bench: Bench) -> None:
+        put(bench, "src/a.py", "x = f(1)\ny = g(2)\nz = f(1)\n")
+        put(bench, "b.py", "f[1]\n")
+        output = await bench.call("search_text", pattern="f(1)")
+        assert output.text == "src/a.py\n  1: x = f(1)\n  3: z = f(1)\n[2 matching lines in 1 file]"
+        assert output.summary == "2 matching lines in 1 file"
+
+    async def test_finds_by_expression(self, bench: Bench) -> None:
+        put(bench, "a.py", "def one():\nclass Two:\ndefine\n")
+        output = await bench.call("search_text", pattern=r"^(def|class)\s+\w+", regex=True)
+        assert "  1: def one():\n  2: class Two:\n" in output.text
+
+    async def test_an_expression_that_only_python_knows(self, bench: Bench) -> None:
+        put(bench, "a.py", "foobar\nfoobaz\n")
+        assert "  2: foobaz\n" in (await bench.call("search_text", pattern="foo(?!bar)", regex=True)).text
+
+    async def test_case(self, bench: Bench) -> None:
+        put(bench, "a.py", "Alpha\nalpha\n")
+        assert (await bench.call("search_text", pattern="alpha")).summary.startswith("1 matching line in")
+        assert (await bench.call("search_text", pattern="ALPHA", ignore_case=True)).summary.startswith("2 matching")
+
+    async def test_where(self, bench: Bench) -> None:
+        for path in ("src/a.py", "src/b.ts", "c.py"):
+            put(bench, path, "needle\n")
+        assert (await bench.call("search_text", pattern="needle", path="src")).text.count("needle") == 2
+        assert (await bench.call("search_text", pattern="needle", glob="*.py")).text.count("needle") == 2
+        assert (await bench.call("search_text", pattern="needle", path="src/a.py")).text.count("needle") == 1
+        assert (await bench.call("search_text", pattern="needle", path="src", glob="*.rs")).text.startswith("No line")
+
+    async def test_line_endings_and_encodings(self, bench: Bench) -> None:
+        put(bench, "crlf", b"one\r\ntwo\r\n")
+        put(bench, "wide", "two three\n".encode("utf-16"))
+        put(bench, "latin", b"caf\xe9 two\n")
+        output = await bench.call("search_text", pattern="two$", regex=True)
+        assert "crlf\n  2: two\n" in output.text
+        assert "latin\n" in output.text
+        assert "wide" in (await bench.call("search_text", pattern="three")).text
+
+    async def test_pending_edits_are_searched_in_place_of_the_disk(self, bench: Bench) -> None:
+        put(bench, "changed", "old word\n")
+        put(bench, "gone", "old word\n")
+        bench.draft.held = {"changed": b"new word\n", "gone": None, "added": b"new word\n"}
+        assert "no matches" in (await bench.call("search_text", pattern="old word")).summary
+        output = await bench.call("search_text", pattern="new word")
+        assert output.text.startswith("added\n  1: new word\nchanged\n  1: new word\n")
+
+    async def test_ignored_binary_and_git_files_are_left_out(self, bench: Bench) -> None:
+        put(bench, ".gitignore", "out/\n")
+        put(bench, "out/x", "needle\n")
+        put(bench, "bin", b"\0needle\n")
+        put(bench, ".git/config", "needle\n")
+        put(bench, "-e", "needle\n")
+        output = await bench.call("search_text", pattern="needle")
+        assert output.text == "-e\n  1: needle\n[1 matching line in 1 file]"
+
+    async def test_secrets_are_left_out_and_named(self, bench: Bench) -> None:
+        put(bench, ".env", "KEY=needle hunter2\n")
+        put(bench, "key.txt", "-----BEGIN RSA PRIVATE KEY-----\nneedle hunter2\n")
+        (bench.workspace.root / "plain.txt").symlink_to(".env")
+        output = await bench.call("search_text", pattern="needle")
+        assert "hunter2" not in output.text
+        assert "not searched, since they look like secrets: .env, key.txt" in output.text
+        assert bench.asked == []
+
+    async def test_a_secret_that_is_named_is_asked_for(self, bench: Bench) -> None:
+        put(bench, ".env", "KEY=hunter2\n")
+        with pytest.raises(Rejected):
+            await bench.call("search_text", pattern="KEY", path=".env")
+        bench.answer = ConfirmationAnswer(True)
+        assert "hunter2" in (await bench.call("search_text", pattern="KEY", path=".env")).text
+
+    async def test_links_show_nothing_twice_and_nothing_outside(self, bench: Bench) -> None:
+        put(bench, "a", "needle\n")
+        (bench.workspace.root.parent / "outside").write_text("needle hunter2\n")
+        (bench.workspace.root / "same").symlink_to("a")
+        (bench.workspace.root / "out").symlink_to("../outside")
+        output = await bench.call("search_text", pattern="needle")
+        assert output.text == "a\n  1: needle\n[1 matching line in 1 file]"
+
+    async def test_results_are_capped_with_the_true_count(self, bench: Bench) -> None:
+        for number in range(5):
+            put(bench, f"f{number}", "needle\n" * 100)
+        output = await bench.call("search_text", pattern="needle")
+        assert output.text.endswith(
+            "[200 of 500 matching lines in 5 files shown; narrow the search with path, glob or pattern]"
+        )
+        assert output.text.count(": needle") == 200
+
+    async def test_a_long_line_is_cut_around_the_match(self, bench: Bench) -> None:
+        put(bench, "min.js", "x" * 50_000 + "needle" + "y" * 50_000)
+        output = await bench.call("search_text", pattern="needle")
+        assert "needle" in output.text
+        assert len(output.text) < 500
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        files=st.dictionaries(
+            st.sampled_from(["a", "b/c", "d.py", "e f", "é"]),
+            st.text(alphabet="ab.*\n\r\tÄä", max_size=30),
+            max_size=5,
+        ),
+        pattern=st.text(alphabet="ab.*Ää", min_size=1, max_size=3),
+        ignore_case=st.booleans(),
+    )
+    async def test_finds_exactly_the_lines_that_have_it(
+        self, bench: Bench, files: dict[str, str], pattern: str, ignore_case: bool
+    ) -> None:
+        for path in list(bench.workspace.files()):
+            (bench.workspace.root / path).unlink()
+        for path, text in files.items():
+            put(bench, path, text)
+        output = await bench.call("search_text", pattern=pattern, ignore_case=ignore_case)
+        fold = str.lower if ignore_case else str
+        expected = sum(fold(pattern) in fold(line) for text in files.values() for line in text.split("\n"))
+        assert output.summary.startswith(f"{expected} matching line" if expected else "no matches")
+
+
+async def test_an_expression_that_is_none_is_an_error(bench: Bench) -> None:
+    put(bench, "a", "x")
+    with pytest.raises(ToolError, match="not a regular expression"):
+        await bench.call("search_text", pattern="(", regex=True)
+
+
+async def test_a_pattern_is_one_line(bench: Bench) -> None:
+    with pytest.raises(ToolError, match="one line"):
+        await bench.call("search_text", pattern="a\nb")
+
+
+EVIL = r"(a+)+$"
+
+
+async def test_an_expression_that_explodes_is_stopped_and_the_loop_stays_free(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(bench, "a", "x needle\n")
+    put(bench, "b", "a" * 64 + "!\n")
+    monkeypatch.setattr(search_text, "TIME_LIMIT", 1.0)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.01)
+
+    ticking = asyncio.create_task(tick())
+    output = await bench.call("search_text", pattern=f"needle|{EVIL}", regex=True)
+    ticking.cancel()
+    assert "stopped after" in output.text
+    assert "needle" in output.text, "what was found until then is kept"
+    assert ticks > 20
+
+
+async def test_cancelling_ends_the_search_at_once(bench: Bench) -> None:
+    put(bench, "b", "a" * 64 + "!\n")
+    task = asyncio.create_task(bench.call("search_text", pattern=EVIL, regex=True))
+    await asyncio.wait({task}, timeout=0.5)
+    assert not task.done(), "the expression must still be at it"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_ripgrep_in_the_workspace_is_not_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(bench, "bin/rg", "#!/bin/sh\n")
+    (bench.workspace.root / "bin/rg").chmod(0o755)
+    monkeypatch.setenv("PATH", str(bench.workspace.root / "bin"))
+    assert find_ripgrep(bench.workspace.root) is None
+    monkeypatch.chdir(bench.workspace.root)
+    monkeypatch.setenv("PATH", "bin")
+    assert find_ripgrep(bench.workspace.root) is None

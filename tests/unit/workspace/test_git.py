@@ -1,0 +1,72 @@
+"""Facts about the repository, as git itself lays it out."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.workspace.git import branch, is_repository, repository
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=A", "-c", "user.email=a@example.invalid", "-c", "commit.gpgsign=false"]
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def cloned(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main")
+    (root / "sub").mkdir()
+    (root / "sub/a").write_text("x")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "First")
+    return root
+
+
+def test_branch(cloned: Path) -> None:
+    assert branch(cloned) == branch(cloned / "sub") == "main"
+    git(cloned, "checkout", "-q", "-b", "feature/x-1")
+    assert branch(cloned) == "feature/x-1"
+    git(cloned, "checkout", "-q", "--detach")
+    assert branch(cloned) == git(cloned, "rev-parse", "HEAD")[:7]
+
+
+def test_before_the_first_commit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "trunk")
+    assert branch(tmp_path) == "trunk"
+
+
+def test_worktrees_and_submodules(cloned: Path, tmp_path: Path) -> None:
+    git(cloned, "worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
+    assert branch(tmp_path / "tree") == "other"
+    found = repository(tmp_path / "tree")
+    assert found is not None
+    assert (found.shared / "config").resolve() == (cloned / ".git/config").resolve()
+    git(cloned, "-c", "protocol.file.allow=always", "submodule", "add", "-q", "-b", "main", str(cloned), "module")
+    assert branch(cloned / "module") == "main"
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    assert branch(tmp_path) == ""
+    assert not is_repository(tmp_path)
+    (tmp_path / ".git").mkdir()
+    assert not is_repository(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"garbage\n", b"ref: refs/heads/.invalid\n", b"\xff\xfe", b"0" * 39, b"x" * 100_000]
+)
+def test_a_head_that_names_no_branch(cloned: Path, head: bytes) -> None:
+    (cloned / ".git/HEAD").write_bytes(head)
+    assert branch(cloned) == ""
+
+
+def test_a_git_file_that_points_at_something_else_shows_nothing_of_it(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/HEAD").write_text("hunter2\n")
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/.git").write_text("gitdir: ../private\n")
+    assert branch(tmp_path / "ws") == ""
