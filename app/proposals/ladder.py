@@ -85,6 +85,17 @@ class TextIndex:
         return min(bisect_right(self.offsets, offset), len(self.texts)) - 1
 
 
+def stands_at(index: TextIndex, block: Sequence[str], start: int) -> bool:
+    """Whether the block stands exactly at line `start` (from 0)."""
+    return start >= 0 and tuple(index.texts[start : start + len(block)]) == tuple(block)
+
+
+def commonness(index: TextIndex, block: Sequence[str]) -> int:
+    """How many places of the file have to be looked at to find all of the block's: the count of its rarest line."""
+    positions = index.positions(Rung.EXACT)
+    return min((len(positions.get(line, ())) for line in block), default=0)
+
+
 def places(index: TextIndex, block: Sequence[str], rung: Rung) -> list[Place]:
     """Every place where the block stands by this rung (one of exact, trailing space, indentation, spacing)."""
     key = _KEYS.get(rung)

@@ -27,7 +27,7 @@ from app.proposals.refusals import (
     NotEditable,
     OverlappingEdits,
 )
-from app.proposals.splices import Splice, spliced, splices
+from app.proposals.splices import Splice, SpliceList, splices
 from app.proposals.transplant import ScriptLine, removed_lines, script_between, transplanted
 
 TOLERANT_RUNGS = (Rung.TRAILING_SPACE, Rung.INDENTATION, Rung.SPACING)
@@ -249,28 +249,28 @@ def apply_replacements(document: Document, replacements: Sequence[Replacement]) 
     if not replacements:
         raise MalformedEdit("There is no edit in the call.")
     index = TextIndex(document)
-    made: list[Splice] = []
+    made = SpliceList()
     matches: list[Match] = []
     for number, replacement in enumerate(replacements, 1):
         try:
             try:
                 resolution = resolve(index.document, replacement, index)
-                if any(splice.overlaps(other) for splice in resolution.splices for other in made):
+                if not made.fits(resolution.splices):
                     raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
             except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
                 if not made or isinstance(error, AmbiguousMatch):
                     raise
-                later = TextIndex(Document(spliced(index.document, made)))
+                later = TextIndex(Document(made.applied_to(index.document)))
                 resolution = _resolve_in_made(later, replacement, error)
-                index, made = later, []
+                index, made = later, SpliceList()
         except EditRefused as error:
             if len(replacements) == 1:
                 raise
             prefix = f"Edit {number} of {len(replacements)} (none was made): "
             raise type(error)(prefix + error.message) from error
-        made += resolution.splices
+        made.add(resolution.splices)
         matches += resolution.matches
-    result = spliced(index.document, made)
+    result = made.applied_to(index.document)
     if result == document.data:
         raise MalformedEdit("The edits leave the file as it is.")
     return result, tuple(matches)

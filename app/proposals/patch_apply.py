@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from app.proposals.document import BOM, Document, encode
 from app.proposals.folding import BLANKS, indentation, without_trailing_space
-from app.proposals.ladder import Place, TextIndex, places
+from app.proposals.ladder import Place, TextIndex, commonness, places, stands_at
 from app.proposals.matching import check_not_applied, located, nearest_to_hint, tolerant_places
 from app.proposals.models import Match, Op, Rung
 from app.proposals.nearest import describe_nearest, describe_places
@@ -23,10 +23,12 @@ from app.proposals.refusals import (
     NoMatch,
     OverlappingEdits,
 )
-from app.proposals.splices import Splice, spliced, splices
+from app.proposals.splices import Splice, SpliceList, splices
 from app.proposals.transplant import ScriptLine, Step, transplanted
 
 _SHORTEST_BLOB_ID = 7
+_TOO_COMMON = 500
+"""Lines that stand in more places are not looked for in all of them when the numbered line has them."""
 
 
 def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple[Match, ...]]:
@@ -104,7 +106,7 @@ class _Placer:
     def __init__(self, document: Document, *, trusted: bool) -> None:
         self._index = TextIndex(document)
         self._trusted = trusted
-        self._made: list[Splice] = []
+        self._made = SpliceList()
         self._floor = 0
         """Line after what the hunk before changed."""
         self._drift = 0
@@ -114,7 +116,7 @@ class _Placer:
 
     def result(self) -> bytes:
         """The bytes with all hunks made."""
-        return spliced(self._index.document, self._made)
+        return self._made.applied_to(self._index.document)
 
     def place(self, hunk: PatchHunk) -> Match:
         """Find the hunk's place and take up its changes."""
@@ -127,7 +129,7 @@ class _Placer:
             later = TextIndex(Document(self.result(), self._index.document.verbatim))
             if not places(later, block, Rung.EXACT):
                 raise error
-            self._index, self._made = later, []
+            self._index, self._made = later, SpliceList()
             self._floor, self._drift = 0, 0
             self._trusted, self._on_made = False, True
             return self._place(hunk)
@@ -138,9 +140,9 @@ class _Placer:
             return self._insert(hunk)
         claimed = hunk.new_start if self._on_made else hunk.old_start
         expected = None if claimed is None else claimed - 1 + self._drift
-        found = places(self._index, block, Rung.EXACT)
-        if found:
-            place, rung, note = self._choose(hunk, found, expected)
+        exact = self._exact(hunk, block, expected)
+        if exact is not None:
+            place, rung, note = exact
             script = _with_endings(self._index.document, hunk, place)
             self._take(splices(self._index.document, place.start, place.end, transplanted(script, place)))
             match = Match(rung=rung, line=place.start + 1, note=note)
@@ -156,18 +158,27 @@ class _Placer:
         return match
 
     def _take(self, changes: Sequence[Splice]) -> None:
-        if any(splice.overlaps(other) for splice in changes for other in self._made):
+        if not self._made.fits(changes):
             raise OverlappingEdits("It changes lines that an earlier hunk changes too.")
-        self._made += changes
+        self._made.add(changes)
         if changes:
             self._floor = changes[-1].end
 
+    def _exact(self, hunk: PatchHunk, block: Sequence[str], expected: int | None) -> tuple[Place, Rung, str] | None:
+        """The one exact place, how it was found and a note, or None if there is none."""
+        if self._trusted and hunk.old_start is not None and stands_at(self._index, block, hunk.old_start - 1):
+            return _place_at(hunk.old_start - 1, block), Rung.EXACT, ""
+        if (
+            expected is not None
+            and commonness(self._index, block) > _TOO_COMMON
+            and stands_at(self._index, block, expected)
+        ):
+            return _place_at(expected, block), Rung.LINE_HINT, "repeated lines, chosen by the patch's line number"
+        found = places(self._index, block, Rung.EXACT)
+        return self._choose(hunk, found, expected) if found else None
+
     def _choose(self, hunk: PatchHunk, found: list[Place], expected: int | None) -> tuple[Place, Rung, str]:
         """The one place among the exact ones."""
-        if self._trusted and hunk.old_start is not None:
-            for place in found:
-                if place.start == hunk.old_start - 1:
-                    return place, Rung.EXACT, ""
         narrowed = self._narrowed(hunk, found)
         if len(narrowed) == 1:
             return narrowed[0], Rung.EXACT, ""
@@ -245,6 +256,11 @@ class _Placer:
         script = hunk.lines if not document.bodies or self._trusted else _without_endings(hunk.lines)
         self._take(splices(document, at, at, transplanted(script, start)))
         return Match(rung=rung, line=at + 1, note=note)
+
+
+def _place_at(start: int, block: Sequence[str]) -> Place:
+    end = start + len(block)
+    return Place(Rung.EXACT, start, end, tuple(range(start, end)))
 
 
 def _without_endings(lines: Sequence[ScriptLine]) -> tuple[ScriptLine, ...]:

@@ -1,5 +1,6 @@
 """From a located edit to bytes: runs of lines replaced, everything else untouched."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,45 @@ class Splice:
         if self.start == self.end and other.start == other.end:
             return False
         return self.start < other.end and other.start < self.end
+
+
+class SpliceList:
+    """Splices of one document, in order of place, no two overlapping."""
+
+    def __init__(self) -> None:
+        self._places: list[tuple[int, int]] = []
+        self._splices: list[Splice] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._splices)
+
+    def fits(self, changes: Iterable[Splice]) -> bool:
+        """Whether none of these overlaps one in the list."""
+        for change in changes:
+            at = bisect_right(self._places, (change.start, change.end))
+            if any(change.overlaps(neighbour) for neighbour in self._splices[max(at - 1, 0) : at + 1]):
+                return False
+        return True
+
+    def add(self, changes: Iterable[Splice]) -> None:
+        """Take these up; of two insertions at one place the later one goes behind."""
+        for change in changes:
+            place = (change.start, change.end)
+            at = bisect_right(self._places, place)
+            self._places.insert(at, place)
+            self._splices.insert(at, change)
+
+    def applied_to(self, document: Document) -> bytes:
+        """The bytes of the document with all of them made."""
+        bodies = document.bodies
+        pieces = [document.mark]
+        at = 0
+        for splice in self._splices:
+            pieces += bodies[at : splice.start]
+            pieces += splice.lines
+            at = splice.end
+        pieces += bodies[at:]
+        return b"".join(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +120,3 @@ def _ending(document: Document, start: int, end: int, index: int, line: NewLine)
     if line.ending is not None:
         return line.ending
     return document.ending_near(min(start + index, end - 1) if start < end else start)
-
-
-def spliced(document: Document, changes: Iterable[Splice]) -> bytes:
-    """The bytes of the document with the splices made; they must not overlap, and insertions at one place keep their order."""
-    bodies = document.bodies
-    pieces = [document.mark]
-    at = 0
-    for splice in sorted(changes, key=lambda splice: (splice.start, splice.end)):
-        pieces += bodies[at : splice.start]
-        pieces += splice.lines
-        at = splice.end
-    pieces += bodies[at:]
-    return b"".join(pieces)

@@ -1,0 +1,157 @@
+"""Placing hunks: by their text, in order, with numbers as hints."""
+
+import pytest
+
+from app.proposals.document import Document
+from app.proposals.models import Match, Op, Rung
+from app.proposals.patch_apply import apply_file_patch, is_blob
+from app.proposals.patch_text import scan_patch
+from app.proposals.refusals import AlreadyApplied, AmbiguousMatch, EditRefused, NoMatch
+
+SOURCE = """\
+class A:
+    def run(self):
+        start()
+        return 1
+
+class B:
+    def run(self):
+        start()
+        return 1
+"""
+
+
+def apply(source: str | bytes, patch: str | bytes) -> tuple[bytes, tuple[Match, ...]]:
+    (file,) = scan_patch(patch)
+    return apply_file_patch(Document(source.encode() if isinstance(source, str) else source), file)
+
+
+def hunk(body: str, header: str = "@@") -> str:
+    return f"--- a/x\n+++ b/x\n{header}\n{body}"
+
+
+def test_the_place_is_found_by_the_text_whatever_the_numbers() -> None:
+    data, matches = apply("a\nb\nc\nd\n", hunk(" c\n-d\n+e\n", "@@ -77,2 +78,2 @@"))
+    assert data == b"a\nb\nc\ne\n"
+    assert (matches[0].rung, matches[0].line) == (Rung.EXACT, 3)
+
+
+def test_several_places_are_refused_without_numbers() -> None:
+    with pytest.raises(AmbiguousMatch, match=r"Hunk 1 of 1 for x \(line 3 of the patch\).*2 places"):
+        apply(SOURCE, hunk("         start()\n-        return 1\n+        return 2\n"))
+
+
+@pytest.mark.parametrize(("number", "line"), [(3, 3), (8, 8), (9, 8)])
+def test_a_number_chooses_among_equal_places_and_the_match_says_so(number: int, line: int) -> None:
+    body = "         start()\n-        return 1\n+        return 2\n"
+    data, matches = apply(SOURCE, hunk(body, f"@@ -{number},2 +{number},2 @@"))
+    assert data.decode().split("\n")[line] == "        return 2"
+    assert (matches[0].rung, matches[0].line) == (Rung.LINE_HINT, line)
+
+
+def test_the_line_above_narrows_to_its_block() -> None:
+    body = "         start()\n-        return 1\n+        return 2\n"
+    data, matches = apply(SOURCE, hunk(body, "@@ class B:"))
+    assert data.decode() == SOURCE[:-2] + "2\n"
+    assert matches[0].rung is Rung.EXACT
+    with pytest.raises(AmbiguousMatch):
+        apply(SOURCE, hunk(body, "@@     def run(self):"))
+
+
+def test_hunks_come_in_order() -> None:
+    two = "@@\n-class A:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
+    with pytest.raises(AmbiguousMatch, match="Hunk 2 of 2"):
+        apply(SOURCE, "--- a/x\n+++ b/x\n" + two)
+    later = "@@\n-class B:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
+    data, _ = apply(SOURCE, "--- a/x\n+++ b/x\n" + later)
+    assert data.decode() == SOURCE.replace("B", "C")[:-2] + "2\n"
+
+
+def test_a_hunk_on_what_an_earlier_one_made() -> None:
+    data, _ = apply("a\nb\nc\n", hunk("-a\n+x\n@@\n x\n-b\n+y\n"))
+    assert data == b"x\ny\nc\n"
+
+
+def test_the_end_of_the_file_narrows() -> None:
+    patch = "*** Begin Patch\n*** Update File: x\n@@\n-        return 1\n+        return 2\n*** End of File\n*** End Patch\n"
+    assert apply(SOURCE, patch)[0].decode() == SOURCE[:-2] + "2\n"
+
+
+def test_insertions_alone_need_a_place() -> None:
+    with pytest.raises(NoMatch, match="does not show where"):
+        apply(SOURCE, hunk("+new\n", "@@ -3,0 +4 @@"))
+    with pytest.raises(NoMatch, match="does not show where"):
+        apply(SOURCE, hunk("+new\n", "@@     def run(self):"))
+    data, matches = apply(SOURCE, hunk("+    x = 1\n", "@@ class B:"))
+    assert data.decode() == SOURCE.replace("class B:\n", "class B:\n    x = 1\n")
+    assert not matches[0].rung.exact
+    assert apply(b"", hunk("+new\n", "@@ -0,0 +1 @@"))[0] == b"new\n"
+    at_end = "*** Begin Patch\n*** Update File: x\n@@\n+new\n*** End of File\n*** End Patch\n"
+    assert apply(b"a\nb", at_end)[0] == b"a\nb\nnew"
+
+
+def test_line_endings_are_the_files_unless_the_patch_spells_them() -> None:
+    body = " a\n-b\n+x\n c\n"
+    assert apply(b"a\r\nb\r\nc\r\n", hunk(body))[0] == b"a\r\nx\r\nc\r\n"
+    spelled = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\r\n-b\r\n+b\n c\r\n"
+    assert apply(b"a\r\nb\r\nc\r\n", spelled)[0] == b"a\r\nb\nc\r\n"
+
+
+def test_the_final_newline_is_as_the_patch_says_or_as_it_was() -> None:
+    marker = "\\ No newline at end of file\n"
+    assert apply(b"a\nb", hunk(" a\n-b\n+c\n"))[0] == b"a\nc"
+    assert apply(b"a\nb", hunk(f" a\n-b\n{marker}+b\n"))[0] == b"a\nb\n"
+    assert apply(b"a\nb\n", hunk(f" a\n-b\n+b\n{marker}"))[0] == b"a\nb"
+    assert apply(b"a\nb\n", hunk(f" a\n-b\n{marker}+c\n{marker}"))[0] == b"a\nc\n"
+
+
+def test_a_byte_order_mark_in_the_patch() -> None:
+    mark = b"\xef\xbb\xbf"
+    with_mark = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-" + mark + b"a\n+" + mark + b"b\n"
+    assert apply(mark + b"a\n", with_mark)[0] == mark + b"b\n"
+    assert apply(mark + b"a\n", hunk("-a\n+b\n"))[0] == mark + b"b\n"
+    taken_off = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-" + mark + b"a\n+a\n"
+    assert apply(mark + b"a\n", taken_off)[0] == b"a\n"
+
+
+def test_tolerant_rungs_keep_the_files_lines() -> None:
+    data, matches = apply("  a  \n  b\n  c\n", hunk(" a\n-b\n+x\n c\n"))
+    assert data == b"  a  \n  x\n  c\n"
+    assert matches[0].rung is Rung.INDENTATION
+
+
+def test_already_applied() -> None:
+    with pytest.raises(AlreadyApplied):
+        apply("a\nx\nc\n", hunk(" a\n-b\n+x\n c\n"))
+
+
+def test_a_creation_never_overwrites() -> None:
+    patch = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n"
+    assert apply(b"", patch)[0] == b"a\nb"
+    with pytest.raises(AlreadyApplied, match="exists"):
+        apply(b"other\n", patch)
+
+
+def test_a_deletion_must_spell_what_is_there() -> None:
+    patch = "--- a/x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
+    assert scan_patch(patch)[0].op is Op.DELETE
+    assert apply(b"a\nb\n", patch)[0] == b""
+    assert apply(b"a\r\nb", patch)[0] == b""
+    with pytest.raises(NoMatch):
+        apply(b"a\nb\nc\n", patch)
+
+
+def test_gits_id_of_the_content() -> None:
+    assert is_blob(b"foo\n", "257cc5642cb1a054f08cc83f2d943e56fd3ebe99")
+    assert is_blob(b"foo\n", "257cc56")
+    assert not is_blob(b"foo", "257cc56")
+    assert not is_blob(b"foo\n", "257c")
+
+
+def test_numbers_are_trusted_where_the_id_fits() -> None:
+    """An insertion without context, and a choice among equal lines, are beyond doubt then."""
+    index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
+    data, matches = apply(b"foo\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
+    assert (data, matches[0].rung) == (b"foo\nbar\n", Rung.EXACT)
+    with pytest.raises(EditRefused):
+        apply(b"fox\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))

@@ -1,0 +1,284 @@
+"""Diffs that go out: git apply, patch and unidiff take them, the scanner reads them back, any subset is what git makes of it."""
+
+import io
+import random
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from unidiff import PatchSet
+
+from app.proposals.canonical import canonical, canonical_text
+from app.proposals.diff import diff, take
+from app.proposals.document import Document, split_lines
+from app.proposals.models import Op
+from app.proposals.patch_apply import apply_file_patch
+from app.proposals.patch_text import scan_patch
+from app.proposals.refusals import EditRefused
+from app.proposals.unified import RenderFile, render
+
+LINES = [
+    *(
+        b"a\n",
+        b"b\n",
+        b"\n",
+        b"-- x\n",
+        b"++ y\n",
+        b"c\r\n",
+        b"d\x0c e\n",
+        "u\u2028v\n".encode(),
+        b"\xe9t\xe9\n",
+        b" sp\n",
+    ),
+    *(
+        b"@@ -1 +1 @@\n",
+        b"--- a/f\n",
+        b"+++ b/f\n",
+        b"diff --git a/x b/x\n",
+        b"lone\rcr\n",
+        b"-\n",
+        b"+\n",
+        b"\\ No newline\n",
+    ),
+]
+PATHS = [
+    "f.txt",
+    "a/f.txt",
+    "b/b",
+    "dir with space/g h.py",
+    "é.py",
+    'q"uote.py',
+    "tab\there",
+    "x b/y.py",
+    "back\\slash",
+]
+
+
+@dataclass
+class Case:
+    """A change of one file."""
+
+    path: str
+    new_path: str
+    old: bytes | None
+    new: bytes | None
+
+    @property
+    def file(self) -> RenderFile:
+        return RenderFile(self.new_path, self.old, self.new, old_path=self.path if self.new_path != self.path else "")
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    line = st.sampled_from(LINES)
+    old = draw(st.lists(line, max_size=25))
+    new = list(old)
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(new)))
+        new[at : at + draw(st.integers(0, 3))] = draw(st.lists(line, max_size=3))
+    ends = draw(st.tuples(st.booleans(), st.booleans()))
+    old_data, new_data = b"".join(old), b"".join(new)
+    return old_data.removesuffix(b"\n") if ends[0] else old_data, new_data.removesuffix(b"\n") if ends[
+        1
+    ] else new_data
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    old, new = draw(contents())
+    path = draw(st.sampled_from(PATHS))
+    kind = draw(st.sampled_from(["edit", "edit", "edit", "create", "delete", "rename"]))
+    return Case(
+        path,
+        f"moved/{path}" if kind == "rename" else path,
+        None if kind == "create" else old,
+        None if kind == "delete" else new,
+    )
+
+
+def lay_out(folder: Path, case: Case) -> None:
+    if case.old is not None:
+        file = folder / case.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(case.old)
+
+
+def found(folder: Path, case: Case) -> bytes | None:
+    file = folder / case.new_path
+    return file.read_bytes() if file.is_file() else None
+
+
+def run(command: list[str], folder: Path, text: bytes) -> None:
+    result = subprocess.run(command, cwd=folder, input=text, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr + result.stdout
+
+
+relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@relaxed
+@given(case=cases())
+@pytest.mark.parametrize(
+    "command", [["git", "apply", "--whitespace=nowarn"], ["patch", "-p1", "-s", "--binary"]], ids=lambda c: c[0]
+)
+def test_other_tools_make_the_same_of_it(
+    tmp_path_factory: pytest.TempPathFactory, command: list[str], case: Case
+) -> None:
+    text = render([case.file])
+    folder = tmp_path_factory.mktemp("tree")
+    lay_out(folder, case)
+    if not text:
+        assert case.old == case.new
+        return
+    run(command, folder, text)
+    assert found(folder, case) == case.new
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_the_scanner_reads_it_back(case: Case) -> None:
+    text = render([case.file])
+    if not text:
+        return
+    (file,) = scan_patch(text)
+    assert (file.path, file.old_path) == (case.new_path, case.file.old_path)
+    assert (file.op is Op.CREATE, file.op is Op.DELETE) == (case.old is None, case.new is None)
+    assert apply_file_patch(Document(case.old or b""), file)[0] == (case.new or b"")
+    assert len(PatchSet(io.StringIO(text.decode("utf-8", "surrogateescape"), newline="\n"))) == 1
+    held = canonical([file])
+    assert sum(part.added for part in held) == file.added
+    assert sum(part.removed for part in held) == file.removed
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_without_gits_ids_it_is_the_same_or_refused(case: Case) -> None:
+    """Then the place is found by the text alone, and what is not unique is refused or decided by the line number."""
+    text = re.sub(rb"(?m)^index .*\n", b"", render([case.file]))
+    if not text:
+        return
+    try:
+        result, _ = apply_file_patch(Document(case.old or b""), scan_patch(text)[0])
+    except EditRefused:
+        return
+    assert result == (case.new or b"")
+
+
+@relaxed
+@given(pair=contents(), seed=st.integers(0, 10_000))
+def test_any_subset_of_changes_is_what_git_apply_makes_of_it(
+    tmp_path_factory: pytest.TempPathFactory, pair: tuple[bytes, bytes], seed: int
+) -> None:
+    old, new = pair
+    old_lines, new_lines = split_lines(old), split_lines(new)
+    chance = random.Random(seed)
+    chosen = [change for change in diff(old_lines, new_lines) if chance.random() < 0.6]
+    result = b"".join(take(old_lines, new_lines, chosen))
+    text = render([RenderFile("f", old, result)])
+    if not text:
+        return
+    folder = tmp_path_factory.mktemp("tree")
+    (folder / "f").write_bytes(old)
+    run(["git", "apply", "--whitespace=nowarn", "--unidiff-zero"], folder, text)
+    assert (folder / "f").read_bytes() == result
+
+
+@relaxed
+@given(pair=contents())
+def test_gits_own_diffs_are_applied_as_git_does(
+    tmp_path_factory: pytest.TempPathFactory, pair: tuple[bytes, bytes]
+) -> None:
+    folder = tmp_path_factory.mktemp("tree")
+    (folder / "old").write_bytes(pair[0])
+    (folder / "new").write_bytes(pair[1])
+    for context in ("-U3", "-U0"):
+        made = subprocess.run(
+            ["git", "diff", "--no-index", "--text", context, "old", "new"],
+            cwd=folder,
+            capture_output=True,
+            check=False,
+        ).stdout
+        if not made:
+            continue
+        result, _ = apply_file_patch(Document(pair[0]), scan_patch(made)[0])
+        assert result == pair[1]
+
+
+def test_a_change_set_of_several_files(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one\n")
+    (tmp_path / "gone").write_bytes(b"x\n")
+    (tmp_path / "run").write_bytes(b"#!\n")
+    (tmp_path / "moved").write_bytes(b"same\n")
+    text = render(
+        [
+            RenderFile("a", b"one\n", b"two\n"),
+            RenderFile("new", None, b"n", new_mode=0o755),
+            RenderFile("empty", None, b""),
+            RenderFile("gone", b"x\n", None),
+            RenderFile("run", b"#!\n", b"#!\n", new_mode=0o755),
+            RenderFile("to/moved", b"same\n", b"same\n", old_path="moved"),
+            RenderFile("same", b"s\n", b"s\n"),
+        ]
+    )
+    run(["git", "apply", "--check"], tmp_path, text)
+    run(["git", "apply"], tmp_path, text)
+    assert (tmp_path / "a").read_bytes() == b"two\n"
+    assert (tmp_path / "new").read_bytes() == b"n"
+    assert (tmp_path / "empty").read_bytes() == b""
+    assert (tmp_path / "to/moved").read_bytes() == b"same\n"
+    assert not (tmp_path / "gone").exists()
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "new").stat().st_mode & 0o100
+    files = scan_patch(text)
+    assert [(file.path, file.op) for file in files] == [
+        ("a", Op.EDIT),
+        ("new", Op.CREATE),
+        ("empty", Op.CREATE),
+        ("gone", Op.DELETE),
+        ("run", Op.MODE),
+        ("to/moved", Op.RENAME),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"\0" + bytes(range(256)), b"\0\1" + b"x" * 200),
+        (None, b"\0new"),
+        (b"\0gone", None),
+        (b"\xff\xfea\0\n\0", b"\xff\xfeb\0\n\0"),
+        (b"text\n", b"te\0xt\n"),
+    ],
+)
+def test_what_is_no_text_is_a_binary_patch_that_git_takes(
+    tmp_path: Path, old: bytes | None, new: bytes | None
+) -> None:
+    case = Case("f", "f", old, new)
+    lay_out(tmp_path, case)
+    text = render([case.file])
+    run(["git", "apply", "--check"], tmp_path, text)
+    run(["git", "apply"], tmp_path, text)
+    assert found(tmp_path, case) == new
+
+
+def test_ten_thousand_hunks_come_back() -> None:
+    old = [b"line %d\n" % number for number in range(80_000)]
+    new = [line.upper() if number % 8 == 0 else line for number, line in enumerate(old)]
+    text = render([RenderFile("f", b"".join(old), b"".join(new))])
+    (file,) = scan_patch(text)
+    assert len(file.hunks) == 10_000
+    result, matches = apply_file_patch(Document(b"".join(old)), file)
+    assert result == b"".join(new)
+    assert all(match.rung.exact for match in matches)
+
+
+def test_a_canonical_patch_has_its_counts_from_the_bodies() -> None:
+    sloppy = "--- a/x\n+++ b/x\n@@\n a\n-b\n+c\n\n@@ -9,9 +9,9 @@\n+d\n e"
+    text = canonical_text(scan_patch(sloppy))
+    assert text == "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n@@ -9,1 +9,2 @@\n+d\n e\n"
+    (held,) = canonical(scan_patch(sloppy))
+    assert [(hunk.added, hunk.removed) for hunk in held] == [(1, 1), (1, 0)]
