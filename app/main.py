@@ -80,6 +80,9 @@ class SignoffApp(App[None]):
         self._settings = settings
         self._record = record
         self._demo = demo
+        self._unsent: list[str] = []
+        """Messages from before there was a model."""
+        self._connecting = asyncio.Lock()
         self.host = Host(runtime, settings, self._take_update)
         self.workbench = Workbench(
             lambda: list(runtime.workspace.files()),
@@ -130,28 +133,37 @@ class SignoffApp(App[None]):
         self.work(self._connect())
 
     async def _connect(self) -> None:
-        """Connect and open the session; without an endpoint, say what is missing."""
-        try:
-            await self.host.connect(self._settings)
-        except NotConnected as error:
-            await self._set_up(str(error))
-        else:
-            await self.open_session(self._record)
+        """Connect and open the session, then say what waits; without an endpoint, say what is missing."""
+        async with self._connecting:
+            while self.host.session is None:
+                try:
+                    await self.host.connect(self._settings)
+                except NotConnected as error:
+                    if not await self._set_up(str(error)):
+                        break
+                else:
+                    await self.open_session(self._record)
+        unsent, self._unsent = self._unsent, []
+        for text in unsent:
+            if self.host.session is not None:
+                await self._send(text)
+            else:
+                self.workbench.chat.composer.draft = text
 
-    async def _set_up(self, missing: str) -> None:
-        """Offer what is there, and connect to what the user picks."""
+    async def _set_up(self, missing: str) -> bool:
+        """Offer what is there; whether the user picked an endpoint to connect to."""
         from app.screens.setup import DEMO, SetupScreen
 
         choice = await self.push_screen_wait(SetupScreen(missing, str(self._runtime.places.config_file)))
         if choice is None:
             self.workbench.chat.composer.set_placeholder("No model yet: send anything to choose one")
-            return
+            return False
         if choice == DEMO:
             choice = await self.host.start_demo()
             self._demo = True
         base_url, model = choice
         self._settings = self._settings.model_copy(update={"base_url": base_url, "model": model})
-        await self._connect()
+        return True
 
     async def open_session(self, record: SessionRecord | None) -> None:
         """Show a session, a new one if none is given."""
@@ -160,7 +172,8 @@ class SignoffApp(App[None]):
         chat.open_log(session.log.events)
         chat.composer.set_history(await asyncio.to_thread(self._runtime.sessions.sent_messages))
         draft = await asyncio.to_thread(lambda: self._runtime.sessions.setting(_draft_key(session.id)))
-        chat.composer.draft = draft or ""
+        if draft and not chat.composer.draft:
+            chat.composer.draft = draft
         self._draw_status()
 
     async def action_quit(self) -> None:
@@ -238,7 +251,8 @@ class SignoffApp(App[None]):
 
     async def _send(self, text: str) -> None:
         if self.host.session is None:
-            self.workbench.chat.composer.draft = text
+            # Said before there is a model: it is the first thing that the model hears.
+            self._unsent.append(text)
             await self._connect()
             return
         try:
