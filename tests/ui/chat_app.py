@@ -30,6 +30,7 @@ class ChatApp(App[None]):
         self.log_to_open = log
         self.pane = ChatPane(files=lambda: files, commands=COMMANDS)
         self.said: list[Message] = []
+        self.drafts: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield self.pane
@@ -47,6 +48,10 @@ class ChatApp(App[None]):
     @on(Composer.EditorRequested)
     def keep(self, message: Message) -> None:
         self.said.append(message)
+
+    @on(Composer.DraftChanged)
+    def keep_draft(self, message: Composer.DraftChanged) -> None:
+        self.drafts.append(message.text)
 
     def shown(self) -> list[str]:
         """The rows of the transcript on screen."""

@@ -241,7 +241,8 @@ async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
         UserMessage(id=1, text=HOSTILE),
         AssistantMessage(
             id=2,
-            text=f"{HOSTILE}\n\n# {HOSTILE}\n\n- {HOSTILE}\n\n```py\n{HOSTILE}\n```\n\n| {HOSTILE} |\n|---|\n| {HOSTILE} |\n",
+            text=f"{HOSTILE}\n\n# {HOSTILE}\n\n- {HOSTILE}\n\n```py\n{HOSTILE}\n```\n\n"
+            f"| {HOSTILE} |\n|---|\n| {HOSTILE} |\n",
             reasoning=HOSTILE,
             calls=(call("c1", HOSTILE, path=HOSTILE), call("c2", "read_file", path=HOSTILE)),
         ),

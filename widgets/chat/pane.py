@@ -93,6 +93,11 @@ class ChatPane(Vertical):
         """The composer may take a third of the height."""
         self.composer.set_max_height(event.size.height // 3)
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a timer waits to show more."""
+        return self._flush_timer is not None
+
     def focus_composer(self) -> None:
         """Let the user write."""
         self.composer.editor.focus()

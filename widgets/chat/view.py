@@ -318,7 +318,7 @@ class TranscriptView(ScrollView):
         index = self._slots.at(row)
         slot = self._slots.items[index]
         offset = row - self._slots.top(index) - slot.gap
-        if offset < 0:
+        if offset < 0 or offset >= slot.height:
             return Strip.blank(width, self._palette.base).apply_offsets(0, row)
         if slot.lines is None:
             self._lay_out(index)

@@ -1,0 +1,238 @@
+"""The pane as a whole: streaming, questions, the status line, and quiet when nothing moves."""
+
+import asyncio
+
+import pytest
+
+from app.agent.updates import (
+    CallStreamed,
+    Failed,
+    Phase,
+    PhaseChanged,
+    QueueChanged,
+    ReasoningStreamed,
+    Recorded,
+    StreamDiscarded,
+    TextStreamed,
+)
+from app.conversation.events import Answer, AssistantMessage, Event, Question, TurnEnded, UserMessage
+from tests.ui.chat_app import ChatApp, call, conversation
+from widgets.chat.composer import Composer
+from widgets.chat.pane import ChatPane
+from widgets.chat.status_line import StatusLine
+
+QUESTION: list[Event] = [
+    AssistantMessage(id=1, calls=(call("c1.0", "ask_user", question="Which?"),)),
+    Question(id=2, call="c1.0", text="Which **one**?", options=("the first", "the second", "neither")),
+]
+SIZE = (80, 30)
+
+
+async def shows(app: ChatApp, text: str) -> None:
+    """Wait until a row of the transcript contains the text."""
+    async with asyncio.timeout(10):
+        while not any(text in row for row in app.shown()):
+            await asyncio.sleep(0.005)
+
+
+async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        text = "# Title\n\n- one\n- two\n\nThe **end**."
+        app.pane.apply(PhaseChanged(Phase.STREAMING))
+        for character in text:
+            app.pane.apply(TextStreamed(character))
+        await shows(app, "The end.")
+        streamed = app.shown()
+        app.pane.apply(Recorded(AssistantMessage(id=1, text=text)))
+        await pilot.pause()
+        assert app.shown() == streamed
+        other = ChatApp([AssistantMessage(id=1, text=text)])
+        async with other.run_test(size=SIZE) as again:
+            await again.pause()
+            assert other.shown()[:8] == streamed[:8]
+
+
+async def test_a_call_in_the_making_reasoning_and_a_discarded_attempt_are_shown() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE):
+        app.pane.apply(ReasoningStreamed("First thought.\nSecond thought."))
+        await shows(app, "Thinking  Second thought.")
+        app.pane.apply(TextStreamed("Half an answ"))
+        await shows(app, "Thought  First thought.")
+        app.pane.apply(StreamDiscarded("the stream broke"))
+        await shows(app, "Discarded")
+        app.pane.apply(CallStreamed(0, "edit_file", 1234))
+        await shows(app, "… Edit · 1,234 characters")
+
+
+@pytest.mark.parametrize(
+    "keys, answer",
+    [
+        ("2", "the second"),
+        (("down", "enter"), "the second"),
+        (("up", "enter"), "neither"),
+        ((*"my own", "enter"), "my own"),
+    ],
+)
+async def test_a_question_is_answered_by_number_arrow_or_text(keys: tuple[str, ...], answer: str) -> None:
+    app = ChatApp(QUESTION)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert app.said == [ChatPane.QuestionAnswered("c1.0", answer)]
+
+
+async def test_a_digit_after_other_text_is_text() -> None:
+    app = ChatApp(QUESTION)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press(*"v2", "enter")
+        await pilot.pause()
+        assert app.said == [ChatPane.QuestionAnswered("c1.0", "v2")]
+
+
+async def test_a_question_is_answered_by_mouse() -> None:
+    app = ChatApp(QUESTION)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.click(app.pane.question_bar, offset=(8, 2))
+        await pilot.pause()
+        assert app.said == [ChatPane.QuestionAnswered("c1.0", "neither")]
+
+
+async def test_an_answered_question_leaves_the_composer_to_messages() -> None:
+    app = ChatApp(QUESTION)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "1–3" in str(app.pane.composer.editor.placeholder)
+        app.pane.apply(Recorded(Answer(id=3, call="c1.0", text="the first")))
+        await pilot.pause()
+        assert not app.pane.question_bar.display
+        await pilot.press("2", "enter")
+        await pilot.pause()
+        assert app.said == [Composer.Submitted("2")]
+        assert any("1. the first" in row for row in app.shown())
+
+
+async def test_opening_another_session_forgets_the_question() -> None:
+    app = ChatApp(QUESTION)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.open_log([UserMessage(id=1, text="other")])
+        await pilot.pause()
+        assert not app.pane.question_bar.display
+        assert [row for row in app.shown() if row] == ["▌ other"]
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    "phase, detail, until, words",
+    [
+        (Phase.REQUESTING, "", 0.0, "Waiting for the model"),
+        (Phase.STREAMING, "", 0.0, "Writing · 25 tokens/s"),
+        (Phase.RUNNING, "read_file app.py", 0.0, "Running read_file app.py"),
+        (Phase.RETRYING, "rate limited", 1014.0, "Retrying in 10 s · rate limited"),
+        (Phase.COMPACTING, "", 0.0, "Making room"),
+    ],
+)
+async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: str, until: float, words: str) -> None:
+    clock = Clock()
+    app = ChatApp()
+    app.pane.status_line = StatusLine(clock)
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.apply(PhaseChanged(phase, detail, until))
+        app.pane.status_line.count(400)
+        clock.now += 4.0
+        await pilot.pause()
+        shown = app.pane.status_line.render().plain
+        assert words in shown
+        assert "4.0 s" in shown
+        assert shown.endswith("Esc interrupts")
+        assert app.pane.status_line.is_ticking
+        app.pane.apply(PhaseChanged(Phase.IDLE))
+        assert app.pane.status_line.render().plain.strip() == ""
+        assert not app.pane.status_line.is_ticking
+
+
+@pytest.mark.parametrize(
+    "end, words",
+    [
+        (TurnEnded(id=9, stopped="aborted"), "Interrupted. Write to go on."),
+        (TurnEnded(id=9, stopped="failed", message="The key was refused."), "The key was refused."),
+        (TurnEnded(id=9, stopped="answer"), ""),
+    ],
+)
+async def test_how_a_turn_ended_stays_to_be_read(end: TurnEnded, words: str) -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.apply(PhaseChanged(Phase.STREAMING))
+        app.pane.apply(Recorded(end))
+        app.pane.apply(PhaseChanged(Phase.IDLE))
+        await pilot.pause()
+        assert app.pane.status_line.render().plain.strip() == words
+        app.pane.apply(PhaseChanged(Phase.REQUESTING))
+        assert "Waiting" in app.pane.status_line.render().plain
+
+
+async def test_failures_outside_of_the_log_are_told() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.apply(Failed("The disk is full."))
+        app.pane.apply(Failed("It still is."))
+        await pilot.pause()
+        assert [row for row in app.shown() if row] == ["! The disk is full.", "! It still is."]
+
+
+async def test_nothing_ticks_when_nothing_moves() -> None:
+    app = ChatApp(conversation(20))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.apply(PhaseChanged(Phase.STREAMING))
+        app.pane.apply(TextStreamed("text"))
+        app.pane.apply(Recorded(AssistantMessage(id=9999, text="text")))
+        app.pane.apply(PhaseChanged(Phase.IDLE))
+        await shows(app, "text")
+        await pilot.pause()
+        assert not app.pane.status_line.is_ticking
+        assert not app.pane.is_flushing
+
+
+async def test_the_queue_comes_with_updates() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.apply(QueueChanged(("next",)))
+        await pilot.pause()
+        assert "next" in str(app.query_one("#composer-queue").render())
+
+
+async def test_typing_goes_on_while_text_floods_in() -> None:
+    app = ChatApp(conversation(200))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.apply(PhaseChanged(Phase.STREAMING))
+        text = "".join(f"## Part {number}\n\nSome *words* and `code`.\n\n" for number in range(500))
+        for start in range(0, len(text), 40):
+            app.pane.apply(TextStreamed(text[start : start + 40]))
+            if start % 4000 == 0:
+                await pilot.press("x")
+        app.pane.apply(Recorded(AssistantMessage(id=99999, text=text)))
+        await shows(app, "Part 499")
+        assert app.pane.composer.draft == "x" * (len(text) // 4000 + 1)
+
+
+async def test_a_narrow_and_a_tiny_terminal_do_not_break_it() -> None:
+    app = ChatApp([*conversation(20), *QUESTION])
+    async with app.run_test(size=SIZE) as pilot:
+        for size in ((40, 10), (12, 6), (4, 3), (160, 45)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        assert any("Which one?" in row for row in app.shown())

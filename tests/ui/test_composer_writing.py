@@ -1,0 +1,201 @@
+"""Writing: sending, new lines, pastes that fold, history, drafts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.events import Paste
+from textual.pilot import Pilot
+
+from tests.ui.chat_app import ChatApp
+from widgets.chat.composer import PLACEHOLDER, Composer
+from widgets.chat.pastes import Pastes, is_big
+
+BIG = "\n".join(f"line {number}" for number in range(340))
+
+
+def composer(app: ChatApp) -> Composer:
+    return app.pane.composer
+
+
+async def paste(app: ChatApp, pilot: Pilot[None], text: str) -> None:
+    composer(app).editor.post_message(Paste(text))
+    await pilot.pause()
+
+
+async def test_enter_sends_and_empties() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press(*"hi", "enter")
+        await pilot.pause()
+        assert app.said == [Composer.Submitted("hi")]
+        assert composer(app).is_empty
+        await pilot.press("space", "enter")
+        assert len(app.said) == 1
+
+
+@pytest.mark.parametrize("key", ["shift+enter", "ctrl+j"])
+async def test_a_new_line_is_not_a_send(key: str) -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press("a", key, "b", "enter")
+        await pilot.pause()
+        assert app.said == [Composer.Submitted("a\nb")]
+
+
+async def test_keys_follow_the_keymap() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        app.set_keymap({"composer.send": "ctrl+s", "composer.newline": "enter"})
+        await pilot.press("a", "enter", "b")
+        assert app.said == []
+        await pilot.press("ctrl+s")
+        await pilot.pause()
+        assert app.said == [Composer.Submitted("a\nb")]
+
+
+async def test_the_field_grows_to_a_third_and_then_scrolls() -> None:
+    app = ChatApp()
+    async with app.run_test(size=(80, 30)) as pilot:
+        await pilot.pause()
+        assert composer(app).editor.size.height == 1
+        for _ in range(4):
+            await pilot.press("x", "ctrl+j")
+        await pilot.pause()
+        assert composer(app).editor.size.height == 5
+        composer(app).draft = "x\n" * 100
+        await pilot.pause()
+        assert composer(app).editor.size.height == 10
+
+
+async def test_a_big_paste_folds_in_view_and_is_sent_whole() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press(*"see ")
+        await paste(app, pilot, BIG)
+        assert composer(app).editor.text == "see [pasted 340 lines]"
+        assert composer(app).draft == f"see {BIG}"
+        await paste(app, pilot, BIG.upper())
+        assert composer(app).editor.text == "see [pasted 340 lines][pasted 340 lines #2]"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.said == [Composer.Submitted(f"see {BIG}{BIG.upper()}")]
+
+
+@pytest.mark.parametrize("key", ["backspace", "ctrl+w"])
+async def test_a_folded_paste_is_deleted_as_one(key: str) -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press("a")
+        await paste(app, pilot, BIG)
+        await pilot.press(key)
+        assert composer(app).editor.text == "a"
+        await pilot.press("ctrl+z")
+        assert composer(app).draft == f"a{BIG}"
+
+
+async def test_the_cursor_never_stands_inside_a_folded_paste() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await paste(app, pilot, BIG)
+        await pilot.press("left")
+        await pilot.pause()
+        await pilot.press("x")
+        await pilot.press("right")
+        await pilot.pause()
+        await pilot.press("y")
+        assert composer(app).draft == f"x{BIG}y"
+
+
+async def test_small_pastes_are_text_with_unix_line_ends() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await paste(app, pilot, "a\r\nb\rc")
+        assert composer(app).editor.text == "a\nb\nc"
+
+
+async def test_history_by_arrows_keeps_the_draft() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        composer(app).set_history(["first", "second\nline"])
+        await pilot.press(*"dra", "up")
+        assert composer(app).draft == "second\nline"
+        await pilot.press("up", "up")
+        assert composer(app).draft == "first"
+        await pilot.press("up")
+        assert composer(app).draft == "first"
+        await pilot.press("down", "down", "down")
+        assert composer(app).draft == "dra"
+
+
+async def test_history_search_takes_or_leaves() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        composer(app).set_history(["fix the bug", "write a test", "fix the other bug"])
+        await pilot.press(*"draft", "ctrl+r")
+        assert composer(app).popup.is_open
+        composer(app).editor.text = ""
+        await pilot.press(*"fix")
+        await pilot.pause()
+        await pilot.press("ctrl+r", "enter")
+        await pilot.pause()
+        assert composer(app).draft == "fix the bug"
+        assert app.said == []
+
+        composer(app).draft = "draft"
+        await pilot.press("ctrl+r", "x", "escape")
+        await pilot.pause()
+        assert composer(app).draft == "draft"
+        assert not composer(app).popup.is_open
+
+
+async def test_the_draft_is_told_and_can_be_set() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press(*"ab")
+        await pilot.pause()
+        assert app.drafts[-1] == "ab"
+        composer(app).draft = "kept\nfrom before"
+        await pilot.press("!")
+        assert composer(app).draft == "kept\nfrom before!"
+
+
+async def test_the_external_editor_gets_the_whole_draft() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await paste(app, pilot, BIG)
+        await pilot.press("ctrl+g")
+        await pilot.pause()
+        assert app.said == [Composer.EditorRequested(BIG)]
+
+
+async def test_queued_messages_are_shown_above() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        composer(app).set_queue(["next [/] thing", "and\nthen"])
+        await pilot.pause()
+        shown = str(app.query_one("#composer-queue").render())
+        assert "next [/] thing" in shown
+        assert "and then" in shown
+        composer(app).set_queue([])
+        await pilot.pause()
+        assert not app.query_one("#composer-queue").display
+
+
+async def test_an_empty_composer_says_what_can_be_done() -> None:
+    app = ChatApp()
+    async with app.run_test():
+        assert str(composer(app).editor.placeholder) == PLACEHOLDER
+
+
+@given(st.lists(st.text(alphabet="ab\n[]#2 pasted lines", min_size=1, max_size=40), max_size=4))
+def test_every_paste_comes_back_as_it_was(texts: list[str]) -> None:
+    pastes = Pastes()
+    markers = [pastes.fold(text) for text in texts]
+    assert len(set(markers)) == len(markers)
+    assert pastes.expand("|".join(markers)) == "|".join(texts)
+
+
+def test_what_counts_as_big() -> None:
+    assert not is_big("x\n" * 11 + "x")
+    assert is_big("x\n" * 12 + "x")
+    assert is_big("x" * 2001)
