@@ -33,7 +33,7 @@ _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 def shape_of(message: AssistantMessage) -> Last:
     """The shape of a response, as the ladder tells them apart."""
     cut = message.state == "truncated"
-    if message.calls:
+    if message.calls and message.state != "interrupted":
         return Last.CUT_CALLS if cut else Last.CALLS
     if message.text.strip():
         return Last.CUT_TEXT if cut else Last.TEXT

@@ -50,6 +50,7 @@ def step(number: int, outcome: Outcome = Outcome.OK, **arguments: int) -> tuple[
         (AssistantMessage(calls=(READ,), finish_reason="stop"), Last.CALLS),
         (AssistantMessage(calls=(READ,), text="x", state="truncated"), Last.CUT_CALLS),
         (AssistantMessage(text="x", finish_reason="other"), Last.TEXT),
+        (AssistantMessage(calls=(READ,), text="x", state="interrupted"), Last.TEXT),
         (AssistantMessage(text="x", state="truncated"), Last.CUT_TEXT),
         (AssistantMessage(text=" \n"), Last.EMPTY),
         (AssistantMessage(reasoning="hm"), Last.REASONING_ONLY),

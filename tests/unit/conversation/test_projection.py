@@ -95,6 +95,10 @@ class TestMissingResults:
         )
         assert contents(messages(*HELLO, response(call()), *later), "tool") == [missing.ENDED_BEFORE]
 
+    def test_a_crash_in_mid_call_is_known_also_where_the_next_event_is_a_response(self) -> None:
+        sent = messages(*HELLO, response(call()), ToolStarted(call="c1.0"), response(text="hm"))
+        assert contents(sent, "tool") == [missing.ENDED_DURING]
+
     def test_a_call_under_a_closed_gate_is_refused(self) -> None:
         sent = messages(
             *HELLO, response(call()), done("c1.0"), STAGED, STOP, RequestSent(closing=True), response(call(2))
