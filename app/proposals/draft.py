@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Protocol
 
@@ -63,6 +63,7 @@ class Held:
 
     base: FileVersion | None
     """What the overlay held when the draft first touched it."""
+    base_data: bytes | None
     data: bytes | None
     mode: int
     source: str = ""
@@ -307,11 +308,8 @@ class Draft:
             base = overlay.version(path)
             data = overlay.content(path)
             file = overlay.disk(path)
-            if base and data is not None:
-                self._contents.remember(base.sha256, data)
-            self.held[path] = Held(
-                base, data, base.mode if base else default_mode(), links=file.links if file and base else 1
-            )
+            mode = base.mode if base else default_mode()
+            self.held[path] = Held(base, data, data, mode, links=file.links if file and base else 1)
         return self.held[path]
 
     def _data(self, overlay: Overlay, path: str) -> bytes | None:
@@ -333,32 +331,17 @@ class Draft:
 
     def _check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
         """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
-        for folder in parents(path):
-            held = self.held.get(folder)
-            if folder == leaving or (held and held.data is None):
-                continue
-            if held or overlay.kind(folder) in ("file", "other"):
-                raise EditRefused(f"{path} can't be made: {folder} is a file, not a folder.")
-        if overlay.kind(path) in ("folder", "other") and not self._emptied(overlay, path):
-            raise EditRefused(f"{path} can't be made: there is a folder of this name.")
+        gone = {name for name, held in self.held.items() if held.data is None} | {leaving}
+        put = {name for name, held in self.held.items() if held.data is not None and name != leaving}
+        if blocking := next((folder for folder in parents(path) if folder in put), ""):
+            raise EditRefused(f"{path} can't be made: {blocking} is a file, not a folder.")
+        if any(name.startswith(f"{path}/") for name in put):
+            raise EditRefused(f"{path} can't be made: {path} is a folder.")
+        if obstacle := overlay.obstacle(path, gone):
+            raise EditRefused(f"{path} can't be made: {obstacle}.")
         clash = case_clash(overlay.filesystem, path)
-        if clash and clash != leaving and self._data(overlay, clash) is not None:
+        if clash and clash not in gone and self._data(overlay, clash) is not None:
             raise EditRefused(f"{path} differs from {clash} by case only. Use that path, or choose another name.")
-
-    def _emptied(self, overlay: Overlay, folder: str) -> bool:
-        """Whether the draft deletes every file in a folder."""
-        if overlay.kind(folder) != "folder":
-            return False
-        pending = [folder]
-        while pending:
-            current = pending.pop()
-            for name in overlay.filesystem.names(current):
-                path = f"{current}/{name}"
-                if overlay.filesystem.kind(path) == "folder":
-                    pending.append(path)
-                elif self._data(overlay, path) is not None:
-                    return False
-        return True
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
         """The real path of a file to change, and a note if a link leads there."""
@@ -391,7 +374,7 @@ def _differs(held: Held) -> bool:
 
 
 def _copied(held: Held) -> Held:
-    return Held(held.base, held.data, held.mode, held.source, held.links, list(held.matches), list(held.notes))
+    return replace(held, matches=list(held.matches), notes=list(held.notes))
 
 
 def _told(path: str, data: bytes | None, matches: Sequence[Match], notes: Sequence[str]) -> str:

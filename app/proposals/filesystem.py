@@ -40,6 +40,18 @@ def version_of(data: bytes, mode: int) -> FileVersion:
     return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data), mode=mode)
 
 
+def files_below(filesystem: "Filesystem", folder: str) -> list[str]:
+    """Every file, and everything else that is no folder, below a folder."""
+    found: list[str] = []
+    for name in sorted(filesystem.names(folder)):
+        path = f"{folder}/{name}"
+        if filesystem.kind(path) == "folder":
+            found += files_below(filesystem, path)
+        else:
+            found.append(path)
+    return found
+
+
 class Filesystem(Protocol):
     """What proposals need of the disk; every method raises OSError as the system does."""
 

@@ -1,11 +1,11 @@
 """The workspace as it would be with the pending proposals applied, oldest first."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from app.proposals.filesystem import DiskFile, Filesystem, Kind, version_of
+from app.proposals.filesystem import DiskFile, Filesystem, Kind, files_below, version_of
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.store import ProposalStore
 
@@ -174,21 +174,33 @@ class Overlay:
         above = parents(path)
         return "missing" if any(self._is_put(folder) for folder in above) else kind
 
-    def obstacle(self, path: str) -> str:
-        """Why no file can be made at a path where there is none: a folder in its place, a file where its folder
-        should be, or a name that differs by case only; empty if it can."""
+    def obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
+        """Why no file can be made at a path where there is none; empty if one can.
+
+        Args:
+            path: Where.
+            leaving: Files that go away by the same change set.
+        """
         for folder in parents(path):
-            if self.kind(folder) in ("file", "other"):
+            if folder not in leaving and self.kind(folder) in ("file", "other"):
                 return f"{folder} is a file, not a folder"
         match self.kind(path):
             case "folder":
-                return f"{path} is a folder"
+                left = [name for name in self.files_below(path) if name not in leaving]
+                return f"{path} is a folder" if left or not leaving else ""
             case "other":
                 return f"{path} is not a regular file"
-            case "file":
+            case "file" if path not in leaving:
                 return f"{path} exists already"
             case _:
                 return ""
+
+    def files_below(self, folder: str) -> list[str]:
+        """Every file below a folder, with the pending changes in place."""
+        below = f"{folder}/"
+        gone = {path for path, entry in self._entries.items() if entry.version is None}
+        put = {path for path, entry in self._entries.items() if entry.version is not None and path.startswith(below)}
+        return sorted(({*files_below(self.filesystem, folder)} - gone) | put)
 
     def paths(self) -> tuple[set[str], set[str]]:
         """Paths that the pending changes add to the disk, and those that they take away."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.proposals.apply import reason_of
 from app.proposals.errors import ApplyFailed, ProposalError
-from app.proposals.filesystem import Filesystem
+from app.proposals.filesystem import Filesystem, files_below
 from app.proposals.journal import Transition, folded
 from app.proposals.overlay import Contents, parents
 from app.proposals.store import JournalRecord
@@ -75,7 +75,7 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
             if filesystem.kind(folder) in ("file", "other") and folder not in gone:
                 raise ApplyFailed(f"{folder} is a file, so {step.path} can't be made; rename one of them")
         if filesystem.kind(step.path) == "folder":
-            left = [path for path in _files_below(filesystem, step.path) if path not in gone]
+            left = [path for path in files_below(filesystem, step.path) if path not in gone]
             if left:
                 raise ApplyFailed(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
         clash = case_clash(filesystem, step.path)
@@ -98,15 +98,3 @@ def case_clash(filesystem: Filesystem, path: str) -> str:
             return f"{clash}/{rest}" if rest else clash
         folder = f"{folder}/{name}" if folder else name
     return ""
-
-
-def _files_below(filesystem: Filesystem, folder: str) -> list[str]:
-    """Every file and other non-folder below a folder."""
-    found: list[str] = []
-    for name in sorted(filesystem.names(folder)):
-        path = f"{folder}/{name}"
-        if filesystem.kind(path) == "folder":
-            found += _files_below(filesystem, path)
-        else:
-            found.append(path)
-    return found

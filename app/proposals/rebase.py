@@ -4,6 +4,7 @@ Every re-base starts from what the edit was made of (`origin_base`, `origin_resu
 that a file which changes and changes back brings the proposal back to what it was.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from app.proposals.apply import reason_of
@@ -39,12 +40,17 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     changes: list[FileChange] = []
     reasons: list[str] = []
     number = next_number(proposal.files)
+    leaving = {
+        change.old_path or change.path
+        for change in proposal.files
+        if undecided(change) and (change.old_path or change.origin_result is None)
+    }
     for change in proposal.files:
         if not undecided(change):
             changes.append(change)
             continue
         try:
-            moved = _moved(overlay, change, number)
+            moved = _moved(overlay, change, number, leaving)
             number = max(number, next_number([moved]))
         except Stuck as stuck:
             reasons.append(stuck.reason)
@@ -93,7 +99,7 @@ def conflicts_of(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
     )
 
 
-def _moved(overlay: Overlay, change: FileChange, number: int) -> FileChange:
+def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collection[str]) -> FileChange:
     """The change against what is there now; raises Stuck."""
     source = change.old_path or change.path
     try:
@@ -102,11 +108,11 @@ def _moved(overlay: Overlay, change: FileChange, number: int) -> FileChange:
     except OSError as error:
         raise Stuck(f"{source} can't be read: {reason_of(error)}") from error
     if change.origin_base is None:
-        base, result, applied = _moved_create(overlay, change, current)
+        base, result, applied = _moved_create(overlay, change, current, leaving)
     elif change.origin_result is None:
         base, result, applied = _moved_delete(change, change.origin_base, current)
     else:
-        base, result, applied = _moved_edit(overlay, change, current, target)
+        base, result, applied = _moved_edit(overlay, change, current, target, leaving)
     stacked_on = overlay.by(source)
     if not same(base, change.base):
         overlay.keep(source)
@@ -126,11 +132,11 @@ def _moved(overlay: Overlay, change: FileChange, number: int) -> FileChange:
 
 
 def _moved_create(
-    overlay: Overlay, change: FileChange, current: FileVersion | None
+    overlay: Overlay, change: FileChange, current: FileVersion | None, leaving: Collection[str]
 ) -> tuple[FileVersion | None, FileVersion | None, bool]:
     result = change.origin_result
     if current is None:
-        if obstacle := overlay.obstacle(change.path):
+        if obstacle := overlay.obstacle(change.path, leaving):
             raise Stuck(f"{change.path} can't be made: {obstacle}")
         return None, result, False
     if _same_bytes(current, result):
@@ -152,7 +158,11 @@ def _moved_delete(
 
 
 def _moved_edit(
-    overlay: Overlay, change: FileChange, current: FileVersion | None, target: FileVersion | None
+    overlay: Overlay,
+    change: FileChange,
+    current: FileVersion | None,
+    target: FileVersion | None,
+    leaving: Collection[str],
 ) -> tuple[FileVersion | None, FileVersion | None, bool]:
     origin, result = change.origin_base, change.origin_result
     assert origin is not None and result is not None
@@ -164,7 +174,7 @@ def _moved_edit(
     if change.old_path and folded(change.old_path) != folded(change.path):
         if target is not None:
             raise Stuck(f"{change.path} exists now, so {source} can't be moved there")
-        if obstacle := overlay.obstacle(change.path):
+        if obstacle := overlay.obstacle(change.path, leaving):
             raise Stuck(f"{source} can't be moved to {change.path}: {obstacle}")
     mode = merged_mode(origin, current, result)
     if current.sha256 == origin.sha256:

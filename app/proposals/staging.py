@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from app.proposals.changes import facts, make_change, next_number
 from app.proposals.draft import Draft, Held
@@ -33,11 +34,12 @@ def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileC
         if entry.data is None and (entry.base is None or path in moved):
             continue
         old_path = entry.source if moved.get(entry.source) == path else ""
-        base = held[old_path].base if old_path else entry.base
+        origin = held[old_path] if old_path else entry
+        base = origin.base
         result = None if entry.data is None else contents.add(entry.data, entry.mode)
         if not old_path and same(base, result):
             continue
-        before = contents.get(base)
+        before = origin.base_data or b""
         if base:
             contents.add(before, base.mode)
         notes = [*entry.notes, *facts(before, entry.data or b"", base.mode if base else None, entry.links)]
@@ -82,15 +84,7 @@ def folded_into(contents: Contents, old: Proposal, overlay: Overlay, held: dict[
             folded[change.path].source = change.old_path
             folded[change.path].matches = list(change.matches)
     for path, entry in held.items():
-        folded[path] = Held(
-            overlay.version(path),
-            entry.data,
-            entry.mode,
-            entry.source,
-            entry.links,
-            list(entry.matches),
-            list(entry.notes),
-        )
+        folded[path] = replace(entry, base=overlay.version(path), base_data=overlay.content(path))
     return folded
 
 
@@ -146,11 +140,8 @@ def with_repeats(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
 
 def _held_for(overlay: Overlay, path: str, data: bytes | None, change: FileChange) -> Held:
     base = overlay.version(path)
-    content = overlay.content(path)
-    if base and content is not None:
-        overlay.contents.add(content, base.mode)
     mode = (change.result or base or FileVersion(sha256="", size=0)).mode
-    return Held(base, data, mode)
+    return Held(base, overlay.content(path), data, mode)
 
 
 def _described(changes: tuple[FileChange, ...]) -> str:

@@ -1,0 +1,325 @@
+"""A process that dies, or a disk that fails, at every single step of an apply: every file is old or every file is
+new, and the next start says which."""
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from app.proposals.desk import ProposalDesk
+from app.proposals.draft import Replacement
+from app.proposals.errors import ApplyFailed, ProposalError, RecoveryNeeded
+from app.proposals.filesystem import OPEN_FOLDERS, PosixFilesystem
+from app.proposals.models import Proposal, ProposalState
+from app.storage.database import Database
+from app.storage.proposals import SqliteProposalStore
+from app.storage.signals import Signal
+from app.workspace.paths import Workspace
+from tests.unit.proposals.bench import Tree, tree
+from tests.unit.proposals.faults import CHANGING, Steps, TornDisk, Watched, broken, in_child, kill, no_space
+
+ACTIONS = ("apply", "undo", "redo")
+
+
+@dataclass
+class Site:
+    """One copy of the workspace and its store, opened as a process would open them."""
+
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "workspace"
+
+    def open(self, steps: Steps | None = None, *, torn: bool = False) -> ProposalDesk:
+        workspace = Workspace(self.root)
+        database = Database(self.folder / "state" / "signoff.db")
+        store = SqliteProposalStore(database, "here", Signal(self.folder / "signals", "here"))
+        if steps is None:
+            return ProposalDesk(workspace, store, self.folder / "lock")
+        if torn:
+            disk = TornDisk(workspace.root, workspace.read_limit, steps)
+            return ProposalDesk(workspace, store, self.folder / "lock", disk)
+        disk = PosixFilesystem(workspace.root, workspace.read_limit, OPEN_FOLDERS)
+        return ProposalDesk(workspace, Watched(store, steps), self.folder / "lock", Watched(disk, steps))
+
+    def tree(self) -> Tree:
+        return tree(self.root)
+
+
+@dataclass
+class Case:
+    """A proposal over 20 files, and the trees with and without it."""
+
+    site: Site
+    action: str
+    before: Tree
+    after: Tree
+    states: tuple[ProposalState, ProposalState]
+    copies: Path
+
+    def copy(self, name: str) -> Site:
+        target = self.copies / name
+        shutil.copytree(self.site.folder, target)
+        return Site(target)
+
+    def act(self, desk: ProposalDesk) -> None:
+        {"apply": desk.approve, "undo": desk.undo, "redo": desk.redo}[self.action]("P1")
+
+    def check(self, site: Site, lines: list[str]) -> None:
+        """Whole, consistent with the proposal's state, and nothing left lying about."""
+        desk = site.open()
+        now, state = site.tree(), desk.get("P1").state
+        assert (now, state) in ((self.before, self.states[0]), (self.after, self.states[1]))
+        if lines:
+            assert len(lines) == 1
+            assert ("every file is new" in lines[0]) == (now == self.after)
+            assert ("every file is as before" in lines[0]) == (now == self.before)
+        assert desk.recover() == []
+
+
+def build(folder: Path) -> Site:
+    """20 files: 8 edits (one made executable-only-by-owner), 3 renames, 3 deletes, 5 creates, a file that becomes a
+    folder and a folder that becomes a file."""
+    root = folder / "workspace"
+    root.mkdir(parents=True)
+    for number in range(8):
+        (root / f"edit{number}.txt").write_text(f"one {number}\ntwo\nthree\n")
+    for name in ("old/a.txt", "old/b.txt", "c.txt", "gone/x.txt", "gone/y.txt", "z.txt", "swap", "tree/leaf.txt"):
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"this is {name}\n")
+    (root / "edit0.txt").chmod(0o755)
+    (root / "edit1.txt").chmod(0o444)
+    site = Site(folder)
+    draft = site.open().draft("session")
+    for number in range(8):
+        draft.edit(f"edit{number}.txt", [Replacement("two", "2"), Replacement("three\n", "three\nfour\n")])
+    draft.rename("old/a.txt", "new/a.txt")
+    draft.rename("old/b.txt", "new/deep/b.txt")
+    draft.edit("new/deep/b.txt", [Replacement("this is", "that was")])
+    draft.rename("c.txt", "C.txt")
+    for name in ("gone/x.txt", "gone/y.txt", "z.txt", "swap", "tree/leaf.txt"):
+        draft.delete(name)
+    for name in ("swap/inner.txt", "tree", "fresh/1.txt", "fresh/2.txt", "top.txt"):
+        draft.write(name, f"new {name}\n")
+    site.open().stage(draft, "Twenty files")
+    return site
+
+
+def make_case(folder: Path, action: str) -> Case:
+    site = build(folder / "template")
+    old = site.tree()
+    pending, applied, undone = ProposalState.PENDING, ProposalState.APPLIED, ProposalState.UNDONE
+    before, states = old, (pending, applied)
+    if action != "apply":
+        site.open().approve("P1")
+        before, states = site.tree(), (applied, undone)
+    if action == "redo":
+        site.open().undo("P1")
+        before, states = site.tree(), (undone, applied)
+    done = folder / "done"
+    shutil.copytree(site.folder, done)
+    case = Case(site, action, before, {}, states, folder)
+    case.act(Site(done).open())
+    case.after = Site(done).tree()
+    assert case.after != case.before
+    return case
+
+
+@contextmanager
+def quick_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk in memory, where there is one: flushing costs nothing there."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="signoff-crash-", dir=memory) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with quick_folder(tmp_path) as quick:
+        yield quick
+
+
+@pytest.fixture(scope="module", params=ACTIONS)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+    with quick_folder(tmp_path_factory.mktemp(request.param)) as folder:
+        yield make_case(folder, request.param)
+
+
+def steps_of(case: Case, **how: bool) -> list[str]:
+    """The steps that the action has when nothing goes wrong."""
+    steps = Steps()
+    site = case.copy("count")
+    case.act(site.open(steps, **how))
+    shutil.rmtree(site.folder)
+    assert not how.get("torn") or "write_new half" in steps.names
+    return steps.names
+
+
+def break_off(case: Case, name: str) -> Site:
+    """A copy in which the action was killed half-way through the files that it changes."""
+    names = steps_of(case)
+    middle = [number for number, step in enumerate(names, 1) if step == "exchange"][4]
+    site = case.copy(name)
+    steps = Steps(kill, lambda at: at == middle)
+    assert in_child(lambda: case.act(site.open(steps))) == signal.SIGKILL
+    edited = case.before.keys() & case.after.keys()
+    assert any(site.tree()[path] == case.after[path] != case.before[path] for path in edited)
+    assert any(site.tree()[path] == case.before[path] != case.after[path] for path in edited)
+    return site
+
+
+def each_step(case: Case, **how: bool) -> Iterator[tuple[int, Site]]:
+    for number in range(1, len(steps_of(case, **how)) + 1):
+        site = case.copy(f"step{number}")
+        yield number, site
+        shutil.rmtree(site.folder)
+
+
+def test_the_case_has_twenty_files_and_every_kind_of_change(case: Case) -> None:
+    proposal = case.site.open().get("P1")
+    assert len(proposal.files) >= 20
+    assert {change.op.value for change in proposal.files} >= {"create", "edit", "delete", "rename"}
+
+
+def test_killed_at_every_step(case: Case) -> None:
+    outcomes = set()
+    for number, site in each_step(case):
+        steps = Steps(kill, lambda at, number=number: at == number)
+        assert in_child(lambda site=site, steps=steps: case.act(site.open(steps))) == signal.SIGKILL
+        lines = site.open().recover()
+        case.check(site, lines)
+        outcomes.add(lines[0].partition(":")[2] if lines else "")
+    assert len(outcomes) == 3, "killed before the journal, rolled back, and completed"
+
+
+def test_killed_in_the_middle_of_a_write(folder: Path) -> None:
+    case = make_case(folder, "apply")
+    for number, site in each_step(case, torn=True):
+        steps = Steps(kill, lambda at, number=number: at == number)
+        assert in_child(lambda site=site, steps=steps: case.act(site.open(steps, torn=True))) == signal.SIGKILL
+        lines = site.open().recover()
+        assert len(lines) == 1
+        case.check(site, lines)
+
+
+def test_killed_at_every_step_of_the_recovery_too(folder: Path) -> None:
+    case = make_case(folder, "apply")
+    broken_off = break_off(case, "broken")
+    for number in range(1, 400):
+        site = Site(folder / f"again{number}")
+        shutil.copytree(broken_off.folder, site.folder)
+        steps = Steps(kill, lambda at, number=number: at == number)
+        ended = in_child(lambda site=site, steps=steps: site.open(steps).recover() or None)
+        case.check(site, site.open().recover())
+        shutil.rmtree(site.folder)
+        if not ended:
+            break
+    assert number > 20
+
+
+def test_a_full_disk_at_any_step_leaves_every_file_as_it_was(folder: Path) -> None:
+    assert fail_once(make_case(folder, "apply"), no_space) >= 50
+
+
+def test_a_disk_that_fails_once_leaves_every_file_as_it_was(case: Case) -> None:
+    assert fail_once(case, broken) >= 50
+
+
+@pytest.mark.parametrize("fault", [no_space, broken])
+def test_a_write_that_fails_half_way_leaves_every_file_as_it_was(folder: Path, fault: Callable[[str], None]) -> None:
+    assert fail_once(make_case(folder, "apply"), fault, torn=True) >= 16
+
+
+def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> int:
+    """Fail at every step in turn; returns how many of them the action could not get over."""
+    refused = 0
+    for number, site in each_step(case, torn=torn):
+        steps = Steps(fault, lambda at, number=number: at == number)
+        desk = site.open(steps, torn=torn)
+        try:
+            case.act(desk)
+        except Exception as error:
+            refused += 1
+            assert "\n" not in str(error)
+            if isinstance(error, RecoveryNeeded):
+                assert len(site.open().recover()) == 1
+            assert site.tree() == case.before, (number, steps.names[number - 1])
+            assert site.open().recover() == []
+            assert site.open().get("P1").state is case.states[0]
+            if number % 5 == 0:
+                case.act(site.open())
+        else:
+            # What fails after the change set is closed is tidying up, which the next start does again.
+            site.open().recover()
+        case.check(site, [])
+    return refused
+
+
+def test_a_disk_that_fails_for_good_is_recovered_from_once_it_works(folder: Path) -> None:
+    case = make_case(folder, "apply")
+    needed = 0
+    for number, site in each_step(case):
+        steps = Steps(broken, lambda at, number=number: at >= number)
+        try:
+            case.act(site.open(steps))
+        except RecoveryNeeded as error:
+            needed += 1
+            assert "start signoff again" in str(error)
+        except (ProposalError, OSError):
+            pass
+        case.check(site, site.open().recover())
+    assert needed > 20
+
+
+def test_a_full_disk_is_noticed_before_anything_is_written(folder: Path) -> None:
+    case = make_case(folder, "apply")
+    site = case.copy("full")
+
+    class Full(PosixFilesystem):
+        def free_bytes(self) -> int:
+            return 4096
+
+    workspace = Workspace(site.root)
+    steps = Steps()
+    store = site.open()._store
+    disk = Watched(Full(workspace.root, workspace.read_limit), steps)
+    with pytest.raises(ApplyFailed, match="disk is full"):
+        ProposalDesk(workspace, store, site.folder / "lock", disk).approve("P1")
+    assert steps.number == 0
+    case.check(site, [])
+
+
+def test_a_file_that_someone_changed_after_the_crash_blocks_the_recovery(folder: Path) -> None:
+    case = make_case(folder, "apply")
+    site = break_off(case, "blocked")
+    mixed = site.tree()
+    (site.root / "edit3.txt").write_text("mine\n")
+    touched = site.tree()
+    lines = site.open().recover()
+    assert len(lines) == 1
+    assert "edit3.txt" in lines[0]
+    assert "nothing was touched" in lines[0]
+    assert site.tree() == touched
+    failed: Proposal = site.open().get("P1")
+    assert failed.state is ProposalState.FAILED
+    assert "edit3.txt" in failed.reason
+    assert site.open().recover() == [], "said once"
+    (site.root / "edit3.txt").write_bytes(mixed["edit3.txt"][0])
+    lines = site.open().recover()
+    assert len(lines) == 1
+    case.check(site, lines)
+
+
+def test_every_changing_operation_of_the_ports_is_a_step() -> None:
+    names = {name for name in vars(PosixFilesystem) if not name.startswith("_")}
+    assert names - CHANGING == {"kind", "read", "names", "free_bytes", "writable", "close", "folder"}
