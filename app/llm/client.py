@@ -194,7 +194,8 @@ class ModelClient:
     def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
         """The response, if what came is one."""
         if assembly.empty:
-            if assembly.finish_reason in ("length", "model_context_window_exceeded"):
+            limited = "max_tokens" in fields or "max_completion_tokens" in fields
+            if assembly.finish_reason in ("length", "model_context_window_exceeded") and not limited:
                 raise AttemptFailed(self._reader.overflow())
             if assembly.finish_reason is None:
                 raise AttemptFailed(self._reader.broken("is empty"))

@@ -119,16 +119,22 @@ def cache_key(base_url: str, model: str) -> str:
     return f"{base_url.rstrip('/')}|{model}"
 
 
+def replace_learned(cache: ProfileCache, endpoint: Endpoint, profile: Profile) -> None:
+    """Store what an examination found, in place of everything that was learned before."""
+    known = seed(endpoint.base_url, endpoint.model)
+    cache[cache_key(endpoint.base_url, endpoint.model)] = _differences(known, profile)
+
+
 def remember(cache: ProfileCache, endpoint: Endpoint, before: Profile, after: Profile) -> None:
     """Store the fields in which `after` differs from `before`, on top of what is stored already.
 
     Only differences are kept, so that better seeds and other settings are not hidden by what never was in question.
     """
     key = cache_key(endpoint.base_url, endpoint.model)
-    changes = {
-        field: getattr(after, field)
-        for field in Profile.model_fields
-        if field != "name" and getattr(after, field) != getattr(before, field)
-    }
-    if changes:
+    if changes := _differences(before, after):
         cache[key] = {**(cache.get(key) or {}), **changes}
+
+
+def _differences(before: Profile, after: Profile) -> dict[str, Any]:
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    return {field: value for field, value in new.items() if field != "name" and value != old[field]}

@@ -125,6 +125,11 @@ class CallMarkupHider:
         return held
 
 
+def has_call_markup(text: str) -> bool:
+    """Whether a text contains what looks like a tool call that the server did not parse."""
+    return any(mark in text for mark in _CALL_MARKS)
+
+
 def _overlap(text: str, tag: str) -> int:
     """Length of the longest end of `text` that is a beginning of `tag`, but not the whole."""
     return next((size for size in range(min(len(text), len(tag) - 1), 0, -1) if tag.startswith(text[-size:])), 0)

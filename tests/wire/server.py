@@ -228,6 +228,10 @@ class WireServer:
             reply = self._chat(request) if chat else self._visit(request)
             if not await _send(reply, request, reader, writer):
                 return
+            if request.headers.get("connection", "").lower() == "close":
+                writer.close()
+                await writer.wait_closed()
+                return
 
     def _unauthorised(self, request: Request) -> Reply | None:
         if self._key is None or request.headers.get("authorization") == f"Bearer {self._key}":
@@ -280,7 +284,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Request | None:
     except asyncio.IncompleteReadError:
         return None
     first, *lines = head.rstrip("\r\n").split("\r\n")
-    method, path, _ = first.split(" ", 2)
+    method, path, _version = first.split(" ", 2)
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     raw = await reader.readexactly(int(headers.get("content-length", "0")))
     body = None

@@ -1,0 +1,70 @@
+"""Finding model servers on this machine: by what they answer, not by their port."""
+
+import json
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from app.llm.discovery import LocalServer, local_servers
+from tests.wire.replies import STALL, document, stream
+from tests.wire.server import WireServer
+
+
+def listing(owner: str, *names: str) -> dict[str, Any]:
+    """A list of models."""
+    return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": owner} for name in names]}
+
+
+def play(server: WireServer, answers: dict[str, Any], **options: Any) -> None:
+    """Answer these paths; all others are 404."""
+    for path, answer in answers.items():
+        server.route(path, document(answer, **options))
+
+
+KINDS: list[tuple[str, dict[str, Any]]] = [
+    ("ollama", {"/v1/models": listing("library", "qwen:7b", "nomic-embed-text"), "/api/version": {"version": "0.9"}}),
+    ("ollama", {"/v1/models": listing("somebody", "qwen:7b"), "/api/version": {"version": "0.9"}}),
+    (
+        "lmstudio",
+        {
+            "/v1/models": listing("organization_owner", "qwen:7b"),
+            "/lmstudio-greeting": {"lmstudio": True},
+            "/api/version": {"error": "Unexpected endpoint or method."},
+        },
+    ),
+    ("llama.cpp", {"/v1/models": {"models": [], **listing("llamacpp", "qwen:7b")}}),
+    ("vllm", {"/v1/models": listing("vllm", "qwen:7b"), "/version": {"version": "0.33"}}),
+    ("unknown", {"/v1/models": listing("me", "qwen:7b")}),
+]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(("kind", "answers"), KINDS)
+async def test_the_kind(server: WireServer, kind: str, answers: dict[str, Any], chunked: bool) -> None:
+    play(server, answers, chunked=chunked)
+    found = await local_servers([server.port], patience=5)
+    assert found == [LocalServer(kind, server.base_url, ("qwen:7b",))]
+
+
+@pytest.mark.parametrize("answer", ["<html>", {"data": "no"}, [], json.dumps({"models": []}), "[" * 50_000])
+async def test_what_is_no_model_server_is_not_found(server: WireServer, answer: Any) -> None:
+    play(server, {"/v1/models": answer})
+    assert await local_servers([server.port], patience=5) == []
+
+
+async def test_all_ports_are_asked_at_once_and_a_silent_one_delays_nobody_for_long() -> None:
+    with ExitStack() as running:
+        servers = [running.enter_context(WireServer()) for _ in range(3)]
+        play(servers[0], {"/v1/models": listing("vllm", "a")})
+        servers[1].route("/v1/models", stream(STALL))
+        play(servers[2], {"/v1/models": listing("llamacpp", "b")})
+        ports = [9, *(server.port for server in servers)]
+        found = await local_servers(ports, patience=2)
+        assert [server.models for server in found] == [("a",), ("b",)]
+        assert await servers[1].visits[0].left()
+
+
+async def test_nobody_there() -> None:
+    assert await local_servers([9]) == []
+    assert await local_servers([]) == []

@@ -1,0 +1,200 @@
+"""The examination tells the truth about an endpoint, and finds the profile that it needs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from app.llm.doctor import CHECKS, Check, Diagnosis, examine
+from app.llm.profile import Profile
+from app.llm.profiles import replace_learned, resolve
+from app.llm.types import Endpoint
+from tests.wire import strict
+from tests.wire.driving import BRISK, FAST
+from tests.wire.endpoints import (
+    FAILS_CALLS,
+    IGNORES_TOOL_CHOICE,
+    LEAKS_CALLS,
+    OBEYS,
+    REJECTS_MID_SYSTEM_400,
+    REJECTS_MID_SYSTEM_500,
+    REJECTS_TOOL_CHOICE,
+    Behaviour,
+    hoisted,
+)
+from tests.wire.replies import Call, Reply, Turn, document
+from tests.wire.server import Request, WireServer
+
+
+def follows(messages: list[dict[str, Any]]) -> Turn:
+    """A model that does what the last instruction it sees tells it, wherever that stands."""
+    said = " ".join(str(message["content"]) for message in messages if message["role"] in ("system", "user"))
+    if "heron" in said:
+        return Turn("Heron.")
+    if "Call the tool" in said:
+        return Turn(calls=(Call("report", {"word": "ok"}),))
+    return Turn("ok then")
+
+
+def drops_mid_system(messages: list[dict[str, Any]]) -> Turn:
+    """A template that loses system messages in mid-conversation."""
+    return follows([messages[0], *(message for message in messages[1:] if message["role"] != "system")])
+
+
+def never_calls(messages: list[dict[str, Any]]) -> Turn:
+    """A model that answers with text whatever it is told."""
+    turn = follows(messages)
+    return turn if turn.text else Turn("I would rather not.")
+
+
+async def examined(
+    server: WireServer, *, key: str | None = None, model: str = "test-model", profile: Profile | None = None
+) -> Diagnosis:
+    """The whole examination."""
+    endpoint = Endpoint(server.base_url, model, SecretStr(key) if key else None)
+    findings = [found async for found in examine(endpoint, profile or Profile(), timeouts=BRISK, retry=FAST)]
+    *checks, diagnosis = findings
+    assert isinstance(diagnosis, Diagnosis) and diagnosis.checks == tuple(checks)
+    assert tuple(check.name for check in checks if isinstance(check, Check)) == CHECKS
+    assert all("\n" not in check.detail and check.detail for check in checks if isinstance(check, Check))
+    return diagnosis
+
+
+def results(diagnosis: Diagnosis) -> dict[str, bool | None]:
+    """What was found, by name."""
+    return {check.name: check.ok for check in diagnosis.checks}
+
+
+GOOD: dict[str, bool | None] = dict.fromkeys(CHECKS, True)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "model", "findings", "learned"),
+    [
+        pytest.param(OBEYS, follows, {}, {}, id="all is well"),
+        pytest.param(
+            OBEYS, lambda messages: follows(hoisted(messages)), {}, {}, id="hoists, which is as good as anything"
+        ),
+        pytest.param(
+            IGNORES_TOOL_CHOICE, follows, {"tool_choice": False}, {"tool_choice_none": "ignored"}, id="ignores none"
+        ),
+        pytest.param(
+            REJECTS_TOOL_CHOICE, follows, {"tool_choice": False}, {"tool_choice_none": "rejected"}, id="rejects none"
+        ),
+        pytest.param(
+            FAILS_CALLS, follows, {"tool_choice": False}, {"tool_choice_none": "fails"}, id="fails under none"
+        ),
+        pytest.param(LEAKS_CALLS, follows, {"tool_choice": False}, {}, id="leaks calls"),
+        pytest.param(
+            REJECTS_MID_SYSTEM_400, follows, {"mid_system": False}, {"mid_system": "fold_first"}, id="mid system 400"
+        ),
+        pytest.param(
+            REJECTS_MID_SYSTEM_500, follows, {"mid_system": False}, {"mid_system": "fold_first"}, id="mid system 500"
+        ),
+        pytest.param(
+            OBEYS, drops_mid_system, {"mid_system": False}, {"mid_system": "fold_first"}, id="mid system lost"
+        ),
+        pytest.param(OBEYS, never_calls, {"tools": None, "tool_choice": None}, {}, id="never calls"),
+        pytest.param(
+            OBEYS, lambda messages: Turn("ok"), {"tools": None, "tool_choice": None, "mid_system": None}, {}
+        ),
+    ],
+)
+async def test_the_truth_about_an_endpoint(
+    server: WireServer,
+    behaviour: Behaviour,
+    model: Callable[[list[dict[str, Any]]], Turn],
+    findings: dict[str, bool | None],
+    learned: dict[str, Any],
+) -> None:
+    server.behave(behaviour)
+    server.insist(strict.openai_adjacency)
+    server.model(lambda request: model(request.messages))
+    diagnosis = await examined(server)
+    assert results(diagnosis) == GOOD | findings
+    assert diagnosis.profile == Profile(**learned)
+    assert diagnosis.usable
+    cache: dict[str, dict[str, Any]] = {}
+    replace_learned(cache, Endpoint(server.base_url, "test-model"), diagnosis.profile)
+    assert resolve(server.base_url, "test-model", cache=cache) == diagnosis.profile
+
+
+@pytest.mark.parametrize(
+    ("validators", "findings", "learned"),
+    [
+        ([strict.no_tools], {"tools": False, "tool_choice": None}, {"tools_supported": False}),
+        ([strict.unknown_fields], {"usage": False}, {"stream_usage": False}),
+        ([strict.gemma2], {"mid_system": False}, {"mid_system": "fold_user"}),
+        (
+            [strict.mistral, strict.completion_tokens],
+            {"mid_system": False},
+            {"mid_system": "fold_first", "tool_id": "alnum9", "max_tokens_field": "max_completion_tokens"},
+        ),
+        ([strict.deepseek], {}, {"reasoning_echo": "required_on_calls"}),
+    ],
+)
+async def test_strict_servers(
+    server: WireServer, validators: list[Any], findings: dict[str, bool | None], learned: dict[str, Any]
+) -> None:
+    server.insist(*validators)
+    server.model(lambda request: follows(request.messages))
+    diagnosis = await examined(server)
+    assert results(diagnosis) == GOOD | findings
+    assert diagnosis.profile == Profile(**learned)
+    assert diagnosis.usable == ("tools_supported" not in learned)
+
+
+async def test_a_wrong_key(server: WireServer) -> None:
+    server.require_key("right-key")
+    server.model(lambda request: follows(request.messages))
+    for key in (None, "wrong-key-1234"):
+        diagnosis = await examined(server, key=key)
+        assert results(diagnosis) == dict.fromkeys(CHECKS, None) | {"reachable": True, "key": False}
+        assert not diagnosis.usable and "key" in diagnosis.summary
+        assert "wrong-key-1234" not in str(diagnosis)
+    assert results(await examined(server, key="right-key")) == GOOD
+
+
+async def test_an_unknown_model(server: WireServer) -> None:
+    server.models = ["llama", "qwen"]
+
+    def only_known(request: Request) -> Turn | Reply:
+        if request.body["model"] in server.models:
+            return follows(request.messages)
+        return document({"error": {"message": "The model `x` does not exist", "code": "model_not_found"}}, status=404)
+
+    server.model(only_known)
+    diagnosis = await examined(server, model="x")
+    assert results(diagnosis)["model"] is False and not diagnosis.usable
+    assert "llama, qwen" in diagnosis.summary
+    assert results(await examined(server, model="qwen")) == GOOD
+
+
+async def test_a_model_that_is_not_listed_but_answers(server: WireServer) -> None:
+    server.models = ["other"]
+    server.model(lambda request: follows(request.messages))
+    diagnosis = await examined(server)
+    assert results(diagnosis) == GOOD
+    assert "not listed" in next(check.detail for check in diagnosis.checks if check.name == "model")
+
+
+async def test_a_server_that_is_not_there() -> None:
+    endpoint = Endpoint("http://127.0.0.1:9/v1", "m")
+    *_, diagnosis = [found async for found in examine(endpoint, Profile(), timeouts=BRISK, retry=FAST)]
+    assert isinstance(diagnosis, Diagnosis)
+    assert results(diagnosis) == dict.fromkeys(CHECKS, None) | {"reachable": False}
+    assert not diagnosis.usable and "running" in diagnosis.summary
+
+
+async def test_a_web_page(server: WireServer) -> None:
+    server.route("/v1/models", document("<html><title>Hello</title></html>", content_type="text/html"))
+    server.always(document("<html><title>Hello</title></html>", content_type="text/html"))
+    diagnosis = await examined(server)
+    assert results(diagnosis)["streaming"] is False and not diagnosis.usable
+
+
+async def test_what_was_learned_before_is_examined_anew(server: WireServer) -> None:
+    server.model(lambda request: follows(request.messages))
+    stale = Profile(mid_system="fold_user", tool_choice_none="rejected", tools_supported=False, stream_usage=False)
+    assert (await examined(server, profile=stale)).profile == Profile()
