@@ -16,11 +16,11 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|d|h|m|s)")
 _WHOLE_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+")
 _BODY = re.compile(
     r"(?:try again|retry|available again|wait|reset[s]?)(?:\s+(?:in|after|for|at least))?\s+(?:about\s+)?"
-    r"(?P<value>(?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|days?|hours?|minutes?|min|seconds?|secs?|sec|[dhms])\b\s*)+)",
+    r"(?P<value>(?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|days?|hours?|minutes?|min|seconds?|secs?|sec|[dhms])(?![a-z])\s*)+)",
     re.IGNORECASE,
 )
 _BODY_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|d|h|m|s)", re.IGNORECASE)
-_RETRY_INFO = re.compile(r"retryDelay\s*\n?\s*\"?(\d+(?:\.\d+)?)s", re.IGNORECASE)
+_RETRY_INFO = re.compile(r"retryDelay[\"':\s]*(\d+(?:\.\d+)?)s", re.IGNORECASE)
 _BUCKET = re.compile(
     r"^(?:x-|anthropic-)?ratelimit-(?:(?P<before>reset|remaining)(?P<rest>.*)|(?P<name>.+)-(?P<after>reset|remaining))$"
 )

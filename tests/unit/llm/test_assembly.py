@@ -1,0 +1,153 @@
+"""Assembly: how a server cuts a response does not change it, and nothing it sends breaks it."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import app.llm.assembly as assembly_module
+from app.llm.assembly import ResponseAssembly, ResponseTooLong
+from app.llm.types import Completed, ReasoningDelta, TextDelta
+
+TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)
+
+
+def pieces(draw: Any, text: str) -> list[str]:
+    """The text, cut at random."""
+    cuts = sorted(draw(st.lists(st.integers(0, max(0, len(text))), max_size=6)))
+    edges = [0, *cuts, len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(edges)]
+
+
+def chunk(**delta: Any) -> dict[str, Any]:
+    """A chunk with this delta."""
+    return {"choices": [{"index": 0, "delta": delta}]}
+
+
+def assembled(chunks: list[dict[str, Any]], *, closing: bool = False) -> tuple[Completed, str, str]:
+    """The response, and what was given out on the way."""
+    assembly = ResponseAssembly(["read_file", "edit_file"], closing=closing)
+    updates: list[Any] = []
+    for one in chunks:
+        updates += assembly.feed(one)
+    updates += assembly.flush()
+    text = "".join(update.text for update in updates if isinstance(update, TextDelta))
+    reasoning = "".join(update.text for update in updates if isinstance(update, ReasoningDelta))
+    return assembly.complete(ended=True), text, reasoning
+
+
+@given(st.data(), TEXT, st.booleans())
+def test_the_cuts_of_a_text_do_not_matter(data: st.DataObject, text: str, closing: bool) -> None:
+    whole, _, _ = assembled([chunk(content=text)], closing=closing)
+    cut, given_text, given_reasoning = assembled(
+        [chunk(content=piece) for piece in pieces(data.draw, text)], closing=closing
+    )
+    assert (cut.text, cut.reasoning) == (whole.text, whole.reasoning)
+    assert (given_text, given_reasoning) == (cut.text, cut.reasoning)
+    if "<" not in text and "[" not in text:
+        assert cut.text == text
+
+
+@given(st.data(), TEXT.filter(lambda text: "</think>" not in text), TEXT.filter(lambda text: text[:1] != "\n"))
+def test_a_thought_is_always_told_from_the_answer(data: st.DataObject, thought: str, answer: str) -> None:
+    text = f"<think>{thought}</think>\n\n{answer}"
+    cut, _, _ = assembled([chunk(content=piece) for piece in pieces(data.draw, text)])
+    assert (cut.reasoning, cut.text) == (thought, answer)
+
+
+@given(
+    st.data(),
+    st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=10), max_size=3), min_size=1, max_size=4),
+    st.sampled_from(["index", "id", "both", "reused index"]),
+)
+def test_calls_survive_every_numbering_and_cut(
+    data: st.DataObject, arguments: list[dict[str, str]], numbering: str
+) -> None:
+    chunks = []
+    for number, values in enumerate(arguments):
+        raw = json.dumps(values)
+        for part, piece in enumerate(pieces(data.draw, raw)):
+            delta: dict[str, Any] = {"function": {"arguments": piece}}
+            if part == 0:
+                delta["function"]["name"] = "edit_file"
+            if numbering in ("index", "both"):
+                delta["index"] = number
+            if numbering in ("id", "both") or (numbering == "reused index" and part == 0):
+                delta["id"] = f"call_{number}"
+            if numbering == "reused index":
+                delta["index"] = 0
+            chunks.append(chunk(tool_calls=[delta]))
+    completed, _, _ = assembled(chunks)
+    assert [call.arguments for call in completed.calls] == arguments
+    assert {call.name for call in completed.calls} == {"edit_file"}
+    assert not any(call.invalid for call in completed.calls)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "delta",
+                    "message",
+                    "content",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "arguments",
+                    "id",
+                    "index",
+                    "usage",
+                    "finish_reason",
+                    "reasoning",
+                    "prompt_tokens",
+                    "model",
+                    "text",
+                    "thinking",
+                    "type",
+                    "reasoning_details",
+                    "extra_content",
+                    "refusal",
+                    "function_call",
+                    "x_groq",
+                    "cost",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.fixed_dictionaries({"choices": st.lists(JSON, max_size=2)}) | st.dictionaries(st.text(), JSON)))
+@settings(max_examples=150)
+def test_no_chunk_is_too_strange(chunks: list[dict[str, Any]]) -> None:
+    completed, text, reasoning = assembled(chunks)
+    assert (completed.text, completed.reasoning) == (text, reasoning)
+    completed.text.encode()
+    json.dumps([call.arguments for call in completed.calls])
+
+
+@given(st.lists(JSON.map(lambda value: {"choices": [{"delta": {"tool_calls": [value], "content": value}}]})))
+@settings(max_examples=150)
+def test_no_delta_is_too_strange(chunks: list[dict[str, Any]]) -> None:
+    completed, _, _ = assembled(chunks)
+    assert all((call.arguments is None) == bool(call.invalid) for call in completed.calls)
+
+
+def test_a_response_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly_module, "MAX_CHARACTERS", 100)
+    endless = ResponseAssembly()
+    with pytest.raises(ResponseTooLong):
+        for _ in range(200):
+            endless.feed(chunk(content="x"))
+    with pytest.raises(ResponseTooLong):
+        ResponseAssembly().feed(chunk(tool_calls=[{"index": 0, "function": {"arguments": "x" * 101}}]))

@@ -1,0 +1,35 @@
+"""What importing costs: the SDK is loaded by its first use and on a thread."""
+
+import subprocess
+import sys
+
+HEAVY = ("openai", "httpx2", "anyio", "textual")
+
+
+def modules_after(code: str) -> set[str]:
+    """Top-level modules that a fresh interpreter has loaded after running `code`."""
+    script = f"{code}\nimport sys\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_client_does_not_load_the_sdk() -> None:
+    code = "import app.llm.client, app.llm.doctor, app.llm.discovery, app.llm.profiles"
+    assert not modules_after(code) & set(HEAVY)
+
+
+def test_building_a_client_does_not_either() -> None:
+    code = (
+        "from app.llm.client import ModelClient\nfrom app.llm.profile import Profile\n"
+        "from app.llm.types import Endpoint\nModelClient(Endpoint('http://x/v1', 'm'), Profile())"
+    )
+    assert not modules_after(code) & set(HEAVY)
+
+
+def test_preloading_returns_at_once_and_loads_it_on_a_thread() -> None:
+    code = (
+        "import sys, threading\nfrom app.llm.sdk import preload\nfuture = preload()\n"
+        "assert preload() is future\nsdk = future.result(60)\nassert sdk.openai is sys.modules['openai']\n"
+        "assert threading.current_thread() is threading.main_thread()"
+    )
+    assert {"openai", "httpx2"} <= modules_after(code)
