@@ -1,0 +1,102 @@
+"""The watcher tells of changes to the files that wait, and of nothing else."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from app.proposals.watching import ProposalWatcher
+
+Changes = AsyncGenerator[frozenset[str], None]
+
+
+@pytest.fixture
+async def watcher(tmp_path: Path) -> ProposalWatcher:
+    return ProposalWatcher(tmp_path.resolve())
+
+
+async def following(changes: Changes) -> frozenset[str]:
+    return await asyncio.wait_for(anext(changes), 20)
+
+
+async def test_tells_of_a_file_that_was_changed_by_replacing_it(watcher: ProposalWatcher, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    watcher.watch({"a.txt"})
+    changes = watcher.changes()
+    assert await following(changes) == {"a.txt"}, "told once when the watch begins"
+    (tmp_path / "other.txt").write_text("not watched")
+    (tmp_path / "a.new").write_text("new")
+    (tmp_path / "a.new").rename(tmp_path / "a.txt")
+    assert await following(changes) == {"a.txt"}
+    (tmp_path / "a.txt").unlink()
+    assert await following(changes) == {"a.txt"}
+    await changes.aclose()
+
+
+async def test_other_files_in_the_folder_are_not_told_of(watcher: ProposalWatcher, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    watcher.watch({"a.txt"})
+    changes = watcher.changes()
+    await following(changes)
+    waiting = asyncio.ensure_future(anext(changes))
+    (tmp_path / "b.txt").write_text("x")
+    (tmp_path / "deep" / "a.txt").write_text("x")
+    (tmp_path / "a.txt").write_text("now")
+    assert await asyncio.wait_for(waiting, 20) == {"a.txt"}
+    await changes.aclose()
+
+
+async def test_the_watch_moves_when_the_set_changes(watcher: ProposalWatcher, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    watcher.watch({"one/a.txt"})
+    changes = watcher.changes()
+    assert await following(changes) == {"one/a.txt"}
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0)
+    watcher.watch({"two/b.txt"})
+    assert await asyncio.wait_for(waiting, 20) == {"two/b.txt"}
+    (tmp_path / "one" / "a.txt").write_text("x")
+    (tmp_path / "two" / "b.txt").write_text("x")
+    assert await following(changes) == {"two/b.txt"}
+    await changes.aclose()
+
+
+async def test_nothing_is_watched_until_something_waits(watcher: ProposalWatcher, tmp_path: Path) -> None:
+    changes = watcher.changes()
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0)
+    watcher.watch({"a.txt"})
+    assert await asyncio.wait_for(waiting, 20) == {"a.txt"}
+    watcher.watch(())
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0)
+    (tmp_path / "a.txt").write_text("x")
+    assert not waiting.done()
+    watcher.watch({"b.txt"})
+    assert await asyncio.wait_for(waiting, 20) == {"b.txt"}
+    await changes.aclose()
+
+
+async def test_follows_a_file_into_a_folder_that_is_made_later(watcher: ProposalWatcher, tmp_path: Path) -> None:
+    watcher.watch({"new/deep/a.txt"})
+    changes = watcher.changes()
+    await following(changes)
+    (tmp_path / "new" / "deep").mkdir(parents=True)
+    assert await following(changes) == {"new/deep/a.txt"}
+    (tmp_path / "new" / "deep" / "a.txt").write_text("x")
+    assert await following(changes) == {"new/deep/a.txt"}
+    await changes.aclose()
+
+
+async def test_closing_ends_the_thread(watcher: ProposalWatcher) -> None:
+    watcher.watch({"a.txt"})
+    changes = watcher.changes()
+    await following(changes)
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(waiting, 20)
+    await asyncio.wait_for(changes.aclose(), 20)
