@@ -1,5 +1,7 @@
 """A small app around the review, for its tests: it keeps proposals in memory and records every message."""
 
+import html
+import re
 from collections.abc import Sequence
 
 from textual.app import App, ComposeResult
@@ -9,6 +11,10 @@ from textual.widgets import Footer, Input
 from app.proposals.models import FileDiff, Proposal
 from widgets.approval.review import Review
 from widgets.diff.colours import diff_variable_defaults
+
+
+_SVG_TEXT = re.compile(r'<text[^>]* x="([\d.]+)" y="([\d.]+)" textLength[^>]*>([^<]*)</text>')
+_CELL_WIDTH = 12.2
 
 
 class Clock:
@@ -76,9 +82,18 @@ class ReviewApp(App[None]):
     def on_event_recorded(self, message: Message) -> None:
         self.posted.append(message)
 
-    def decisions(self, kind: type[Message]) -> list[Message]:
-        """The recorded messages of a kind."""
-        return [message for message in self.posted if isinstance(message, kind)]
+    def text(self) -> str:
+        """The text on screen, by terminal lines, read from a screenshot."""
+        rows: dict[float, list[tuple[float, str]]] = {}
+        for x, y, text in _SVG_TEXT.findall(self.export_screenshot()):
+            rows.setdefault(float(y), []).append((float(x), html.unescape(text).replace("\xa0", " ")))
+        lines = []
+        for _, pieces in sorted(rows.items()):
+            line = ""
+            for x, text in sorted(pieces):
+                line = line.ljust(round(x / _CELL_WIDTH)) + text
+            lines.append(line.rstrip())
+        return "\n".join(lines)
 
 
 for _kind in ("approve", "deny", "approve_all", "deny_all", "undo", "redo", "edit", "confirmed", "full_screen"):

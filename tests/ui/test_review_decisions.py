@@ -2,14 +2,32 @@
 
 from collections.abc import Sequence
 
+from textual.message import Message
 from textual.pilot import Pilot
+from textual.widgets import Input
 
-from app.proposals.models import FileDiff, Proposal
+from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState, Rung
 from tests.ui.review_app import ReviewApp
-from tests.ui.sample_diffs import file_diff, proposal
+from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.approval.review import Review
 
 Item = tuple[Proposal, Sequence[FileDiff]]
+BIG = (120, 60)
+"""A screen on which every sample fits."""
+
+
+def small(name: str = "P1", path: str = "a.py", **facts: object) -> Item:
+    """One hunk that fits on any screen."""
+    diffs = [file_diff(path, "one\ntwo\nthree\n", "one\n2\nthree\n")]
+    return proposal(name, diffs, **facts), diffs
+
+
+def two_hunks(name: str = "P1") -> Item:
+    """Two hunks in one file."""
+    old = [f"line {number}" for number in range(30)]
+    new = [*old[:3], "changed", *old[4:20], "more", "and more", *old[20:]]
+    diffs = [file_diff("b.txt", "\n".join(old) + "\n", "\n".join(new) + "\n")]
+    return proposal(name, diffs), diffs
 
 
 async def ready(pilot: Pilot[None]) -> ReviewApp:
@@ -23,16 +41,368 @@ async def ready(pilot: Pilot[None]) -> ReviewApp:
     return app
 
 
-def small(id: str = "P1", path: str = "a.py") -> Item:
-    """One hunk that fits on any screen."""
-    diffs = [file_diff(path, "one\ntwo\nthree\n", "one\n2\nthree\n")]
-    return proposal(id, diffs), diffs
+def posted(app: ReviewApp) -> list[Message]:
+    """Everything that would have been decided."""
+    return app.posted
 
 
 async def test_y_approves_the_shown_revision_whole() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=(100, 40)) as pilot:
+    app = ReviewApp(small(revision=4))
+    async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("y")
-        posted = app.decisions(Review.Approve)
-        assert [(m.proposal_id, m.revision, m.hunks) for m in posted] == [("P1", 1, None)]
+        assert posted(app) == [Review.Approve("P1", 4, None)]
+
+
+async def test_n_denies_without_feedback() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("n")
+        assert posted(app) == [Review.Deny("P1", 1)]
+
+
+async def test_keys_that_are_pressed_without_looking_decide_nothing() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        for key in ("enter", "escape", "space", "tab", "f3", "j", "full_stop"):
+            app.review.view.focus()
+            await pilot.press(key)
+            assert posted(app) == [], key
+
+
+async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await pilot.pause()
+        app.review.view.focus()
+        await pilot.pause()
+        for key in ("y", "n", "Y", "N", "x", "u", "e", "r"):
+            await pilot.press(key)
+            assert posted(app) == [], key
+            assert app.review.question is None, key
+            assert app.focused is app.review.view, key
+
+
+async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -> None:
+    item = small()
+    app = ReviewApp(item)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.put(item[0].model_copy(update={"revision": 2}))
+        await pilot.press("y")
+        assert posted(app) == []
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 2, None)]
+
+
+async def test_decision_keys_are_dead_after_the_chosen_hunks_changed() -> None:
+    app = ReviewApp(two_hunks())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("space", "y")
+        assert posted(app) == []
+
+
+async def test_a_second_press_does_not_decide_twice() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        app.clock.pass_grace()
+        await pilot.press("y", "n")
+        assert len(posted(app)) == 1
+
+
+async def test_typing_in_the_composer_decides_nothing() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.query_one(Input).focus()
+        await pilot.press("y", "n", "Y", "N", "u")
+        assert posted(app) == []
+        assert app.query_one(Input).value == "ynYNu"
+
+
+async def test_focus_stays_where_the_user_types_when_a_proposal_arrives() -> None:
+    app = ReviewApp()
+    async with app.run_test(size=BIG) as pilot:
+        app.query_one(Input).focus()
+        item = small()
+        app.put(*item)
+        await pilot.pause()
+        assert app.focused is app.query_one(Input)
+        assert app.review.state.current == "P1"
+
+
+async def test_the_first_proposal_stays_shown_when_another_arrives() -> None:
+    app = ReviewApp(small("P1"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.put(*small("P2", "b.py"))
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+async def test_the_next_one_is_shown_when_the_first_is_decided() -> None:
+    first, second = small("P1"), small("P2", "b.py")
+    app = ReviewApp(first, second)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
+        await pilot.pause()
+        assert app.review.state.current == "P2"
+        await pilot.press("y")
+        assert posted(app) == [], "the grace period begins anew"
+
+
+async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
+    item = two_hunks()
+    app = ReviewApp(item)
+    first, second = item[0].hunks
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("space")
+        assert "1 of 2 hunks" in screen(app)
+        assert "+2 -0" in screen(app)
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, (second.id,))]
+
+
+async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
+    item = two_hunks()
+    app = ReviewApp(item)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        line = app.review.view.rows.line_of(app.review.view.landmarks.hunks[1])
+        await pilot.click("DiffView", offset=(0, line))
+        assert app.review.state.left_out["P1"] == {item[0].hunks[1].id}
+
+
+async def test_nothing_chosen_is_refused() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("space")
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == []
+        assert "No hunk is chosen" in screen(app)
+
+
+async def test_t_takes_all_hunks_of_the_file() -> None:
+    item = two_hunks()
+    app = ReviewApp(item)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("t")
+        assert app.review.state.left_out["P1"] == {hunk.id for hunk in item[0].hunks}
+        await pilot.press("t")
+        assert not app.review.state.left_out["P1"]
+
+
+async def test_x_denies_one_hunk() -> None:
+    item = two_hunks()
+    app = ReviewApp(item)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("right_square_bracket", "x")
+        assert posted(app) == [Review.Deny("P1", 1, (item[0].hunks[1].id,))]
+
+
+async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
+    old = [f"line {number}" for number in range(400)]
+    new = [f"{line}!" if number % 100 == 50 else line for number, line in enumerate(old)]
+    diffs = [file_diff("long.txt", "\n".join(old), "\n".join(new))]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 24)) as pilot:
+        await ready(pilot)
+        unseen = 4 - len(app.review.view.seen)
+        assert unseen > 0
+        await pilot.press("y")
+        assert posted(app) == []
+        assert f"{unseen} hunk" in screen(app)
+        await pilot.press("y")
+        assert posted(app) == [], "the question has a grace period of its own"
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+async def test_hunks_that_were_scrolled_over_are_seen() -> None:
+    old = [f"line {number}" for number in range(400)]
+    new = [f"{line}!" if number % 100 == 50 else line for number, line in enumerate(old)]
+    diffs = [file_diff("long.txt", "\n".join(old), "\n".join(new))]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 24)) as pilot:
+        await ready(pilot)
+        for _ in range(4):
+            await pilot.press("right_square_bracket")
+            await pilot.pause()
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+async def test_deleting_a_file_asks_once_and_n_leaves_the_question() -> None:
+    diffs = [file_diff("gone.py", "a = 1\n", None)]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        assert "P1 deletes gone.py" in screen(app)
+        await pilot.press("n")
+        assert app.review.question is None
+        assert posted(app) == []
+
+
+async def test_a_question_lapses_when_its_proposal_changes() -> None:
+    diffs = [file_diff("gone.py", "a = 1\n", None)]
+    first = proposal("P1", diffs)
+    app = ReviewApp((first, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        app.put(first.model_copy(update={"revision": 2}))
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [], "that was a new question, not a yes to the old one"
+
+
+async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
+    inexact = [file_diff("loose.py", "a\n", "b\n", rung=Rung.SPACING)]
+    app = ReviewApp(small("P1"), (proposal("P2", inexact), inexact), small("P3", "c.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("Y")
+        assert "P2 (inexact match in loose.py)" in screen(app)
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.ApproveAll(("P1", "P3"), (1, 1), (None, None))]
+
+
+async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
+    gone = [file_diff("gone.py", "a\n", None)]
+    app = ReviewApp(small("P1"), (proposal("P2", gone), gone))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("Y")
+        app.clock.pass_grace()
+        await pilot.press("Y")
+        assert posted(app) == [Review.ApproveAll(("P1", "P2"), (1, 1), (None, None))]
+
+
+async def test_deny_all_asks_once() -> None:
+    app = ReviewApp(small("P1"), small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("N")
+        assert posted(app) == []
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.DenyAll(("P1", "P2"))]
+
+
+async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:
+    value, diffs = small()
+    app = ReviewApp((stale(value, "a.py changed on disk at line 2"), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        assert posted(app) == []
+        assert "a.py changed on disk at line 2" in screen(app)
+        await pilot.press("n")
+        assert posted(app) == [Review.Deny("P1", 2)]
+
+
+async def test_nothing_is_approved_before_its_diff_is_on_screen() -> None:
+    value, diffs = small()
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        other = [file_diff("a.py", "one\ntwo\nthree\n", "one\nevil\nthree\n")]
+        app.review.set_diffs("P1", other)
+        await pilot.pause()
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == []
+
+
+async def test_undo_of_the_last_approval_while_the_next_proposal_is_shown() -> None:
+    first, second = small("P1"), small("P2", "b.py")
+    app = ReviewApp(first, second)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
+        app.review.outcome("P1: wrote 1 file; u undoes")
+        await pilot.pause()
+        app.clock.pass_grace()
+        assert "P1: wrote 1 file; u undoes" in screen(app)
+        await pilot.press("u")
+        assert posted(app)[-1] == Review.Undo("P1")
+
+
+async def test_redo_of_an_undone_proposal() -> None:
+    value, diffs = small()
+    app = ReviewApp((value.model_copy(update={"state": ProposalState.UNDONE}), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("U")
+        assert posted(app) == [Review.Redo("P1")]
+
+
+async def test_e_edits_the_file_at_the_cursor() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("right_curly_bracket", "e")
+        assert posted(app) == [Review.Edit("P1", "tests/test_fetch.py")]
+
+
+async def test_keys_work_from_the_list_of_approvals_too() -> None:
+    app = ReviewApp(small("P1"), small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.review.pane.queue.focus()
+        await pilot.press("j")
+        await pilot.pause()
+        assert app.review.state.current == "P2"
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P2", 1, None)]
+
+
+async def test_applied_hunks_are_not_chosen_again() -> None:
+    value, diffs = two_hunks()
+    change = diffs[0].change
+    hunks = (change.hunks[0].model_copy(update={"state": HunkState.APPLIED}), change.hunks[1])
+    partly = value.model_copy(
+        update={
+            "state": ProposalState.PARTLY_APPROVED,
+            "files": (change.model_copy(update={"hunks": hunks}),),
+        }
+    )
+    app = ReviewApp((partly, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("space")
+        assert not app.review.state.left_out.get("P1")
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+async def test_full_screen_is_told() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("f", "f")
+        assert posted(app) == [Review.FullScreen(True), Review.FullScreen(False)]
+
+
+def screen(app: ReviewApp) -> str:
+    """The text on screen."""
+    return app.text()

@@ -1,11 +1,13 @@
 """The user's remarks on lines: where they stand in a diff, and what is sent of them."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from app.conversation.events import LineComment
-from app.proposals.models import FileDiff
-from widgets.approval.state import Remark
+from app.proposals.models import FileDiff, Proposal
+from widgets.approval.state import Remark, ReviewState
 from widgets.diff.arrange import Comment
+from widgets.diff.rows import NoteRow, Side
 
 _QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
@@ -39,27 +41,37 @@ def line_comments(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> tuple
     )
 
 
+def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
+    """The comments on the version before, each to be ticked off as answered."""
+    comments = state.sent.get(proposal.supersedes, ())
+    if not comments:
+        return []
+    keys = [f"{proposal.supersedes}/{number}" for number in range(len(comments))]
+    open_count = sum(key not in state.answered for key in keys)
+    rows = [NoteRow(-1, f"Your comments on {proposal.supersedes}, {open_count} of {len(comments)} open:", "plain")]
+    for key, comment in zip(keys, comments, strict=True):
+        text = " ".join(comment.text.split())
+        level: Literal["done", "open"] = "done" if key in state.answered else "open"
+        rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {text}", level, key))
+    return rows
+
+
 def quote(diff: FileDiff, remark: Remark) -> str:
     """The lines around a remark as the diff shows them, with their `+`, `-` or space."""
     shown: list[str] = []
     at = 0
-    old = new = 0
-    for hunk in (*diff.change.hunks, None):
-        until = len(diff.new) if hunk is None else hunk.new_start
-        for line in range(new, until):
-            if remark.side == "new" and line == remark.line:
-                at = len(shown)
-            shown.append(f" {diff.new[line]}")
-        if hunk is None:
-            break
-        for line in range(hunk.old_start, hunk.old_start + hunk.old_count):
-            if remark.side == "old" and line == remark.line:
-                at = len(shown)
-            shown.append(f"-{diff.old[line]}")
-        for line in range(hunk.new_start, hunk.new_start + hunk.new_count):
-            if remark.side == "new" and line == remark.line:
-                at = len(shown)
-            shown.append(f"+{diff.new[line]}")
-        old, new = hunk.old_start + hunk.old_count, hunk.new_start + hunk.new_count
-    del old
+
+    def take(side: Side, lines: Sequence[str], start: int, end: int, sign: str) -> None:
+        nonlocal at
+        if remark.side == side and start <= remark.line < end:
+            at = len(shown) + remark.line - start
+        shown.extend(f"{sign}{line}" for line in lines[start:end])
+
+    new = 0
+    for hunk in diff.change.hunks:
+        take("new", diff.new, new, hunk.new_start, " ")
+        new = hunk.new_start + hunk.new_count
+        take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
+        take("new", diff.new, hunk.new_start, new, "+")
+    take("new", diff.new, new, len(diff.new), " ")
     return "\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1])

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.proposals.models import Op, Proposal
+from widgets.approval.plural import plural
 from widgets.approval.state import ReviewState, can_be_approved, caveats
-from widgets.approval.wording import plural
 
 ActionKind = Literal["approve", "deny", "approve_all", "deny_all"]
 
@@ -24,9 +24,15 @@ class Ask:
 
     question: str
     action: ActionKind
-    ids: tuple[str, ...]
+    subjects: tuple[Proposal, ...]
+    """The proposals as they were when it was asked; the question lapses if one of them changes."""
     named: tuple[str, ...] = ()
-    """Proposals that are left out of a bulk approval unless the user asks for them, too."""
+    """Those of them that a bulk approval leaves out unless the user asks for them, too."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What a plain yes is about."""
+        return tuple(subject.id for subject in self.subjects if subject.id not in self.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ def approve(state: ReviewState, proposal: Proposal, *, shown: bool, versions: bo
     if deleted := [change.path for change in proposal.files if change.op is Op.DELETE]:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if reasons:
-        return Ask(f"{', and '.join(reasons)}. Approve?", "approve", (proposal.id,))
+        return Ask(f"{', and '.join(reasons)}. Approve?", "approve", (proposal,))
     return Do("approve", (proposal.id,))
 
 
@@ -85,7 +91,7 @@ def approve_all(state: ReviewState) -> Verdict:
     if doubtful:
         named = "; ".join(f"{item.id} ({', '.join(caveats(item))})" for item in doubtful)
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
-    return Ask(" ".join(parts), "approve_all", tuple(item.id for item in safe), tuple(item.id for item in doubtful))
+    return Ask(" ".join(parts), "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
 
 
 def deny_all(state: ReviewState) -> Verdict:
@@ -95,7 +101,7 @@ def deny_all(state: ReviewState) -> Verdict:
         return Refuse("Nothing waits.")
     if len(ids) == 1:
         return Do("deny", ids)
-    return Ask(f"Deny all {len(ids)}: {_listed(ids)}?", "deny_all", ids)
+    return Ask(f"Deny all {len(ids)}: {_listed(ids)}?", "deny_all", tuple(state.waiting))
 
 
 def _chosen(state: ReviewState, proposal: Proposal) -> bool:

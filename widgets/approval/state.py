@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from app.conversation.events import LineComment
 from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
 from app.tools.contract import Confirmation
 from widgets.diff.rows import Side
@@ -56,6 +57,10 @@ class ReviewState:
     seen: dict[str, set[str]] = field(default_factory=dict)
     """Hunk ids, and paths of files without hunks, that were on screen, by proposal."""
     remarks: dict[str, list[Remark]] = field(default_factory=dict)
+    sent: dict[str, tuple[LineComment, ...]] = field(default_factory=dict)
+    """Comments that went to the model with a denial, by the denied proposal."""
+    answered: set[str] = field(default_factory=set)
+    """Which of these the user ticked off: `P7/0` for the first of P7."""
     drafts: dict[str, str] = field(default_factory=dict)
     """Feedback begun and not sent, by item."""
 
@@ -126,6 +131,15 @@ class ReviewState:
             out -= pending
         else:
             out |= pending
+
+    def remark(self, proposal: Proposal, remark: Remark) -> None:
+        """Put a remark on a line in the place of the one before; an empty one takes it away."""
+        remarks = self.remarks.setdefault(proposal.id, [])
+        place = (remark.path, remark.side, remark.line)
+        remarks[:] = [item for item in remarks if (item.path, item.side, item.line) != place]
+        if remark.text:
+            remarks.append(remark)
+            remarks.sort(key=lambda item: (item.path, item.line))
 
     def unseen(self, proposal: Proposal) -> int:
         """Chosen hunks, and files without hunks, that have never been on screen."""

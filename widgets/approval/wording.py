@@ -6,9 +6,12 @@ from textual.content import Content
 
 from app.proposals.models import Proposal, ProposalState
 from app.tools.contract import Confirmation
+from widgets.approval.decide import Ask
+from widgets.approval.plural import plural
 from widgets.approval.state import ReviewState, can_be_approved
 from widgets.diff.cells import display
 from widgets.diff.notes import rung_words
+from widgets.diff.rows import NoteRow
 
 STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.PENDING: ("●", "$text-accent"),
@@ -33,6 +36,8 @@ STATE_WORDS: Mapping[ProposalState, str] = {
     ProposalState.FAILED: "failed",
 }
 
+_KEY_LABELS = {"question_mark": "?", "full_stop": ".", "slash": "/", "comma": ","}
+
 QUIET = "$foreground 60%"
 KeyOf = Callable[[str], str]
 """The label of an action's key, by its id without the scope: `approve` → `y`."""
@@ -45,7 +50,7 @@ def safe(text: str, style: str = "") -> Content:
 
 def chip(key: str, words: str, style: str = "$primary") -> Content:
     """A key and what it does."""
-    return Content.assemble((f" {key} ", f"bold reverse {style}"), " ", words)
+    return Content.assemble((f" {key} ", f"bold auto on {style}"), " ", words)
 
 
 def counts(added: int, removed: int) -> Content:
@@ -154,8 +159,25 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
             (key("approve"), "approve" if choice.all else "approve the chosen", "$success"),
             (key("deny"), "deny", "$error"),
             (key("request_changes"), "request changes", "$primary"),
-            (key("toggle_hunk"), "hunk in/out", "$secondary"),
+            (key("toggle_hunk"), "hunk in/out", "$foreground 40%"),
         ),
+        *_held_up(state, key),
+    ]
+
+
+def _held_up(state: ReviewState, key: KeyOf) -> list[Content]:
+    """That the model waits for an answer while something else is shown."""
+    if not state.confirmations:
+        return []
+    first = next(iter(state.confirmations.values()))
+    return [
+        Content.assemble(
+            ("! ", "bold $text-warning"),
+            ("The model waits: ", "$text-warning"),
+            safe(first.detail),
+            "  ",
+            chip(key("previous_proposal"), "show", "$warning"),
+        )
     ]
 
 
@@ -197,6 +219,30 @@ def _chips(*chips: tuple[str, str, str]) -> Content:
     return Content("   ").join([chip(*each) for each in chips])
 
 
-def plural(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def question_line(question: Ask, key: KeyOf) -> Content:
+    """A question and the keys that answer it."""
+    answers = []
+    if question.ids:
+        answers.append((key("approve"), "yes", "$success"))
+    if question.named:
+        also = f"also {', '.join(question.named)}" if question.ids else "approve them all the same"
+        answers.append((key("approve_all"), also, "$warning"))
+    answers.append((key("deny"), "no", "$error"))
+    return Content("\n").join([safe(question.question, "bold"), _chips(*answers)])
+
+
+def confirmation_notes(confirmation: Confirmation) -> list[NoteRow]:
+    """The whole of what is asked, for the large pane."""
+    folder = "the workspace" if confirmation.folder in ("", ".") else confirmation.folder
+    what = "The model wants to run, in" if confirmation.kind == "command" else "The model wants to read, in"
+    return [
+        NoteRow(-1, f"{what} {folder}:", "warning"),
+        NoteRow(-1, "", "plain"),
+        *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
+    ]
+
+
+def key_label(keys: str) -> str:
+    """The first of several keys as people know it."""
+    key = keys.split(",")[0].strip()
+    return _KEY_LABELS.get(key, key)

@@ -75,6 +75,10 @@ class DisplayText:
         last, _ = self._at(end, up=False)
         return first, max(first, last), blank
 
+    def covering(self, cell: int) -> int:
+        """The character of `text` that takes this cell."""
+        return min(cell, len(self.text)) if not self.places else self._at(cell, up=False)[0]
+
     def _at(self, cell: int, up: bool) -> tuple[int, int]:
         """The character at a cell, and how many cells further it begins."""
         if cell >= self.width:

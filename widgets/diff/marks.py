@@ -14,6 +14,9 @@ Ranges = tuple[tuple[int, int], ...]
 _LONGEST_LINE = 2_000
 """Longer lines are marked from the first to the last difference."""
 
+_REWRITTEN = 0.75
+"""From this share of changed characters on both sides, a line counts as rewritten and nothing in it is marked."""
+
 _MOVED_CHARACTERS = 20
 """Letters and digits that a block needs before it counts as moved; shorter ones are coincidence."""
 
@@ -64,7 +67,15 @@ def compare(old: str, new: str) -> tuple[Ranges, Ranges]:
     if max(len(old), len(new)) > _LONGEST_LINE:
         return _between(old, new)
     before, after = changed_words(old, new)
+    if _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
+        return (), ()
     return tuple((start, end) for start, end in before), tuple((start, end) for start, end in after)
+
+
+def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
+    """How much of a line, its whitespace not counted, is in these ranges."""
+    letters = len("".join(line.split()))
+    return sum(len("".join(line[start:end].split())) for start, end in ranges) / letters if letters else 0.0
 
 
 def _between(old: str, new: str) -> tuple[Ranges, Ranges]:

@@ -76,7 +76,7 @@ class MiniMap(Widget):
         """One cell of the map."""
         view = self.view
         height = self.size.height
-        layout = view.layout_rows
+        layout = view.rows
         made = self._made_for
         if made is None or made[0] is not layout or made[1] != height or made[2] is not view.found:
             self._made_for = (layout, height, view.found)
@@ -102,7 +102,7 @@ class MiniMap(Widget):
         return Strip([Segment(glyph, view.get_visual_style(*classes).rich_style)], 1)
 
     def _add_matches(self, found: Sequence[Found]) -> None:
-        layout, height = self.view.layout_rows, self.size.height
+        layout, height = self.view.rows, self.size.height
         total = max(layout.height, height)
         if len(found) * len(layout.segments) > _MATCH_WORK:
             return
@@ -128,6 +128,6 @@ class MiniMap(Widget):
         self.release_mouse()
 
     def _go(self, y: int) -> None:
-        height, total = max(1, self.size.height), self.view.layout_rows.height
+        height, total = max(1, self.size.height), self.view.rows.height
         line = max(0, min(y, height - 1)) * max(total, height) // height
         self.view.scroll_to(y=max(0, line - self.view.size.height // 2), animate=False, immediate=True)

@@ -53,39 +53,43 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
 
 def file_notes(file: int, change: FileChange) -> Iterator[NoteRow]:
     """What stands under the head of a file."""
+    for text in _facts(change):
+        yield NoteRow(file, text, "note")
+    for text in _cautions(change):
+        yield NoteRow(file, text, "warning")
+    for conflict in change.conflicts:
+        yield from _conflict(file, conflict)
 
-    def note(text: str) -> NoteRow:
-        return NoteRow(file, text, "note")
 
-    def warning(text: str) -> NoteRow:
-        return NoteRow(file, text, "warning")
-
+def _facts(change: FileChange) -> Iterator[str]:
     if change.already_applied:
-        yield note("The disk already holds this.")
+        yield "The disk already holds this."
     if change.binary:
-        yield note(_binary_words(change))
-    if change.base and change.result and change.base.mode != change.result.mode:
-        yield warning(f"Mode changes from {change.base.mode:o} to {change.result.mode:o}.")
-    if change.op is Op.RENAME and not change.hunks and not change.binary:
-        yield note("Moved; the content stays the same.")
-    if change.op is Op.CREATE and not change.hunks and not change.binary:
-        yield note("A new, empty file.")
+        yield _binary_words(change)
+    elif not change.hunks and change.op is Op.RENAME:
+        yield "Moved; the content stays the same."
+    elif not change.hunks and change.op is Op.CREATE:
+        yield "A new, empty file."
+    if change.edited:
+        yield "You changed the proposed text."
+    if change.stacked_on:
+        yield f"Builds on {', '.join(change.stacked_on)}, still pending."
+    yield from change.notes
+
+
+def _cautions(change: FileChange) -> Iterator[str]:
     if change.op is Op.DELETE:
-        yield warning("The file is deleted.")
+        yield "The file is deleted."
+    if change.base and change.result and change.base.mode != change.result.mode:
+        yield f"Mode changes from {change.base.mode:o} to {change.result.mode:o}."
     for match in change.matches:
         if not match.rung.exact:
             extra = f" ({match.note})" if match.note else ""
-            yield warning(f"Line {match.line} was found {rung_words(match.rung)}{extra}.")
+            yield f"Line {match.line} was found {rung_words(match.rung)}{extra}."
     if change.rebased:
-        yield warning("Re-based: the file changed after the model wrote this edit.")
-    if change.edited:
-        yield note("You changed the proposed text.")
-    if change.stacked_on:
-        yield note(f"Builds on {', '.join(change.stacked_on)}, which is still pending.")
-    for text in change.notes:
-        yield note(text)
-    for conflict in change.conflicts:
-        yield from _conflict(file, conflict)
+        yield "Re-based: the file changed after the model wrote this edit."
+    for repeated in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
+        yield f"Repeats an edit that you denied in {repeated} (↻)."
 
 
 def _binary_words(change: FileChange) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.proposals.models import FileDiff
-from widgets.diff.paint import occurrences
+from widgets.diff.paint_code import occurrences
 from widgets.diff.rows import Context, FileRow, Layout, LineRow, Row, Side, Single, Split, Unified
 
 

@@ -1,10 +1,11 @@
 """One line above the diff: which file, where in it, which hunk of how many, and what a search found."""
 
+from bisect import bisect_right
+
 from textual.content import Content
 from textual.widgets import Static
 
 from widgets.diff.cells import display
-from widgets.diff.places import Landmarks
 from widgets.diff.rows import LineRow
 from widgets.diff.view import DiffView
 
@@ -41,10 +42,9 @@ class PositionBar(Static):
                 parts.append(Content(f"file {view.file_at_cursor + 1} of {len(view.diffs)}"))
             hunks = view.landmarks.hunks
             if hunks:
-                below = Landmarks.after(hunks, view.cursor)
-                at = hunks.index(below) if below is not None else len(hunks)
-                parts.append(Content(f"hunk {max(1, at):,} of {len(hunks):,}"))
-            total = view.layout_rows.height
+                at = max(1, bisect_right(hunks, view.cursor))
+                parts.append(Content(f"hunk {at:,} of {len(hunks):,}"))
+            total = view.rows.height
             end = min(total, view.scroll_offset.y + view.size.height)
             parts.append(Content("all" if end >= total and not view.scroll_offset.y else f"{100 * end // total} %"))
             if view.search_text:

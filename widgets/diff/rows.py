@@ -41,7 +41,7 @@ class NoteRow(NamedTuple):
     file: int
     """-1 for the whole change."""
     text: str
-    level: Literal["note", "warning", "error", "plain", "done"]
+    level: Literal["note", "warning", "error", "plain", "done", "open"]
     key: str = ""
     """What a click or Enter on it toggles, for a note that can be ticked off."""
 

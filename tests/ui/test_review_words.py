@@ -1,0 +1,190 @@
+"""Words of the user in the review: comments on lines, feedback, confirmations, answered revisions."""
+
+from textual.widgets import TextArea
+
+from app.conversation.events import LineComment
+from app.proposals.models import ProposalState
+from app.tools.contract import Confirmation, ConfirmationAnswer
+from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import file_diff, proposal
+from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
+from widgets.approval.review import Review
+
+COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
+
+
+async def test_feedback_goes_with_the_denial_whole() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r")
+        await pilot.press(*"no", "enter", *"yes", "ctrl+s")
+        assert posted(app) == [Review.Deny("P1", 1, None, "no\nyes", ())]
+        assert app.focused is app.review.view
+
+
+async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_draft() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r", "y", "n", "Y", "N", "space", "enter", "u", "escape")
+        assert posted(app) == []
+        app.clock.pass_grace()
+        await pilot.press("r")
+        assert isinstance(app.focused, TextArea)
+        assert app.focused.text == "ynYN \nu"
+
+
+async def test_empty_feedback_is_not_sent() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r", "ctrl+s")
+        assert posted(app) == []
+
+
+async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_kept() -> None:
+    value, diffs = small()
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r", "h", "m")
+        app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
+        await pilot.press("ctrl+s")
+        assert posted(app) == []
+        assert app.review.state.drafts["P1"] == "hm"
+
+
+async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("j", "c")
+        await pilot.press(*"why", "ctrl+s")
+        await pilot.pause()
+        assert "▌ why" in screen(app)
+        app.clock.pass_grace()
+        await pilot.press("r")
+        assert "a.py:2  why" in screen(app)
+        await pilot.press("ctrl+s")
+        expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why")
+        assert posted(app) == [Review.Deny("P1", 1, None, "", (expected,))]
+
+
+async def test_a_comment_can_be_changed_and_taken_back() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("c", "a", "ctrl+s")
+        await pilot.press("c", "b", "ctrl+s")
+        assert [remark.text for remark in app.review.state.remarks["P1"]] == ["ab"]
+        await pilot.press("c", "backspace", "backspace", "ctrl+s")
+        assert app.review.state.remarks["P1"] == []
+
+
+async def test_a_draft_of_a_comment_survives_escape() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("c", "a", "y", "escape", "c")
+        assert isinstance(app.focused, TextArea)
+        assert app.focused.text == "ay"
+        assert posted(app) == []
+
+
+async def test_a_command_is_shown_whole_and_allowed_once() -> None:
+    app = ReviewApp()
+    async with app.run_test(size=BIG) as pilot:
+        app.review.add_confirmation("c1", COMMAND)
+        await ready(pilot)
+        assert "pytest -q tests" in screen(app)
+        await pilot.press("y")
+        assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert app.review.state.confirmation is None
+
+
+async def test_a_command_can_be_allowed_for_the_session_or_denied_with_words() -> None:
+    app = ReviewApp()
+    async with app.run_test(size=BIG) as pilot:
+        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_confirmation("c2", COMMAND)
+        await ready(pilot)
+        await pilot.press("a")
+        app.clock.pass_grace()
+        await pilot.press("r", "n", "o", "ctrl+s")
+        assert posted(app) == [
+            Review.Confirmed("c1", ConfirmationAnswer(allowed=True, remember=True)),
+            Review.Confirmed("c2", ConfirmationAnswer(allowed=False, feedback="no")),
+        ]
+
+
+async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:
+    app = ReviewApp()
+    async with app.run_test(size=BIG) as pilot:
+        app.review.view.focus()
+        await pilot.pause()
+        app.clock.pass_grace()
+        app.review.add_confirmation("c1", COMMAND)
+        await pilot.press("y", "a", "n")
+        assert posted(app) == []
+
+
+async def test_a_command_longer_than_the_pane_has_to_be_read_to_its_end() -> None:
+    app = ReviewApp()
+    long = Confirmation("command", "Run a command", "\n".join(f"echo {number}" for number in range(60)), ".")
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.review.add_confirmation("c1", long)
+        await ready(pilot)
+        await pilot.press("y")
+        assert posted(app) == []
+        await pilot.press("G")
+        await pilot.pause()
+        await pilot.press("y")
+        assert len(posted(app)) == 1
+
+
+async def test_a_command_does_not_push_a_proposal_aside() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.review.add_confirmation("c1", COMMAND)
+        await pilot.pause()
+        assert app.review.state.current == "P1"
+        assert "model waits" in screen(app)
+        await pilot.press("K")
+        assert app.review.state.confirmation is COMMAND
+
+
+async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
+    value, diffs = small("P2", supersedes="P1", version=2)
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        comment = LineComment(path="a.py", line=2, side="new", quote="", text="name it")
+        app.review.set_sent_comments("P1", [comment])
+        await ready(pilot)
+        assert "☐ a.py:2  name it" in screen(app)
+        await pilot.press("g", "j", "enter")
+        await pilot.pause()
+        assert "☑ a.py:2  name it" in screen(app)
+
+
+async def test_the_version_before_against_this_one() -> None:
+    diffs = [file_diff("a.py", "one\ntwo\n", "one\n2\n")]
+    value = proposal("P2", diffs, supersedes="P1", version=2)
+    app = ReviewApp((value, diffs))
+    app.versions["P2"] = [file_diff("a.py", "one\nzwei\n", "one\n2\n")]
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("V")
+        await pilot.pause()
+        assert "zwei" in screen(app)
+        assert "P1 → P2" in screen(app)
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [], "that isn't the diff that would be written"
+        await pilot.press("V")
+        await pilot.pause()
+        assert "zwei" not in screen(app)
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P2", 1, None)]

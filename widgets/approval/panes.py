@@ -1,0 +1,261 @@
+"""The two review panes together: they take what the application tells and show it. Keys are the subclass's."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+
+from app.actions import ACTIONS
+from app.conversation.events import LineComment
+from app.proposals.models import FileDiff, Proposal
+from app.tools.contract import Confirmation
+from widgets.approval import messages
+from widgets.approval.comments import placed, sent_notes
+from widgets.approval.decide import Ask
+from widgets.approval.feedback import FeedbackField
+from widgets.approval.guard import GRACE_SECONDS, Guard
+from widgets.approval.pane import ApprovalPane
+from widgets.approval.shown import content_of, content_of_diffs
+from widgets.approval.splitter import Splitter
+from widgets.approval.state import ReviewState
+from widgets.approval.wording import confirmation_notes, key_label, question_line, safe
+from widgets.diff.pane import DiffPane
+from widgets.diff.view import DiffView
+
+
+class ReviewPanes(Vertical):
+    """The diff preview above the approvals, always showing one item of the queue."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    ReviewPanes {
+        width: 1fr;
+        height: 1fr;
+        &.-full Queue { display: none; }
+        &.-full Splitter { display: none; }
+    }
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        keys: Mapping[str, str] | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """`clock` gives monotonic seconds; `keys` overrides the registry's keys for the hints, by action id."""
+        super().__init__(id=id)
+        self.state = ReviewState()
+        self.diff_pane = DiffPane()
+        self.view = self.diff_pane.view
+        self.pane = ApprovalPane()
+        self.guard = Guard(clock)
+        """Over decisions: what would be written, and the question that is open."""
+        self.choice_guard = Guard(clock)
+        """Over taking hunks in and out: the proposal that is shown."""
+        self.question: Ask | None = None
+        self.comparing = False
+        """Whether the diff pane compares two versions instead of showing what would be written."""
+        self.diffs: tuple[FileDiff, ...] = ()
+        """Those of the shown proposal."""
+        self.deciding: dict[str, Proposal] = {}
+        """What was decided and has not been answered by the application yet."""
+        self._keys = dict(keys or {})
+        self._diffs_of: Proposal | None = None
+        self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self.diff_pane
+        yield Splitter()
+        yield FeedbackField()
+        yield self.pane
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        self.show_current()
+
+    # What the application tells
+
+    def set_proposals(self, proposals: Sequence[Proposal]) -> None:
+        """Take all waiting and recent proposals as they are now."""
+        before = self.state.current
+        self.state.update(proposals)
+        self.deciding = {key: value for key, value in self.deciding.items() if self.state.get(key) == value}
+        if self.state.current != before:
+            self.show_current()
+            return
+        proposal = self.state.proposal
+        if proposal is not None and proposal != self._diffs_of:
+            self.post_message(messages.DiffsWanted(proposal.id))
+        self.draw()
+
+    def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
+        """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
+        proposal = self.state.proposal
+        if proposal is None or proposal.id != proposal_id:
+            return
+        self.comparing = False
+        self.diffs, self._diffs_of = tuple(diffs), proposal
+        self.view.show(proposal, diffs, extra=sent_notes(self.state, proposal))
+        self.show_choice()
+        self.draw()
+        self.post_message(messages.ProposalShown(proposal_id))
+
+    def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
+        """Take the changes from the version before to this one, and show them if they are still wanted."""
+        self._versions = (proposal_id, tuple(diffs))
+        proposal = self.state.proposal
+        if proposal is not None and proposal.id == proposal_id:
+            self.compare(proposal)
+
+    def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
+        """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
+        self.state.sent[proposal_id] = tuple(comments)
+        if (proposal := self.state.proposal) is not None and self.view.proposal is not None and not self.comparing:
+            self.view.set_extra(sent_notes(self.state, proposal))
+
+    def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
+        """Ask the user; the model's turn waits for it."""
+        self.state.confirmations[key] = confirmation
+        if self.state.confirmation is None and (self.state.proposal is None or not self.state.proposal.state.waiting):
+            self.state.current = key
+            self.show_current()
+        else:
+            self.draw()
+
+    def remove_confirmation(self, key: str) -> None:
+        """The question is gone, answered or not."""
+        self.state.confirmations.pop(key, None)
+        self.state.drafts.pop(key, None)
+        if self.state.current == key:
+            self.state.current = ""
+            self.state.advance()
+            self.show_current()
+        else:
+            self.draw()
+
+    def outcome(self, text: str, *, problem: bool = False) -> None:
+        """Say in one line what a decision came to (`wrote 2 files; u undoes`), or what went wrong."""
+        if problem:
+            self.deciding.clear()
+        self.pane.outcome(safe(text), problem=problem)
+
+    def set_keys(self, keys: Mapping[str, str]) -> None:
+        """Override the keys that the hints name, by action id."""
+        self._keys = dict(keys)
+        self.draw()
+
+    def show_item(self, key: str) -> None:
+        """Show a proposal or a confirmation of the queue, by its id or key."""
+        if key in self.state.keys and key != self.state.current:
+            self.state.current, self.state.picked = key, True
+            self.show_current()
+
+    # Drawing
+
+    def show_current(self) -> None:
+        """Show the current item from the start."""
+        self._diffs_of, self.diffs, self.comparing, self.question = None, (), False, None
+        proposal, confirmation = self.state.proposal, self.state.confirmation
+        if confirmation is not None:
+            self.view.show_text(confirmation_notes(confirmation))
+        elif proposal is None:
+            self.view.clear("Nothing to review yet. What the model proposes appears here.")
+        else:
+            self.view.clear(f"Loading {proposal.id} …")
+            self.post_message(messages.DiffsWanted(proposal.id))
+        self.draw()
+
+    def is_shown(self, proposal: Proposal) -> bool:
+        """Whether the diff on screen is of what an approval of this proposal would write."""
+        shown = self._diffs_of is not None and self._diffs_of.id == proposal.id and not self.comparing
+        return shown and content_of_diffs(self.diffs) == content_of(proposal)
+
+    def show_choice(self) -> None:
+        """Mark in the diff what is left out and what was remarked."""
+        proposal = self.state.proposal
+        if proposal is not None and self.view.diffs:
+            self.view.set_left_out(frozenset(self.state.left_out.get(proposal.id, set())))
+            self.diff_pane.set_comments(placed(self.state.remarks.get(proposal.id, ()), self.view.diffs))
+
+    def compare(self, proposal: Proposal) -> None:
+        """Show the version before against this one."""
+        if self._versions is None or self._versions[0] != proposal.id:
+            self.post_message(messages.VersionsWanted(proposal.id))
+            return
+        self.comparing = True
+        self.view.clear()
+        self.view.show(proposal, self._versions[1])
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw everything anew, and start the grace period if a key would decide something else now."""
+        if not self.is_mounted:
+            return
+        if self.question is not None and not self._still_asked(self.question):
+            self.question = None
+        proposal = self.state.proposal
+        item = (self.state.current, proposal and proposal.revision, proposal and content_of(proposal))
+        shown = proposal is not None and self.is_shown(proposal)
+        chosen = self.state.choice(proposal).hunks if proposal is not None else ()
+        self.choice_guard.watch(item)
+        if self.guard.watch((item, shown, chosen, self.question)):
+            self.pane.add_class("-changed")
+            self.set_timer(GRACE_SECONDS, self._end_grace)
+        self.draw_approvals()
+        self.diff_pane.set_title(self._title())
+
+    def draw_approvals(self) -> None:
+        """Draw the lower pane anew."""
+        self.pane.show(self.state, self._key)
+        self.pane.ask(None if self.question is None else question_line(self.question, self._key))
+
+    def _still_asked(self, question: Ask) -> bool:
+        """Whether nothing that a question is about has changed since."""
+        return all(
+            (proposal := self.state.get(subject.id)) is not None and proposal == subject
+            for subject in question.subjects
+        )
+
+    def _end_grace(self) -> None:
+        if self.guard.open:
+            self.pane.remove_class("-changed")
+
+    def _key(self, action: str) -> str:
+        """The key of a review action as hints show it."""
+        found = next(item for item in ACTIONS if item.id == f"review.{action}")
+        return key_label(self._keys.get(found.id, found.keys))
+
+    def _title(self) -> Content:
+        """What the line above the diff begins with."""
+        proposal = self.state.proposal
+        if proposal is None or self.view.proposal is None:
+            return Content("")
+        if self.comparing:
+            return Content.styled(f"{proposal.supersedes} → {proposal.id}", "bold $text-warning")
+        version = f" v{proposal.version}" if proposal.version > 1 else ""
+        return Content.styled(f"{proposal.id}{version}", "bold $text-accent")
+
+    @on(DiffView.Seen)
+    def _take_seen(self) -> None:
+        if self.view.proposal is not None and not self.comparing:
+            self.state.seen.setdefault(self.view.proposal.id, set()).update(self.view.seen)
+            self.draw_approvals()
+
+    @on(DiffView.NoteClicked)
+    def _tick(self, event: DiffView.NoteClicked) -> None:
+        self.state.answered ^= {event.key}
+        if (proposal := self.state.proposal) is not None:
+            self.view.set_extra(sent_notes(self.state, proposal))
+
+    @on(ApprovalPane.Picked)
+    def _pick(self, event: ApprovalPane.Picked) -> None:
+        self.show_item(event.key)
+
+    @on(Splitter.Dragged)
+    def _drag(self, event: Splitter.Dragged) -> None:
+        self.pane.add_class("dragged")
+        self.pane.styles.height = max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6))

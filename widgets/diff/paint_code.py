@@ -1,0 +1,267 @@
+"""Lines of source as strips: state of the hunk, line numbers, sign, and code with all that is marked in it."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from rich.cells import set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+from app.proposals.models import HunkState
+from widgets.diff.cells import DisplayText, display
+from widgets.diff.rows import LineRow, Side
+from widgets.diff.scene import Scene, StyleOf
+from widgets.diff.wrapping import breaks
+
+RIGHT_SIDE = 1 << 20
+"""Added to the selection offsets of the right half, so that the two halves are told apart."""
+
+_WORD, _MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED = 1, 2, 4, 8, 16, 32
+
+_FLAG_CLASSES = (
+    (_TRAILING, "diff--trailing"),
+    (_UNSAFE, "diff--unsafe"),
+    (_MATCH, "diff--match"),
+    (_CURRENT, "diff--match-current"),
+    (_SELECTED, "screen--selection"),
+)
+"""Marks that lie over everything else, in this order."""
+
+
+class Looks(NamedTuple):
+    """How a line of source is drawn."""
+
+    kind: str
+    """`added`, `removed`, `moved`, or empty for context."""
+    sign: str
+    """Two cells: + or -, and a mark for what is moved or differs in whitespace alone."""
+    words: Sequence[tuple[int, int]]
+    """Changed characters of the source."""
+    dim: bool
+    """Whether an approval would not write it."""
+
+
+class Drawn(NamedTuple):
+    """Where a piece of code is drawn."""
+
+    row: LineRow
+    side: Side
+    number: int
+    """Line of that side, from 0."""
+    part: int
+    """Which terminal line of a wrapped row."""
+    y: int
+    """Terminal line in the whole diff."""
+    cursor: tuple[str, ...]
+    selection: Selection | None
+
+
+class CodePainter:
+    """Draws the rows that show source."""
+
+    def __init__(self, scene: Scene, style: StyleOf) -> None:
+        self.scene = scene
+        self.style = style
+
+    def paint(self, row: LineRow, part: int, y: int, cursor: tuple[str, ...], selection: Selection | None) -> Strip:
+        """One terminal line of a row."""
+        width = self.scene.width
+        plain = self.style(("diff--plain", *cursor))
+        state = self._state(row, part, cursor)
+        if not self.scene.split:
+            side: Side = "old" if row.new is None else "new"
+            segments = [state, *self._side(row, side, (row.old, row.new), part, y, cursor, selection)]
+            return Strip(segments).adjust_cell_length(width, plain)
+        left = self._side(row, "old", (row.old,), part, y, cursor, selection)
+        right = self._side(row, "new", (row.new,), part, y, cursor, selection)
+        middle = Segment("│", self.style(("diff--plain", "diff--filler", *cursor)))
+        return Strip([state, *left, middle, *right]).adjust_cell_length(width, plain)
+
+    def _state(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
+        """The two cells that say what becomes of the hunk."""
+        if row.hunk is None:
+            return Segment("  ", self.style(("diff--plain", *cursor)))
+        hunk = self.scene.diffs[row.file].change.hunks[row.hunk]
+        first = row.position == 0 and part == 0
+        match hunk.state:
+            case HunkState.APPLIED:
+                glyph, name = "✓" if first else "│", "diff--state-done"
+            case HunkState.DENIED:
+                glyph, name = "✗" if first else "┊", "diff--state-denied"
+            case _ if not self.scene.undecided:
+                glyph, name = "│", "diff--gutter"
+            case _ if hunk.id in self.scene.left_out:
+                glyph, name = "○" if first else "┊", "diff--state-out"
+            case _:
+                glyph, name = "●" if first else "┃", "diff--state"
+        mark = "↻" if first and hunk.repeat_of else " "
+        return Segment(glyph + mark, self.style(("diff--plain", name, *cursor)))
+
+    def _side(
+        self,
+        row: LineRow,
+        side: Side,
+        numbers: tuple[int | None, ...],
+        part: int,
+        y: int,
+        cursor: tuple[str, ...],
+        selection: Selection | None,
+    ) -> list[Segment]:
+        """Line numbers, sign and code of one side, or of both in the unified view."""
+        number = row.old if side == "old" else row.new
+        if number is None:
+            filler = self.style(("diff--plain", "diff--filler", *cursor))
+            return [Segment("╱" * (self.scene.digits + 3 + self.scene.code_width), filler)]
+        looks = self._looks(row, side, number)
+        tinted = looks.kind and not looks.dim
+        gutter = ("diff--plain", f"diff--gutter-{looks.kind}" if tinted else "diff--gutter", *cursor)
+        texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
+        label = " ".join(text.rjust(self.scene.digits) for text in texts)
+        sign = "  " if part else looks.sign
+        code = self._code(Drawn(row, side, number, part, y, cursor, selection), looks)
+        return [Segment(f"{label} {sign}", self.style(gutter)), *code]
+
+    def _looks(self, row: LineRow, side: Side, number: int) -> Looks:
+        if row.hunk is None:
+            return Looks("", "  ", (), False)
+        dim = self.scene.left_out_row(row)
+        words, spaces = self.scene.marks.words(row.file, row.hunk, side, number)
+        sign, kind = ("-", "removed") if side == "old" else ("+", "added")
+        if spaces:
+            return Looks(kind, f"{sign}␣", words, dim)
+        if (row.file, side, number) in self.scene.marks.moved:
+            return Looks("moved", f"{sign}»" if side == "old" else f"{sign}«", (), dim)
+        return Looks(kind, f"{sign} ", words, dim)
+
+    def _code(self, at: Drawn, looks: Looks) -> list[Segment]:
+        """The visible cells of a line, with tokens, changed words, matches and the selection."""
+        width = self.scene.code_width
+        line = self.scene.line(at.row.file, at.side, at.number)
+        shown = display(line)
+        first, last, blank = self._cut(line, shown, at.part, width)
+        base = ["diff--plain"]
+        if looks.dim:
+            base.append("diff--left-out")
+        elif looks.kind:
+            base.append(f"diff--{looks.kind}")
+        tokens = [""] * (last - first) if looks.dim else self._tokens(shown, at, first, last)
+        flags = self._flags(shown, at, looks, first, last)
+        column = first + (RIGHT_SIDE if self.scene.split and at.side == "new" else 0)
+        segments = self._runs(shown.text[first:last], tokens, flags, tuple(base), at, column)
+        plain = self.style((*base, *at.cursor))
+        if blank:
+            segments.insert(0, Segment(" " * blank, plain))
+        padding = width - blank - (shown.cell(last) - shown.cell(first))
+        if last == len(shown.text) and self._no_final_newline(at):
+            suffix = set_cell_size(" ∅ no newline at end", max(0, min(padding, 20)))
+            segments.append(Segment(suffix, self.style((*base, "diff--note", *at.cursor))))
+            padding -= len(suffix)
+        if padding > 0:
+            meta = Style.from_meta({"offset": (column + last - first, at.y)})
+            segments.append(Segment(" " * padding, plain + meta))
+        return segments
+
+    def _cut(self, line: str, shown: DisplayText, part: int, width: int) -> tuple[int, int, int]:
+        """The drawn characters of a terminal line, and the blank cells before them."""
+        if not self.scene.wrap:
+            return shown.cut(self.scene.scroll, self.scene.scroll + width)
+        starts = breaks(line, width)
+        if part >= len(starts):
+            return len(shown.text), len(shown.text), 0
+        return starts[part], starts[part + 1] if part + 1 < len(starts) else len(shown.text), 0
+
+    def _tokens(self, shown: DisplayText, at: Drawn, first: int, last: int) -> list[str]:
+        """The kind of token of every visible character."""
+        tokens = [""] * (last - first)
+        side, number = at.side, at.number
+        if at.row.hunk is None and at.row.new is not None:
+            side, number = "new", at.row.new
+        for begin, end, name in self.scene.syntax.spans(at.row.file, side, number):
+            low, high = shown.drawn(begin) - first, shown.drawn(end) - first
+            if low >= last - first:
+                break
+            if high > 0:
+                low, high = max(low, 0), min(high, last - first)
+                tokens[low:high] = [name] * (high - low)
+        return tokens
+
+    def _flags(self, shown: DisplayText, at: Drawn, looks: Looks, first: int, last: int) -> list[int]:
+        """The marks of every visible character."""
+        flags = [0] * (last - first)
+
+        def mark(begin: int, end: int, flag: int) -> None:
+            for index in range(max(begin - first, 0), min(end, last) - first):
+                flags[index] |= flag
+
+        for begin, end in looks.words if not looks.dim else ():
+            mark(shown.drawn(begin), shown.drawn(end), _WORD)
+        for begin, end in shown.replaced:
+            mark(begin, end, _UNSAFE)
+        if looks.kind and at.side == "new":
+            mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)
+        if query := self.scene.query:
+            current = _CURRENT if self.scene.found == (at.row.file, at.side, at.number) else 0
+            for begin in occurrences(shown.text, query):
+                mark(begin, begin + len(query), _MATCH | current)
+        if at.selection is not None:
+            span = selected(at.selection, at.y, self.scene.split, at.side)
+            if span is not None:
+                mark(span[0], len(shown.text) if span[1] < 0 else span[1], _SELECTED)
+        return flags
+
+    def _runs(
+        self, text: str, tokens: list[str], flags: list[int], base: tuple[str, ...], at: Drawn, column: int
+    ) -> list[Segment]:
+        """Segments of equal looks, each with its place for the selection."""
+        segments: list[Segment] = []
+        word = "diff--removed-word" if at.side == "old" else "diff--added-word"
+        start = 0
+        for (token, flag), run in groupby(zip(tokens, flags, strict=True)):
+            length = sum(1 for _ in run)
+            classes = [*base]
+            if token:
+                classes.append(token)
+            if flag & _WORD:
+                classes.append(word)
+            classes += at.cursor
+            if flag > _WORD:
+                classes += (name for bit, name in _FLAG_CLASSES if flag & bit)
+            meta = Style.from_meta({"offset": (column + start, at.y)})
+            segments.append(Segment(text[start : start + length], self.style(tuple(classes)) + meta))
+            start += length
+        return segments
+
+    def _no_final_newline(self, at: Drawn) -> bool:
+        diff = self.scene.diffs[at.row.file]
+        if at.side == "old":
+            return not diff.old_final_newline and at.number == len(diff.old) - 1
+        return not diff.new_final_newline and at.number == len(diff.new) - 1
+
+
+def selected(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
+    """The selected characters of the code on a terminal line; -1 stands for its end."""
+    span = selection.get_span(y)
+    if span is None or not split:
+        return span
+    right = selection.start is not None and selection.start.x >= RIGHT_SIDE
+    if right != (side == "new"):
+        return None
+    start, end = span
+    if right:
+        return max(0, start - RIGHT_SIDE), end if end < 0 else max(0, end - RIGHT_SIDE)
+    return start, -1 if end >= RIGHT_SIDE else end
+
+
+def occurrences(text: str, query: str) -> list[int]:
+    """Where a query occurs; case counts only if the query has upper-case letters."""
+    if query == query.lower():
+        text = text.lower()
+    found: list[int] = []
+    at = text.find(query)
+    while at >= 0:
+        found.append(at)
+        at = text.find(query, at + len(query))
+    return found

@@ -1,0 +1,120 @@
+"""The diff preview with what belongs to it: position, minimap, search line, and the field for comments on lines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+
+from widgets.diff.arrange import Comment
+from widgets.diff.cells import display
+from widgets.diff.minimap import MiniMap
+from widgets.diff.position import PositionBar
+from widgets.diff.search_bar import SearchBar
+from widgets.diff.view import Anchor, DiffView
+from widgets.diff.writing import WritingField
+
+
+class DiffPane(Vertical):
+    """The upper pane of the review."""
+
+    DEFAULT_CSS = """
+    DiffPane {
+        height: 1fr;
+        & > Horizontal { height: 1fr; }
+        DiffView { width: 1fr; height: 1fr; }
+    }
+    """
+
+    @dataclass
+    class Commented(Message):
+        """The user wrote a remark on a line; an empty one takes it back."""
+
+        path: str
+        anchor: Anchor
+        text: str
+
+    def __init__(self) -> None:
+        super().__init__(id="diff-pane")
+        self.view = DiffView(id="diff")
+        self._title = Content("")
+        self._comments: tuple[Comment, ...] = ()
+        self._drafts: dict[str, str] = {}
+        self._anchor: Anchor | None = None
+
+    def compose(self) -> ComposeResult:
+        yield PositionBar()
+        with Horizontal():
+            yield self.view
+            yield MiniMap(self.view)
+        yield SearchBar()
+        yield WritingField("save the comment", id="comment")
+
+    def set_title(self, title: Content) -> None:
+        """What stands before the position."""
+        self._title = title
+        self._draw_position()
+
+    def set_comments(self, comments: Sequence[Comment]) -> None:
+        """Show the user's remarks."""
+        self._comments = tuple(comments)
+        self.view.set_comments(comments)
+
+    @on(DiffView.ViewMoved)
+    @on(DiffView.SearchDone)
+    def _draw_position(self) -> None:
+        if self.is_mounted:
+            self.query_one(PositionBar).follow(self.view, self._title)
+            self.query_one(MiniMap).refresh()
+
+    # Search
+
+    @on(DiffView.SearchWanted)
+    def _open_search(self) -> None:
+        self.query_one(SearchBar).open()
+
+    @on(SearchBar.Typed)
+    def _search(self, event: SearchBar.Typed) -> None:
+        self.view.search(event.query)
+
+    @on(SearchBar.Finished)
+    def _end_search(self, event: SearchBar.Finished) -> None:
+        self.view.focus()
+        if event.query:
+            self.view.action_search_next()
+        else:
+            self.view.search("")
+
+    # Comments
+
+    @on(DiffView.CommentWanted)
+    def _open_comment(self, event: DiffView.CommentWanted) -> None:
+        self._anchor = anchor = event.anchor
+        place = f"{display(self.view.diffs[anchor.file].change.path).text}:{anchor.line + 1}"
+        written = [
+            comment.text
+            for comment in self._comments
+            if (comment.file, comment.side, comment.line) == (anchor.file, anchor.side, anchor.line)
+        ]
+        subject = f"{self.view.proposal.id if self.view.proposal else ''} {anchor.side} {place}"
+        draft = self._drafts.get(subject) or "\n".join(written)
+        title = Content.assemble("Comment on ", (place, "$text-accent"))
+        self.query_one("#comment", WritingField).open(subject, title, draft)
+
+    @on(WritingField.Closed, "#comment")
+    def _keep_draft(self, event: WritingField.Closed) -> None:
+        event.stop()
+        self._drafts[event.subject] = event.draft
+        self.view.focus()
+
+    @on(WritingField.Sent, "#comment")
+    def _save(self, event: WritingField.Sent) -> None:
+        event.stop()
+        self._drafts.pop(event.subject, None)
+        self.view.focus()
+        if self._anchor is not None and self._anchor.file < len(self.view.diffs):
+            path = self.view.diffs[self._anchor.file].change.path
+            self.post_message(self.Commented(path, self._anchor, event.text.strip()))

@@ -1,0 +1,53 @@
+"""Where long lines break: source at the last cell, words of people and of the program between words."""
+
+from functools import lru_cache
+
+from rich.cells import cell_len, chop_cells
+
+from widgets.diff.cells import DisplayText, display
+
+
+@lru_cache(maxsize=512)
+def breaks(line: str, width: int) -> tuple[int, ...]:
+    """The characters of the drawn text at which each terminal line of a wrapped source line begins."""
+    shown = display(line)
+    if not shown.places:
+        return tuple(range(0, max(1, len(shown.text)), width))
+    return tuple(_breaks(shown, width))
+
+
+def _breaks(shown: DisplayText, width: int) -> list[int]:
+    starts, cell = [0], 0
+    while cell + width < shown.width:
+        start = max(shown.covering(cell + width), starts[-1] + 1)
+        starts.append(start)
+        cell = shown.cell(start)
+    return starts
+
+
+def rows_of(line: str, width: int) -> int:
+    """Terminal lines that a wrapped source line takes."""
+    if len(line) <= width and line.isascii() and "\t" not in line:
+        return 1
+    if line.isascii() and line.isprintable():
+        return -(-len(line) // width)
+    return len(breaks(line, width))
+
+
+def wrap_words(text: str, width: int) -> list[str]:
+    """Untrusted text as safe lines of at most `width` cells, broken between words where that is possible."""
+    width = max(2, width)
+    lines: list[str] = []
+    for line in text.split("\n"):
+        current = ""
+        for word in display(line).text.split(" "):
+            candidate = f"{current} {word}" if current else word
+            if cell_len(candidate) <= width:
+                current = candidate
+                continue
+            if current:
+                lines.append(current)
+            *full, current = chop_cells(word, width) or [""]
+            lines += full
+        lines.append(current)
+    return lines

@@ -1,0 +1,146 @@
+"""A field to write in: a comment on a line, feedback for a denial. Nothing typed in it decides anything."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+
+class WritingArea(TextArea):
+    """A text area whose Escape and Ctrl+S are the field's."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s,ctrl+enter", "send", "Send"),
+        Binding("escape", "close", "Close, keep the draft"),
+    ]
+
+    class SendPressed(Message):
+        """Ctrl+S or Ctrl+Enter."""
+
+    class ClosePressed(Message):
+        """Escape."""
+
+    def action_send(self) -> None:
+        """Hand the text on."""
+        self.post_message(self.SendPressed())
+
+    def action_close(self) -> None:
+        """Go away without deciding."""
+        self.post_message(self.ClosePressed())
+
+
+class WritingField(Vertical):
+    """A titled text area that sends on Ctrl+S and closes on Escape."""
+
+    DEFAULT_CSS = """
+    WritingField {
+        height: auto;
+        max-height: 60%;
+        display: none;
+        background: $surface;
+        border-top: solid $accent;
+        padding: 0 1;
+
+        &.shown { display: block; }
+        .writing--title { height: auto; text-style: bold; color: $foreground; }
+        .writing--context { height: auto; max-height: 6; color: $foreground 65%; }
+        .writing--hint { height: 1; color: $foreground 60%; }
+        WritingArea {
+            height: auto;
+            min-height: 4;
+            max-height: 12;
+            border: none;
+            padding: 0;
+            background: $boost;
+        }
+        WritingArea:focus { border: none; }
+    }
+    """
+
+    @dataclass
+    class Sent(Message):
+        """The user sent the text."""
+
+        field: "WritingField"
+        subject: str
+        text: str
+
+        @property
+        def control(self) -> "WritingField":
+            """The field."""
+            return self.field
+
+    @dataclass
+    class Closed(Message):
+        """The user left; the draft is kept by whoever listens."""
+
+        field: "WritingField"
+        subject: str
+        draft: str
+
+        @property
+        def control(self) -> "WritingField":
+            """The field."""
+            return self.field
+
+    def __init__(self, verb: str, *, id: str | None = None) -> None:  # noqa: A002
+        """`verb` says what Ctrl+S does, for the hint."""
+        super().__init__(id=id)
+        self._verb = verb
+        self.subject = ""
+        """What the text is about: whatever `open` was given."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="writing--title", markup=False)
+        yield Static(classes="writing--context", markup=False)
+        yield WritingArea(soft_wrap=True, show_line_numbers=False)
+        yield Static(
+            Content.assemble(
+                (" ctrl+s ", "bold auto on $primary"),
+                f" {self._verb}   ",
+                (" esc ", "bold auto on $foreground 60%"),
+                " close, the draft is kept",
+            ),
+            classes="writing--hint",
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is shown."""
+        return self.has_class("shown")
+
+    def open(self, subject: str, title: Content, draft: str = "", context: Sequence[Content] = ()) -> None:
+        """Show the field, empty or with a draft, and let the user type."""
+        self.subject = subject
+        self.query_one(".writing--title", Static).update(title)
+        lines = self.query_one(".writing--context", Static)
+        lines.update(Content("\n").join(context))
+        lines.display = bool(context)
+        area = self.query_one(WritingArea)
+        area.text = draft
+        area.move_cursor(area.document.end)
+        self.add_class("shown")
+        area.focus()
+
+    def close(self) -> str:
+        """Hide the field; gives back what was typed."""
+        draft = self.query_one(WritingArea).text
+        self.remove_class("shown")
+        return draft
+
+    @on(WritingArea.SendPressed)
+    def _send(self, event: WritingArea.SendPressed) -> None:
+        event.stop()
+        self.post_message(self.Sent(self, self.subject, self.close()))
+
+    @on(WritingArea.ClosePressed)
+    def _close(self, event: WritingArea.ClosePressed) -> None:
+        event.stop()
+        self.post_message(self.Closed(self, self.subject, self.close()))
