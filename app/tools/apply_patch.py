@@ -1,6 +1,7 @@
 """`apply_patch`: a unified diff or a patch with `*** Begin Patch`, over any number of files."""
 
 import re
+from contextlib import suppress
 
 from pydantic import Field
 
@@ -37,15 +38,14 @@ class ApplyPatch(Tool):
 
     async def run(self, arguments: ApplyPatchArguments, context: ToolContext) -> ToolOutput:
         """Stage the patch."""
-        for path in named_paths(arguments.patch):
-            try:
-                known = context.workspace.locate(path)
-            except UnsafePath:
-                # Names are read loosely here; the draft refuses the unsafe ones with the patch's own reading.
-                continue
-            await ask_if_secret(context, known)
         if not arguments.patch.strip():
             raise ToolError("The patch is empty.")
+        known: dict[str, None] = {}
+        for path in named_paths(arguments.patch):
+            # Names are read loosely here; the draft refuses the unsafe ones with the patch's own reading.
+            with suppress(UnsafePath):
+                known[context.workspace.locate(path)] = None
+        await ask_if_secret(context, *known)
         return await stage(context, arguments.summary, lambda: context.draft.patch(arguments.patch))
 
 

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict
 
 from app.workspace.paths import Workspace
 
+LONGEST_TEXT = 100_000
+"""Characters of one result that the model gets; tools stay well below it by their own limits."""
+
 ToolKind = Literal["read", "edit", "ask", "command"]
 """What a call can do: look, stage an edit, hand the word to the user, or run a program."""
 
@@ -52,7 +55,7 @@ class ToolOutput:
     """Files that the model saw: workspace path to version (SHA-256 hex)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", encodable(self.text))
+        object.__setattr__(self, "text", _bounded(encodable(self.text)))
         object.__setattr__(self, "summary", encodable(self.summary))
 
 
@@ -235,6 +238,13 @@ class Tool(ABC):
         first = next((value for value in values.values() if isinstance(value, str) and value), "")
         line = " ".join(first.split())
         return f"{self.name} {line[:77] + '…' if len(line) > 78 else line}".rstrip()
+
+
+def _bounded(text: str) -> str:
+    """The text, its end cut off if it is too long: a last resort for workspaces with absurd names."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters not shown]"
 
 
 def encodable(text: str) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.globs import matcher
 from app.tools.overlay import overlay_files
-from app.tools.targets import locate
+from app.tools.targets import locate_real
 
 MOST = 500
 """Lines in one result."""
@@ -40,7 +40,7 @@ class ListFiles(Tool):
 
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:
         """List once."""
-        folder = locate(context.workspace, arguments.path or ".")
+        folder = locate_real(context.workspace, arguments.path)
         return await asyncio.to_thread(_list, folder, arguments.pattern or "", context)
 
 

@@ -30,9 +30,9 @@ async def end_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), GRACE)
     finally:
-        # Not one `await` from here on: a second cancellation must not keep anything alive.
+        # A second cancellation must not keep anything alive: the signal needs no `await`, and a thread ends its work.
         _signal_group(process.pid, signal.SIGKILL)
-        strays = _kill_strays(marker)
+        strays = await asyncio.to_thread(_kill_strays, marker)
     await process.wait()
     return alive or strays
 

@@ -46,7 +46,6 @@ class ReadFile(Tool):
             file = await asyncio.to_thread(context.draft.read, path)
         if file.content is None:
             raise ToolError(await asyncio.to_thread(_missing, path, context))
-        await ask_if_secret(context, path, file.content)
         text, summary = await asyncio.to_thread(_page, path, file, file.content, arguments)
         return ToolOutput(text, summary, {path: file.version})
 

@@ -8,7 +8,7 @@ from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, Tool
 from app.tools.matching import LiteralMatcher, Matcher, RegexMatcher
 from app.tools.ripgrep import Sieve, find_ripgrep
 from app.tools.searching import Findings, Search
-from app.tools.targets import ask_if_secret, explained, locate, looks_secret
+from app.tools.targets import ask_if_secret, explained, locate_real
 
 TIME_LIMIT = 20.0
 """Seconds; what was found by then is the result."""
@@ -48,11 +48,11 @@ class SearchText(Tool):
         """Search once."""
         if "\n" in arguments.pattern or "\0" in arguments.pattern:
             raise ToolError("The search goes line by line: the pattern must be one line of text.")
-        under = locate(context.workspace, arguments.path or ".")
+        under = locate_real(context.workspace, arguments.path)
         with explained(under):
             is_file = context.workspace.kind(under) == "file"
         allowed = ""
-        if is_file and looks_secret(context.workspace, under):
+        if is_file:
             await ask_if_secret(context, under)
             allowed = under
         matcher: Matcher

@@ -49,7 +49,7 @@ class Search:
     matcher: Matcher
     sieve: Sieve | None
     allowed_secret: str = ""
-    """A file that looks like a secret and that the user has allowed."""
+    """A file that was named, so that the user was asked for it if it looks like a secret."""
     findings: Findings = field(default_factory=Findings)
     _stopped: bool = False
 

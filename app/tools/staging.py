@@ -8,6 +8,10 @@ from app.proposals.refusals import EditRefused
 from app.tools.contract import EditReport, ToolContext, ToolError, ToolOutput
 from app.workspace.paths import WorkspaceError
 
+TOLD_FILES = 50
+"""Files that one result lists."""
+TOLD_NOTES = 4_000
+"""Characters of notes in one result."""
 NEXT = "awaiting approval; do not call tools; hand control back"
 """What every staging result tells the model to do."""
 
@@ -52,13 +56,16 @@ def staged_text(proposal_id: str, report: EditReport) -> str:
         "next": NEXT,
         "files": [
             {"path": file.path, "op": str(file.op), "added": file.added, "removed": file.removed}
-            for file in report.files
+            for file in report.files[:TOLD_FILES]
         ],
     }
-    if report.text.strip():
-        result["notes"] = report.text.strip()
+    if len(report.files) > TOLD_FILES:
+        result["more_files"] = len(report.files) - TOLD_FILES
+    if notes := report.text.strip():
+        result["notes"] = notes if len(notes) <= TOLD_NOTES else f"{notes[:TOLD_NOTES]}…"
     return json.dumps(result, ensure_ascii=False)
 
 
 def _stat(report: EditReport) -> str:
-    return ", ".join(f"{file.path} +{file.added} -{file.removed}" for file in report.files)
+    first = ", ".join(f"{file.path} +{file.added} -{file.removed}" for file in report.files[:3])
+    return first if len(report.files) <= 3 else f"{first} and {len(report.files) - 3} more"

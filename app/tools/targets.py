@@ -1,6 +1,7 @@
 """From a path in a call to a file that the tool may use, with the user's yes where it looks like a secret."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
@@ -18,6 +19,12 @@ def locate(workspace: Workspace, path: str) -> str:
     """The workspace path that the model means; raises ToolError for one that it must not touch."""
     with explained(path):
         return workspace.locate(path)
+
+
+def locate_real(workspace: Workspace, path: str | None) -> str:
+    """As `locate`, with links resolved, for where a walk begins; the root if there is no path."""
+    with explained(path or "."):
+        return workspace.resolve(workspace.locate(path or "."))
 
 
 @contextmanager
@@ -42,27 +49,41 @@ def looks_secret(workspace: Workspace, path: str, content: bytes | None = None) 
     return secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
 
 
-async def ask_if_secret(context: ToolContext, path: str, content: bytes | None = None) -> None:
-    """Ask the user before the model gets to see anything of a file that looks like a secret.
+async def ask_if_secret(context: ToolContext, *paths: str) -> None:
+    """Ask the user before the model gets to see anything of a file on disk that looks like a secret.
 
     A file that isn't on disk holds only what the model itself wrote, so it needs no question.
 
     Raises:
         Rejected: The user said no.
-        ToolError: The path is not one to touch.
+        ToolError: A path is not one to touch.
     """
-    reason = looks_secret(context.workspace, path, content)
-    if not reason:
-        return
-    with explained(path):
-        if context.workspace.kind(path) == "missing":
-            return
-    folder = PurePosixPath(path).parent.as_posix()
-    answer = await context.confirm(
-        Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
-    )
-    if not answer.allowed:
-        raise Rejected(f"The user did not let you see {path}: it looks like a secret.", answer.feedback)
+    for path, reason in await asyncio.to_thread(_secrets_on_disk, context.workspace, paths):
+        folder = PurePosixPath(path).parent.as_posix()
+        answer = await context.confirm(
+            Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
+        )
+        if not answer.allowed:
+            raise Rejected(f"The user did not let you see {path}: it looks like a secret.", answer.feedback)
+
+
+def _secrets_on_disk(workspace: Workspace, paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Those of the files that are on disk and look like secrets, each with the reason."""
+    found = []
+    for path in paths:
+        content: bytes | None = None
+        try:
+            content = workspace.read(path)
+        except (FileNotFoundError, IsADirectoryError):
+            continue
+        except (OSError, WorkspaceError):
+            # Whoever uses the path will say what is wrong with it; its name can tell all the same.
+            pass
+        with explained(path):
+            reason = looks_secret(workspace, path, content)
+        if reason:
+            found.append((path, reason))
+    return found
 
 
 def similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from app.proposals.refusals import EditRefused
 from app.tools.apply_patch import named_paths
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
-from tests.unit.tools.memory_draft import Bench, File, Report
+from tests.unit.tools.memory_draft import Bench, File, Report, Stat
 
 
 def put(bench: Bench, path: str, text: str) -> None:
@@ -106,6 +106,22 @@ async def test_an_edit_is_no_way_around_the_question_for_a_secret(
         await bench.call(name, **arguments)
     assert "hunter2" not in str(raised.value)
     assert (bench.draft.held, bench.draft.patches) == ({}, [])
+
+
+async def test_a_token_in_a_file_of_settings_is_found_before_the_edit(bench: Bench) -> None:
+    put(bench, ".npmrc", "//example.invalid/:_authToken=hunter2\n")
+    with pytest.raises(Rejected):
+        await bench.call("edit_file", path=".npmrc", edits=[{"old": "guess", "new": "b"}])
+
+
+async def test_a_patch_over_very_many_files_is_told_in_short(bench: Bench) -> None:
+    files = tuple(Stat(f"f{number}", "edit", 1, 0) for number in range(500))
+    bench.draft.patch = lambda text: Report(files, "note " * 5000)  # type: ignore[method-assign, assignment]
+    output = await bench.call("apply_patch", patch="x")
+    told = json.loads(output.text)
+    assert (len(told["files"]), told["more_files"]) == (50, 450)
+    assert len(output.text) < 12_000
+    assert output.summary == "f0 +1 -0, f1 +1 -0, f2 +1 -0 and 497 more"
 
 
 async def test_a_secret_may_be_edited_after_a_yes_and_made_without_one(bench: Bench) -> None:

@@ -30,6 +30,19 @@ async def test_one_folder_and_a_pattern(bench: Bench) -> None:
     assert (await bench.call("list_files", path="src", pattern="src/*.py")).text == "src/a.py"
 
 
+async def test_a_link_to_a_folder_lists_the_folder(bench: Bench) -> None:
+    put(bench, "real/a.py")
+    (bench.workspace.root / "link").symlink_to("real")
+    bench.draft.held["real/b.py"] = b"x"
+    text = (await bench.call("list_files", path="link", pattern="*.py")).text
+    assert text == "real/a.py\nreal/b.py  [staged, not on disk yet]"
+
+
+async def test_absurd_names_do_not_flood_the_model(bench: Bench) -> None:
+    put(bench, *(f"{'x' * 200}{number:03}/{'y' * 200}/{'z' * 200}" for number in range(400)))
+    assert len((await bench.call("list_files")).text) < 110_000
+
+
 async def test_pending_edits_add_and_remove(bench: Bench) -> None:
     put(bench, "gone.py", "kept.py")
     bench.draft.held = {"gone.py": None, "new/made.py": b"x"}
