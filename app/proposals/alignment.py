@@ -1,8 +1,8 @@
 """The last rung: a block of which some context lines differ from the file, or one is missing or too many.
 
-Lines that are rare in the file vote for where the block might stand; there, block and file are aligned line by line (the
-semi-global alignment of Needleman and Wunsch). The bar is high, because a wrong place is worse than a refusal: lines that the
-edit removes must be in the file, only context may differ.
+Lines that are rare in the file vote for where the block might stand; there, block and file are aligned line by line
+(the semi-global alignment of Needleman and Wunsch). The bar is high, because a wrong place is worse than a refusal:
+lines that the edit removes must be in the file, only context may differ.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ _EQUAL, _EQUAL_BLANK, _ALIKE, _GAP, _FORBIDDEN = 6, 1, 3, -2, -10_000
 
 
 def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[Place]:
-    """The places, no two overlapping, where the block can be aligned; `removed` are the block's lines that the edit deletes."""
+    """Where the block can be aligned, no two places overlapping; `removed` are its lines that the edit deletes."""
     wanted = [folded(line) for line in block]
     solid = [line for line in wanted if line]
     if len(solid) < LEAST_LINES or len(block) > MOST_LINES:

@@ -19,15 +19,16 @@ _NO_NEWLINE = "\\ No newline at end of file\n"
 def canonical_text(files: Sequence[FilePatch]) -> str:
     """The patch as a unified diff whose counts come from its bodies.
 
-    A hunk without a line number is numbered as if it stood right after the one before; a file without hunks has no part.
+    A hunk without a line number is numbered as if it stood right after the one before; a file without hunks has no
+    part.
     """
     return "".join(_file(file) for file in files if file.hunks)
 
 
 def canonical(files: Sequence[FilePatch]) -> "PatchSet":
     """The patch as unidiff holds it; raises MalformedPatch if unidiff does not read back every line of it."""
-    from unidiff.patch import PatchSet
     from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
 
     try:
         held = PatchSet(io.StringIO(canonical_text(files), newline="\n"))

@@ -1,8 +1,8 @@
 """The line diff of the review, the merge and the patch writer.
 
-Equal ends are trimmed; the rest is cut at patience anchors (lines that occur once on each side, in the longest common order:
-Bram Cohen's patience diff); each gap gets a shortest script within a budget of steps, and past the budget one coarse
-replacement, which is still a correct diff. The result is slid to the canonical place that git chooses.
+Equal ends are trimmed; the rest is cut at patience anchors (lines that occur once on each side, in the longest common
+order: Bram Cohen's patience diff); each gap gets a shortest script within a budget of steps, and past the budget one
+coarse replacement, which is still a correct diff. The result is slid to the canonical place that git chooses.
 """
 
 from bisect import bisect_left
@@ -47,8 +47,8 @@ class Change:
 def diff(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = True) -> list[Change]:
     """The changes that turn `old` into `new`, in order, with at least one equal line between any two.
 
-    With `anchored=False` the shortest script is looked for over the whole first, as `git merge-file` does; anchors are used
-    only when that takes too long. Anchors give the more readable diff, the other the same merges as git.
+    With `anchored=False` the shortest script is looked for over the whole first, as `git merge-file` does; anchors
+    are used only when that takes too long. Anchors give the more readable diff, the other the same merges as git.
     """
     if not isinstance(old, list):
         old = list(old)
@@ -130,7 +130,7 @@ def _unanchored(
 
 
 def _often(lines: int) -> int:
-    """About the square root of the number of lines, as a power of two, 1024 at most: xdiff's idea of a frequent line."""
+    """How often makes a line frequent: about the square root of the lines, a power of two, as in xdiff."""
     return min(1 << ((lines.bit_length() + 1) // 2), 1024)
 
 
@@ -185,7 +185,7 @@ def _anchored(old_ids: list[int], new_ids: list[int], old_flags: bytearray, new_
 
 
 def _gaps_between_anchors(old: list[int], new: list[int]) -> list[tuple[int, int, int, int]] | None:
-    """The stretches between lines that occur once on each side and stand in the same order; None without such a line."""
+    """The stretches between lines that occur once on each side, in the same order; None without such a line."""
     old_counts, new_counts = Counter(old), Counter(new)
     new_at = {line: index for index, line in enumerate(new) if new_counts[line] == 1}
     pairs = [(index, new_at[line]) for index, line in enumerate(old) if line in new_at and old_counts[line] == 1]

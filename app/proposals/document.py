@@ -1,7 +1,8 @@
 """A file as bytes with a line table: what is matched and shown is a view, what is written is bytes.
 
-Lines are cut at the line feed and nowhere else: a form feed, U+2028 or a lone carriage return is part of its line, and the
-carriage return of a CRLF ending stays in the bytes of the line. Joining `Document.lines` gives `Document.data` back.
+Lines are cut at the line feed and nowhere else: a form feed, U+2028 or a lone carriage return is part of its line,
+and the carriage return of a CRLF ending stays in the bytes of the line. Joining `Document.lines` gives
+`Document.data` back.
 """
 
 from collections import Counter
@@ -38,7 +39,7 @@ def split_lines(data: bytes) -> list[bytes]:
 
 
 def split_text(text: str) -> list[str]:
-    """The lines of a model's text without endings; `\\r\\n` counts as `\\n`, and one final newline ends the last line."""
+    """A model's text as lines without endings; `\\r\\n` counts as `\\n`, a final newline ends the last line."""
     if not text:
         return []
     lines = text.replace("\r\n", "\n").split("\n")
@@ -66,8 +67,8 @@ class Document:
 
     data: bytes
     verbatim: bool = False
-    """Take text as a patch that was made from these bytes spells it: a UTF-8 byte order mark is the first character, and
-    new characters are UTF-8 whatever the rest of the file is."""
+    """Take text as a patch that was made from these bytes spells it: a UTF-8 byte order mark is the first character,
+    and new characters are UTF-8 whatever the rest of the file is."""
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -225,8 +226,8 @@ class Document:
         for character in text:
             if not character.isascii() and character not in known and not "\udc80" <= character <= "\udcff":
                 raise NotEditable(
-                    f"The file is not valid UTF-8, and the new text holds {character!r}. Writing it as UTF-8 could mix two "
-                    "encodings: keep to ASCII, or to characters the file already has."
+                    f"The file is not valid UTF-8, and the new text holds {character!r}. Writing it as UTF-8 could "
+                    "mix two encodings: keep to ASCII, or to characters the file already has."
                 )
 
     @cached_property
@@ -238,14 +239,14 @@ class Document:
         return ending.encode(self.encoding if self.wide else "ascii")
 
     def ending_near(self, near: int) -> str:
-        """The ending that a new line takes at line `near` (from 0): that line's, else the one before it, else the majority."""
+        """The ending of a new line at line `near` (from 0): that line's, else a neighbour's, else the majority's."""
         for index in (near, near - 1, near + 1):
             if 0 <= index < len(self.endings) and self.endings[index]:
                 return self.endings[index]
         return self.eol
 
     def encode_line(self, text: str, near: int) -> bytes:
-        """A new line of `text` (no ending in it) for the place `near` (line from 0), with the ending of its surroundings."""
+        """A new line of `text` (which has no ending) for line `near` (from 0), with the ending of its surroundings."""
         return self.encode_text(text) + self.encode_ending(self.ending_near(near))
 
 

@@ -1,7 +1,7 @@
 """The first rung of a search/replace edit: the text as it is, whole lines or a part of one.
 
-Endings count as `\\n` on both sides. A place that begins or ends inside a word is no match: `timeout=3` is not meant by one
-who quotes it out of `timeout=30`.
+Endings count as `\\n` on both sides. A place that begins or ends inside a word is no match: `timeout=3` is not meant
+by one who quotes it out of `timeout=30`.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,8 @@ def whole_words(index: TextIndex, found: list[Occurrence]) -> list[Occurrence]:
         lines = ", ".join(str(occurrence.first + 1) for occurrence in found[:5])
         raise AmbiguousMatch(
             f"The text to replace occurs only as part of a longer word or number (line {lines}). "
-            f"Give the whole word or line. Line {found[0].first + 1} reads: {index.texts[found[0].first].strip()[:200]}"
+            f"Give the whole word or line. Line {found[0].first + 1} reads: "
+            f"{index.texts[found[0].first].strip()[:200]}"
         )
     return kept
 
@@ -72,8 +73,8 @@ def whole_words(index: TextIndex, found: list[Occurrence]) -> list[Occurrence]:
 def replacement_splices(index: TextIndex, place: Occurrence, old: str, new: str) -> list[Splice]:
     """The lines that change when `new` takes the place of `old` there.
 
-    When `old` reaches to the end of a line, a newline at the end of one text and not of the other is an oversight, not a wish
-    to join lines or to open an empty one.
+    When `old` reaches to the end of a line, a newline at the end of one text and not of the other is an oversight,
+    not a wish to join lines or to open an empty one.
     """
     document = index.document
     first_offset = index.offsets[place.first]
@@ -118,8 +119,8 @@ def _check_indented(before: str, new: str) -> None:
     """Refuse a stripped line that is to become several of which one would stand further left than it."""
     if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
         raise MalformedEdit(
-            "old leaves out the indentation of its line and new has several lines, so it is not clear how far they are to be "
-            "indented. Give whole lines in old and new, with the file's indentation."
+            "old leaves out the indentation of its line and new has several lines, so it is not clear how far they are "
+            "to be indented. Give whole lines in old and new, with the file's indentation."
         )
 
 
@@ -136,7 +137,8 @@ def _check_not_there(index: TextIndex, place: Occurrence, old: list[str], new: l
         return
     if at >= 0 and list(index.texts[at : at + extra]) == added and sum(map(str.isalnum, "".join(added))) >= 3:
         raise AlreadyApplied(
-            f"The file already has these lines at line {at + 1}: {added[0].strip()[:200]!r}. The edit seems to be in place."
+            f"The file already has these lines at line {at + 1}: {added[0].strip()[:200]!r}. "
+            "The edit seems to be in place."
         )
 
 

@@ -85,7 +85,8 @@ NO_SHIFT = Shift()
 
 
 def shift_between(pairs: Iterable[tuple[str, str]], unit: int) -> Shift | None:
-    """The one shift that takes every first line of the pairs (the model's) to the indentation of the second (the file's).
+    """The one shift that takes every first line of the pairs (the model's) to the indentation of the second (the
+    file's).
 
     Args:
         pairs: Lines that are equal but for indentation and spacing; blank ones are ignored.

@@ -1,7 +1,7 @@
 """The matching ladder over whole lines: from equal text to equal but for spacing.
 
-Each rung looks through the whole file and finds every place; the first rung that has any decides, so a tolerant match can
-never win against an exact one, and several places are a refusal, never a choice.
+Each rung looks through the whole file and finds every place; the first rung that has any decides, so a tolerant match
+can never win against an exact one, and several places are a refusal, never a choice.
 """
 
 from bisect import bisect_right

@@ -1,9 +1,9 @@
 """Search/replace edits: where each goes, by which rung, and the bytes that come of it.
 
-The ladder stops at the first rung that finds anything: exact text; lines equal but for trailing space; but for a uniform shift
-of the indentation; but for spacing and look-alike marks; and last, lines aligned with a few context lines different. One place
-is an edit, several are a refusal that names them. Before the tolerant rungs the file is checked for the new text: an edit that
-was made already is not made again.
+The ladder stops at the first rung that finds anything: exact text; lines equal but for trailing space; but for a
+uniform shift of the indentation; but for spacing and look-alike marks; and last, lines aligned with a few context
+lines different. One place is an edit, several are a refusal that names them. Before the tolerant rungs the file is
+checked for the new text: an edit that was made already is not made again.
 """
 
 from collections.abc import Sequence
@@ -188,7 +188,7 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
 
 
 def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[Place]:
-    """Where the block of kept and removed lines stands, by the first tolerant rung that finds it; raises NoMatch if none does."""
+    """Where the block of kept and removed lines stands by the first tolerant rung that finds it, or NoMatch."""
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines. Give the lines next to them too.")
     elided = elided_line(block, bare=True)
@@ -216,7 +216,8 @@ def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Plac
         spans = [(place.start, place.end) for place in found]
         raise AmbiguousMatch(
             f"The text to replace is not in the file exactly, and {len(found)} places are like it "
-            f"({_NAMES[found[0].rung]}). Give the lines exactly, and more of them. Found at {describe_places(index, spans)}"
+            f"({_NAMES[found[0].rung]}). Give the lines exactly, and more of them. Found at "
+            f"{describe_places(index, spans)}"
         )
     place = found[0]
     changed = splices(index.document, place.start, place.end, transplanted(script, place))
@@ -236,9 +237,9 @@ _NAMES = {
 def apply_replacements(document: Document, replacements: Sequence[Replacement]) -> tuple[bytes, tuple[Match, ...]]:
     """Make several edits of one file, all or none.
 
-    Each edit is looked for in the document as given, so that line numbers and the count of places mean what the model read.
-    Only an edit that is not there, or that changes the same lines as an earlier one, is looked for in the text that the earlier
-    ones made, and then exactly; the edits after it go on from that text.
+    Each edit is looked for in the document as given, so that line numbers and the count of places mean what the model
+    read. Only an edit that is not there, or that changes the same lines as an earlier one, is looked for in the text
+    that the earlier ones made, and then exactly; the edits after it go on from that text.
 
     Returns:
         The new bytes, and one match or more for each edit, in order.

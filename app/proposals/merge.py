@@ -1,8 +1,8 @@
 """Three-way merge of line sequences (diff3).
 
 Two changes that touch or overlap in the base form one region. Where both sides made of it the same, it is taken once;
-otherwise it is a conflict. This is what `git merge-file` does, and wherever that merges cleanly the result here is the same.
-S. Khanna, K. Kunal, B. Pierce, "A Formal Investigation of Diff3" (2007), has the theory.
+otherwise it is a conflict. This is what `git merge-file` does, and wherever that merges cleanly the result here is
+the same. S. Khanna, K. Kunal, B. Pierce, "A Formal Investigation of Diff3" (2007), has the theory.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

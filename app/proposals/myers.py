@@ -1,8 +1,8 @@
 """Shortest edit script between two runs of integers, within a budget of steps.
 
-E. W. Myers, "An O(ND) Difference Algorithm and Its Variations", Algorithmica 1 (1986), the linear-space variation: find the
-middle of a shortest path from both ends, then do the same in the two halves. Among equally short scripts the choice follows
-the order in which git walks the diagonals, so that a merge built on it agrees with git's.
+E. W. Myers, "An O(ND) Difference Algorithm and Its Variations", Algorithmica 1 (1986), the linear-space variation:
+find the middle of a shortest path from both ends, then do the same in the two halves. Among equally short scripts the
+choice follows the order in which git walks the diagonals, so that a merge built on it agrees with git's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def mark_changes(
         stack.append((old_start, old_middle, new_start, new_middle))
 
 
-def _middle(
+def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays; calls would cost more than the work
     old: Sequence[int],
     new: Sequence[int],
     box: tuple[int, int, int, int],
@@ -129,8 +129,8 @@ def _middle(
 def worth_comparing(lines: Sequence[int], other_counts: Mapping[int, int], limit: int) -> bytearray:
     """Flags (1 = keep) of the lines worth comparing.
 
-    A line that the other side lacks is out. A line that the other side has `limit` times or more is out when it stands
-    among lines that are out: matching it would tie a block to an unrelated place (the idea is xdiff's).
+    A line that the other side lacks is out. A line that the other side has `limit` times or more is out when it
+    stands among lines that are out: matching it would tie a block to an unrelated place (the idea is xdiff's).
     """
     kinds = bytearray(len(lines))
     frequent = []

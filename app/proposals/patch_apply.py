@@ -1,7 +1,7 @@
 """One file's part of a patch, placed by the same ladder as a search/replace edit.
 
-What a hunk keeps and removes must be found; its line numbers only choose among equal places. They are trusted for more when
-the patch names git's id of the very content it is applied to: then nothing is left to find out.
+What a hunk keeps and removes must be found; its line numbers only choose among equal places. They are trusted for
+more when the patch names git's id of the very content it is applied to: then nothing is left to find out.
 """
 
 import hashlib
@@ -269,7 +269,7 @@ def _without_endings(lines: Sequence[ScriptLine]) -> tuple[ScriptLine, ...]:
 
 
 def _with_endings(document: Document, hunk: PatchHunk, place: Place) -> tuple[ScriptLine, ...]:
-    """The lines with their own endings if the hunk spells the file's as they are, else with the endings left to the file."""
+    """The lines with their own endings if the hunk spells the file's as they are, else left to the file."""
     there = document.endings[place.start : place.end]
     if tuple(line.ending for line in hunk.old_side) != there:
         return _without_endings(hunk.lines)

@@ -12,8 +12,8 @@ _PREFIX_PAIRS = {("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w"), ("1
 def quoted(path: str) -> str:
     """The path as git writes it: C-style quotes around control characters, quotes, backslashes and undecodable bytes.
 
-    Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms. A path with ` b/` in it
-    is quoted too, its spaces as octal, because readers split a `diff --git` line there.
+    Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms. A path with `
+    b/` in it is quoted too, its spaces as octal, because readers split a `diff --git` line there.
     """
     splits = " b/" in path
     if not splits and not any(
@@ -93,8 +93,8 @@ def git_header_names(text: str) -> tuple[str, str] | None:
 def plain_names(old: str, new: str, git_names: tuple[str, str] | None) -> tuple[str, str]:
     """The names of the `---` and `+++` lines without the prefixes that the diff put before them.
 
-    A `diff --git` line with the same name twice was written without prefixes. Otherwise a prefix is taken off only where the
-    two form one of git's pairs, so that a folder called `a` stays.
+    A `diff --git` line with the same name twice was written without prefixes. Otherwise a prefix is taken off only
+    where the two form one of git's pairs, so that a folder called `a` stays.
     """
     if git_names and git_names[0] == git_names[1]:
         return _tidy(old), _tidy(new)

@@ -9,11 +9,11 @@ from app.proposals.transplant import ScriptLine, Step
 
 @dataclass(frozen=True, slots=True)
 class PatchHunk:
-    """One run of kept, removed and inserted lines. The numbers are what the header claims; nothing is counted by them."""
+    """One run of kept, removed and inserted lines. The numbers are the header's claim; nothing is counted by them."""
 
     lines: tuple[ScriptLine, ...]
     old_start: int | None = None
-    """First line on the old side, from 1 (with no old lines: the line it goes after); None if the header does not say."""
+    """First line on the old side, from 1 (with no old lines, the line it goes after); None if not said."""
     new_start: int | None = None
     seek: tuple[str, ...] = ()
     """Lines that stand above the hunk in the file, from outer to inner."""

@@ -18,7 +18,8 @@ def scan_patch(text: str | bytes) -> list[FilePatch]:
     """Read a patch.
 
     Args:
-        text: The patch; bytes that are no UTF-8 come through as they are. Prose and code fences around it are passed over.
+        text: The patch; bytes that are no UTF-8 come through as they are. Prose and code fences around it are passed
+        over.
 
     Returns:
         Its files in order; one file may come twice, as in a series of commits.
@@ -71,7 +72,7 @@ def _checked(files: list[FilePatch], lines: Sequence[str], header_pairs: int) ->
 
 
 def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Every line with a change mark from the first file on, without the prose between the mails or commits of a series."""
+    """Every line with a change mark from the first file on, without the prose between the commits of a series."""
     inside = False
     for at, line in enumerate(lines):
         if line.startswith(("diff --git ", "*** ")) or (

@@ -1,7 +1,7 @@
 """Why an edit was not made: the messages a model reads before its second try.
 
-A refusal is the normal answer to an edit that can't be placed beyond doubt. The text is for the model, so it says what was
-looked for, where it nearly matched, and what to send instead; it never exceeds `MESSAGE_LIMIT` bytes.
+A refusal is the normal answer to an edit that can't be placed beyond doubt. The text is for the model, so it says
+what was looked for, where it nearly matched, and what to send instead; it never exceeds `MESSAGE_LIMIT` bytes.
 """
 
 MESSAGE_LIMIT = 2_048

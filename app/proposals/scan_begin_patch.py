@@ -10,8 +10,8 @@
     *** End of File                (optional)
     *** End Patch
 
-It has no numbers and says nothing of line endings. A missing first or last line is forgiven, other text around it too; inside,
-every line must have a meaning.
+It has no numbers and says nothing of line endings. A missing first or last line is forgiven, other text around it
+too; inside, every line must have a meaning.
 """
 
 import re

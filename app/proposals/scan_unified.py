@@ -1,7 +1,8 @@
 """Reading unified diffs, also sloppy ones, by what their bodies hold.
 
-The counts in hunk headers are hints: a body is taken by its counts only if it then ends where a body can end; otherwise it is
-taken as far as its lines look like one. A line with a change mark that belongs to no hunk is never passed over.
+The counts in hunk headers are hints: a body is taken by its counts only if it then ends where a body can end;
+otherwise it is taken as far as its lines look like one. A line with a change mark that belongs to no hunk is never
+passed over.
 """
 
 import re

@@ -7,8 +7,8 @@ MAX_CHARACTERS = 2_000
 def common_length(first: str, second: str) -> int:
     """The length of the longest common subsequence of characters.
 
-    Bit-parallel, one row in one integer: M. Crochemore et al., "A fast and practical bit-vector algorithm for the longest
-    common subsequence problem" (2001).
+    Bit-parallel, one row in one integer: M. Crochemore et al., "A fast and practical bit-vector algorithm for the
+    longest common subsequence problem" (2001).
     """
     masks: dict[str, int] = {}
     for index, character in enumerate(first):

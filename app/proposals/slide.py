@@ -1,10 +1,10 @@
 """Sliding the groups of a diff to the canonical place.
 
-A group of inserted (or deleted) lines can move down by one when the line after it equals its first, and up when the line
-before it equals its last: both describe the same two texts. Each group is moved up as far as it goes, which joins it to the
-groups it meets, then down as far as it goes, and back up to the last place where it stood beside a change of the other side.
-This is the rule that git's diff follows without its indent heuristic, and two diffs from the same base must follow one rule
-for a three-way merge to see that their changes touch.
+A group of inserted (or deleted) lines can move down by one when the line after it equals its first, and up when the
+line before it equals its last: both describe the same two texts. Each group is moved up as far as it goes, which
+joins it to the groups it meets, then down as far as it goes, and back up to the last place where it stood beside a
+change of the other side. This is the rule that git's diff follows without its indent heuristic, and two diffs from
+the same base must follow one rule for a three-way merge to see that their changes touch.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -15,7 +15,8 @@ def canonical_groups(
 ) -> Iterator[tuple[int, int, int, int]]:
     """The changes `(old_start, old_end, new_start, new_end)` that the flags describe, slid and joined, in order.
 
-    A group is kept as the number of unchanged lines before it, which is the same number on both sides, and its length.
+    A group is kept as the number of unchanged lines before it, which is the same number on both sides, and its
+    length.
     """
     old_groups = _groups(old_changed)
     new_groups = _groups(new_changed)

@@ -68,7 +68,7 @@ class NewLine:
 
     text: str
     ending: str | None = None
-    """Its ending if the edit spells it (`""` for a last line without newline), None to take that of its surroundings."""
+    """Its ending if the edit spells it (`""` for a last line without newline), None for that of its surroundings."""
 
 
 Parts = Sequence[int | NewLine]

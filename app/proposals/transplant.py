@@ -1,7 +1,7 @@
 """Carrying an edit over to the file's own lines.
 
-A model's copy of the lines around its change is never written back: of the edit only the inserted and the removed lines are
-used, and every line that stays keeps the file's bytes.
+A model's copy of the lines around its change is never written back: of the edit only the inserted and the removed
+lines are used, and every line that stays keeps the file's bytes.
 """
 
 from collections.abc import Sequence

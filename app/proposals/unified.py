@@ -1,7 +1,7 @@
 """Writing change sets as git-style unified diffs.
 
-`git apply`, GNU `patch -p1` and unidiff all read the result. What is not text to git (a NUL early on, UTF-16) is written as a
-git binary patch, which `git apply` takes and `patch` passes over.
+`git apply`, GNU `patch -p1` and unidiff all read the result. What is not text to git (a NUL early on, UTF-16) is
+written as a git binary patch, which `git apply` takes and `patch` passes over.
 """
 
 import base64
@@ -121,7 +121,7 @@ def _name(path: str) -> bytes:
 
 
 def _header(mark: bytes, path: str) -> bytes:
-    """A `---` or `+++` line; a name with a space is ended by a tab, so that no reader takes its rest for a timestamp."""
+    """A `---` or `+++` line; a tab ends a name with a space, so that no reader takes its rest for a timestamp."""
     name = _name(path)
     return mark + name + (b"\t\n" if b" " in name and not name.startswith(b'"') else b"\n")
 

@@ -16,8 +16,8 @@ Ranges = list[tuple[int, int]]
 def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     """The character ranges of `old_line` that are gone and of `new_line` that are new.
 
-    Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two ranges
-    with nothing but space between them are joined, because a reader takes them as one.
+    Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
+    ranges with nothing but space between them are joined, because a reader takes them as one.
     """
     head, tail = _equal_ends(old_line, new_line)
     if max(len(old_line), len(new_line)) > MAX_CHARACTERS:

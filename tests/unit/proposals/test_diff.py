@@ -40,7 +40,9 @@ def test_a_subset_changes_only_its_own_lines(old: list[str], new: list[str], ran
     at = 0
     for change in changes:
         expected += old[at : change.old_start]
-        expected += new[change.new_start : change.new_end] if change in chosen else old[change.old_start : change.old_end]
+        expected += (
+            new[change.new_start : change.new_end] if change in chosen else old[change.old_start : change.old_end]
+        )
         at = change.old_end
     assert result == expected + old[at:]
 

@@ -30,7 +30,10 @@ def test_lines_join_to_the_bytes(data: bytes) -> None:
     assert len(document.texts) == len(document.lines) == len(document.endings)
 
 
-@given(st.binary(max_size=200) | st.text(max_size=100).map(lambda text: b"\xff\xfe" + text.encode("utf-16-le", "replace")))
+@given(
+    st.binary(max_size=200)
+    | st.text(max_size=100).map(lambda text: b"\xff\xfe" + text.encode("utf-16-le", "replace"))
+)
 def test_any_bytes_join_to_themselves(data: bytes) -> None:
     document = Document(data)
     assert b"".join(document.lines) == data

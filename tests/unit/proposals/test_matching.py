@@ -1,5 +1,7 @@
 """Search/replace edits: found by the right rung, or refused with what a second try needs."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from app.proposals.document import Document
@@ -32,6 +34,16 @@ class Store:
             handle.write(data)
         return data
 """
+LOAD = (
+    "    def load(self, path):",
+    "        with open(path) as handle:",
+    "            data = handle.read()",
+    "        return data",
+)
+
+
+def block(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def apply(source: str | bytes, *edits: Replacement) -> tuple[bytes, tuple[Match, ...]]:
@@ -191,13 +203,13 @@ class TestTolerantRungs:
         assert (result, match.rung) == ("x = 'it\u2019s'\ny = 2\nz\n", Rung.SPACING)
 
     def test_a_context_line_may_differ_and_keeps_its_text(self) -> None:
-        old = "    def load(self, path):\n        with open(path) as handler:\n            data = handle.read()\n        return data\n"
+        old = block(LOAD).replace("handle:", "handler:")
         result, match = edit(SOURCE, old, old.replace("return data", "return data or None"))
         assert match.rung is Rung.ALIGNED
         assert result == SOURCE.replace("        return data\n", "        return data or None\n", 1)
 
     def test_a_removed_line_may_not_differ(self) -> None:
-        old = "    def load(self, path):\n        with open(path) as handle:\n            dada = handle.read()\n        return data\n"
+        old = block(LOAD).replace("data = ", "dada = ")
         with pytest.raises(NoMatch) as caught:
             edit(SOURCE, old, old.replace("dada = handle.read()", "data = handle.readline()"))
         assert "given: ············dada = handle.read()" in caught.value.message

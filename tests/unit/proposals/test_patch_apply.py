@@ -73,7 +73,8 @@ def test_a_hunk_on_what_an_earlier_one_made() -> None:
 
 
 def test_the_end_of_the_file_narrows() -> None:
-    patch = "*** Begin Patch\n*** Update File: x\n@@\n-        return 1\n+        return 2\n*** End of File\n*** End Patch\n"
+    body = "-        return 1\n+        return 2\n"
+    patch = f"*** Begin Patch\n*** Update File: x\n@@\n{body}*** End of File\n*** End Patch\n"
     assert apply(SOURCE, patch)[0].decode() == SOURCE[:-2] + "2\n"
 
 

@@ -1,6 +1,7 @@
 """Reading patches: bodies count, headers hint, nothing is lost."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -92,7 +93,7 @@ def test_every_change_mark_comes_out_or_the_patch_is_refused(lines: list[str]) -
         return
     if any(line in ("```", "-- ") for line in lines):
         return
-    headers = sum(first == "--- a/x" and second == "+++ b/x" for first, second in zip(lines, lines[1:], strict=False))
+    headers = sum(first == "--- a/x" and second == "+++ b/x" for first, second in pairwise(lines))
     marks = sum(line[:1] in ("+", "-") for line in lines) - 2 * headers
     assert sum(file.added + file.removed for file in files) >= marks
 

@@ -1,4 +1,4 @@
-"""Whatever rung finds the place: no byte outside the edit changes, and the model's copy of the context is never written."""
+"""Whatever rung finds the place: no byte outside the edit changes, and a sloppy copy of the context is not written."""
 
 import random
 from collections.abc import Callable

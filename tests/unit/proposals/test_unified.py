@@ -1,4 +1,4 @@
-"""Diffs that go out: git apply, patch and unidiff take them, the scanner reads them back, any subset is what git makes of it."""
+"""Diffs that go out: git apply, patch and unidiff take them, the scanner reads them back, subsets are as git makes them."""
 
 import io
 import random
