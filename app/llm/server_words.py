@@ -31,6 +31,8 @@ def searchable(body: Any) -> str:
 
 def headline(body: Any) -> str:
     """The sentence in a body that is meant for people, or an empty string."""
+    if isinstance(body, str):
+        body = body[:MAX_TEXT]
     match body:
         case str() if "<" in body and ">" in body and (title := _TITLE.search(body)):
             return title[1]

@@ -86,39 +86,29 @@ def test_calls_survive_every_numbering_and_cut(
     assert not any(call.invalid for call in completed.calls)
 
 
+KEYS = (
+    *(
+        "choices",
+        "delta",
+        "message",
+        "content",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "id",
+        "index",
+        "usage",
+    ),
+    *("finish_reason", "reasoning", "prompt_tokens", "model", "text", "thinking", "type", "reasoning_details"),
+    *("extra_content", "refusal", "function_call", "x_groq", "cost"),
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(
-                [
-                    "choices",
-                    "delta",
-                    "message",
-                    "content",
-                    "tool_calls",
-                    "function",
-                    "name",
-                    "arguments",
-                    "id",
-                    "index",
-                    "usage",
-                    "finish_reason",
-                    "reasoning",
-                    "prompt_tokens",
-                    "model",
-                    "text",
-                    "thinking",
-                    "type",
-                    "reasoning_details",
-                    "extra_content",
-                    "refusal",
-                    "function_call",
-                    "x_groq",
-                    "cost",
-                ]
-            ),
+            st.sampled_from(KEYS),
             inner,
             max_size=4,
         )
