@@ -246,7 +246,7 @@ class Document:
         return self.eol
 
     def encode_line(self, text: str, near: int) -> bytes:
-        """A new line of `text` (which has no ending) for line `near` (from 0), with the ending of its surroundings."""
+        """A new line of `text` (without ending) for line `near` (from 0), with the ending of its surroundings."""
         return self.encode_text(text) + self.encode_ending(self.ending_near(near))
 
 

@@ -119,8 +119,8 @@ def _check_indented(before: str, new: str) -> None:
     """Refuse a stripped line that is to become several of which one would stand further left than it."""
     if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
         raise MalformedEdit(
-            "old leaves out the indentation of its line and new has several lines, so it is not clear how far they are "
-            "to be indented. Give whole lines in old and new, with the file's indentation."
+            "old leaves out the indentation of its line and new has several lines, so it is not clear how far they "
+            "are to be indented. Give whole lines in old and new, with the file's indentation."
         )
 
 

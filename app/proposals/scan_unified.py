@@ -203,10 +203,14 @@ class UnifiedScanner:
             at += 1
         if old < 0 or new < 0:
             return None
-        return None if at < len(self._lines) and self._goes_on(at) else at
+        return None if self._goes_on(at) else at
 
     def _goes_on(self, at: int) -> bool:
-        """Whether the line looks like one more of a body."""
+        """Whether the line, or the one after empty lines, looks like one more of a body."""
+        while at < len(self._lines) and self._lines[at] in ("", "\r"):
+            at += 1
+        if at == len(self._lines):
+            return False
         if self._is_file_header(at) or self._is_signature(at):
             return False
         return self._lines[at][:1] in ("+", "-", " ")

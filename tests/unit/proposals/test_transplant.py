@@ -1,4 +1,4 @@
-"""Whatever rung finds the place: no byte outside the edit changes, and a sloppy copy of the context is not written."""
+"""Whatever rung finds the place: no byte outside the edit changes, and no sloppy copy of the context is written."""
 
 import random
 from collections.abc import Callable

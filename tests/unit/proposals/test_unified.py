@@ -1,4 +1,4 @@
-"""Diffs that go out: git apply, patch and unidiff take them, the scanner reads them back, subsets are as git makes them."""
+"""Diffs that go out: git apply, patch and unidiff take them, and the scanner reads them back."""
 
 import io
 import random

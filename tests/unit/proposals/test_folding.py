@@ -1,0 +1,77 @@
+"""What the rungs take for equal, how indentation carries over, how alike two lines are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.proposals.folding import Shift, folded, indentation_unit, shift_between, without_trailing_space
+from app.proposals.similarity import alike, common_length
+
+
+def longest_common(first: str, second: str) -> int:
+    """The textbook table."""
+    row = [0] * (len(second) + 1)
+    for character in first:
+        before = row
+        row = [0]
+        for at, other in enumerate(second):
+            row.append(before[at] + 1 if character == other else max(row[at], before[at + 1]))
+    return row[-1]
+
+
+@given(st.text("abc ", max_size=40), st.text("abc ", max_size=40))
+def test_common_length_is_the_table_s(first: str, second: str) -> None:
+    assert common_length(first, second) == longest_common(first, second)
+
+
+def test_alike() -> None:
+    assert alike("return value", "return values", 0.8)
+    assert not alike("return value", "raise error", 0.8)
+    assert alike("", "", 0.8)
+    assert not alike("", "x", 0.8)
+
+
+def test_folded() -> None:
+    assert folded("  a –  “b”\u00a0c\t") == 'a - "b" c'
+    assert without_trailing_space("a\u00a0 \t") == "a\u00a0"
+
+
+INDENTS = st.sampled_from(["", "  ", "    ", "\t", "\t\t", "      "])
+
+
+@given(st.lists(INDENTS, min_size=1, max_size=6), INDENTS, st.booleans())
+def test_a_constant_prefix_is_found_and_carried_over(indents: list[str], prefix: str, removed: bool) -> None:
+    deep = [f"{prefix}{indent}x" for indent in indents]
+    flat = [f"{indent}x" for indent in indents]
+    pairs = list(zip(deep, flat, strict=True) if removed else zip(flat, deep, strict=True))
+    shift = shift_between(pairs, 4)
+    assert shift is not None
+    assert [shift.applied(ours) for ours, _ in pairs] == [theirs for _, theirs in pairs]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "line", "expected"),
+    [
+        (["    a", "        b"], ["\ta", "\t\tb"], "            c", "\t\t\tc"),
+        (["  a", "    b"], ["\t\ta", "\t\t\tb"], "  c", "\t\tc"),
+        (["\ta", "\t\tb"], ["  a", "    b"], "\t\t\tc", "      c"),
+        (["a"], ["\ta"], "    c", "\t    c"),
+    ],
+)
+def test_tabs_and_spaces(ours: list[str], theirs: list[str], line: str, expected: str) -> None:
+    shift = shift_between(zip(ours, theirs, strict=True), indentation_unit(theirs))
+    assert shift is not None
+    assert shift.applied(line) == expected
+
+
+def test_no_one_shift() -> None:
+    assert shift_between([("a", "  a"), ("b", "   b")], 4) is None
+    assert Shift("  ", removed=True).applied(" x") is None
+    assert Shift("  ", removed=True).applied("") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"), [("a\n  b\n    c\n", 2), ("a\n\tb\n", 4), ("", 4), ("a\n        b\na\n", 8)]
+)
+def test_the_files_unit(text: str, unit: int) -> None:
+    assert indentation_unit(text.split("\n")) == unit
