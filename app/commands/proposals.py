@@ -39,7 +39,7 @@ def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     diff = runtime.desk.as_unified_diff(proposal.id)
     # Bytes, since a diff holds whatever encodings and line endings the files have.
     sys.stdout.flush()
-    sys.stdout.buffer.write(diff if isinstance(diff, bytes) else diff.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.write(diff.encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
     return Exit.DONE
 
@@ -107,7 +107,7 @@ def _hunks(proposal: Proposal, numbers: str | None) -> set[str] | None:
             raise CommandError(f"--hunks takes numbers such as 1,3-5, not {numbers!r}.", Exit.USAGE)
         low, high = int(first), int(last) if dash else int(first)
         wanted = [number for number in known if low <= number <= high]
-        if low not in known or high not in known:
+        if low not in known or high not in known or low > high:
             raise CommandError(f"{proposal.id} has no hunk {part.strip()}; `signoff show` lists them.", Exit.USAGE)
         chosen.update(known[number] for number in wanted)
     return chosen

@@ -71,8 +71,8 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.demo.requests import MODEL_ID
     from app.demo.process import DemoServer
+    from app.demo.requests import MODEL_ID
 
     server = DemoServer()
     await server.start()

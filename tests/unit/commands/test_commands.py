@@ -1,0 +1,237 @@
+"""The command line as scripts use it: documents on standard output, exit codes, one line on standard error."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wire.server import WireServer
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+PATCH = """--- a/notes.txt
++++ b/notes.txt
+@@ -1,3 +1,3 @@
+-one
++ONE
+ two
+-three
++THREE
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("one\ntwo\nthree\n")
+    return folder
+
+
+@pytest.fixture
+def signoff(tmp_path: Path, workspace: Path) -> Run:
+    """Runs the command in the workspace, with a home of its own."""
+
+    def run(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_"))}
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "signoff", *arguments],
+            input=stdin,
+            cwd=workspace,
+            env={**clean, "SIGNOFF_HOME": str(tmp_path / "home"), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def document(done: "subprocess.CompletedProcess[str]") -> Any:
+    """The one JSON document on standard output."""
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(done: "subprocess.CompletedProcess[str]", code: int) -> str:
+    """The one line on standard error of a command that said no."""
+    assert done.returncode == code, (done.returncode, done.stderr)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("signoff: "), done.stderr
+    return done.stderr
+
+
+def test_a_patch_is_staged_shown_and_approved(signoff: Run, workspace: Path) -> None:
+    assert document(signoff("proposals", "--json")) == []
+    staged = document(signoff("stage", "-", "--json", stdin=PATCH))
+    assert staged["id"] == "P1" and staged["state"] == "pending"
+    assert staged["files"] == [{"path": "notes.txt", "op": "edit", "added": 2, "removed": 2}]
+    assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
+    shown = document(signoff("show", "p1", "--json"))
+    assert [hunk["number"] for hunk in shown["files"][0]["hunks"]] == [1, 2]
+    assert shown["files"][0]["hunks"][0]["removed"] == ["one"]
+    diff = signoff("show", "P1").stdout
+    checked = subprocess.run(
+        ["git", "apply", "--check", "-"], input=diff, cwd=workspace, text=True, capture_output=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert document(signoff("approve", "P1", "--json"))["state"] == "applied"
+    assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
+    assert document(signoff("undo", "P1", "--json"))["state"] == "undone"
+    assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
+    assert document(signoff("redo", "P1", "--json"))["state"] == "applied"
+    assert [line["decision"] for line in document(signoff("log", "--json"))] == ["approved", "undone", "redone"]
+
+
+def test_hunks_are_approved_by_number(signoff: Run, workspace: Path) -> None:
+    signoff("stage", stdin=PATCH)
+    assert document(signoff("approve", "P1", "--hunks", "2", "--json"))["state"] == "partly_approved"
+    assert (workspace / "notes.txt").read_text() == "one\ntwo\nTHREE\n"
+    assert document(signoff("approve", "P1", "--hunks", "1", "--json"))["state"] == "applied"
+    assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
+
+
+@pytest.mark.parametrize("hunks", ["3", "0", "x", "1,", "2-1", "1-9", ""])
+def test_hunks_that_are_not_there_are_wrong_usage(signoff: Run, hunks: str) -> None:
+    signoff("stage", stdin=PATCH)
+    refused(signoff("approve", "P1", "--hunks", hunks), 2)
+
+
+def test_what_cannot_be_decided_is_refused_with_3(signoff: Run, workspace: Path) -> None:
+    assert "P9" in refused(signoff("approve", "P9"), 3)
+    signoff("stage", stdin=PATCH)
+    (workspace / "notes.txt").write_text("uno\ndos\ntres\n")
+    refused(signoff("approve", "P1"), 3)
+    assert (workspace / "notes.txt").read_text() == "uno\ndos\ntres\n"
+    assert document(signoff("proposals", "--json"))[0]["state"] == "stale"
+    assert document(signoff("deny", "P1", "--json"))["state"] == "denied"
+    refused(signoff("approve", "P1"), 3)
+    refused(signoff("undo", "P1"), 3)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "nothing of the kind",
+        PATCH.replace("notes.txt", "../outside.txt"),
+        PATCH.replace("notes.txt", ".git/hooks/pre-commit"),
+        PATCH.replace("-one", "-eins"),
+        "",
+    ],
+)
+def test_a_patch_that_does_not_fit_is_refused_with_3(signoff: Run, workspace: Path, patch: str) -> None:
+    refused(signoff("stage", "-", stdin=patch), 3)
+    assert document(signoff("proposals", "--all", "--json")) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "hello"),
+        ("run", ""),
+        ("run", "hello", "--max-steps", "0", "--model", "m"),
+        ("doctor",),
+        ("run", "x", "--continue", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"),
+        ("stage", "missing.diff"),
+        ("sessions", "--prune", "-1"),
+    ],
+)
+def test_wrong_usage_is_2_and_one_line(signoff: Run, words: tuple[str, ...]) -> None:
+    refused(signoff(*words), 2)
+
+
+def test_a_bad_configuration_is_named(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+    (workspace / ".signoff.toml").write_text("modle = 'x'\n")
+    assert "modle" in refused(signoff("proposals"), 2)
+    (workspace / ".signoff.toml").write_text("max_steps = 'many'\n")
+    assert "max_steps" in refused(signoff("proposals"), 2)
+
+
+def test_the_workspace_cannot_redirect_the_key(signoff: Run, workspace: Path) -> None:
+    with WireServer() as trap, WireServer() as mine:
+        mine.say("Hello.")
+        (workspace / ".signoff.toml").write_text(f'base_url = "{trap.base_url}"\napi_key = "x"\n')
+        done = signoff(
+            "run", "hello", "--json", "--model", "m", OPENAI_API_KEY="sk-secret", OPENAI_BASE_URL=mine.base_url
+        )
+        assert document(done)["text"] == "Hello."
+        assert trap.requests == [] and trap.visits == []
+        assert "sk-secret" not in done.stdout + done.stderr
+
+
+def test_a_turn_in_a_pipe(signoff: Run, workspace: Path) -> None:
+    with WireServer() as server:
+        server.turn(
+            text="I will edit.",
+            calls=[("edit_file", {"path": "notes.txt", "edits": [{"old": "two\n", "new": "TWO\n"}]})],
+        )
+        server.say("Have a look.")
+        endpoint = ("--base-url", server.base_url, "--model", "m")
+        done = signoff("run", "-", "--json", *endpoint, stdin="shout two")
+        turn = document(done)
+        assert (turn["stopped"], turn["proposals"], turn["text"]) == ("staged", ["P1"], "Have a look.")
+        assert "I will edit." in done.stderr
+        assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
+        assert server.last.messages[1]["content"] == "shout two"
+        signoff("deny", "P1", "-m", "Not so\nloud.")
+        server.say("All right.")
+        again = document(signoff("run", "go on", "--continue", "--json", *endpoint))
+        assert again["session"] == turn["session"] and again["stopped"] == "answer"
+        said = [message["content"] for message in server.last.messages if message["role"] == "user"]
+        assert any("Not so\nloud." in text for text in said)
+        assert sum("Not so\nloud." in text for text in said) == 1
+        record = signoff("export", turn["session"]).stdout
+        for expected in ("shout two", "Have a look.", "+TWO", "Not so", "denied"):
+            assert expected in record
+        exported = document(signoff("export", "latest", "--format", "json"))
+        assert exported[0]["type"] == "turn_started"
+        assert [line["id"] for line in document(signoff("sessions", "--json"))] == [turn["session"]]
+
+
+def test_a_question_is_in_the_document(signoff: Run) -> None:
+    with WireServer() as server:
+        server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})
+        endpoint = ("--base-url", server.base_url, "--model", "m")
+        turn = document(signoff("run", "do it", "--json", *endpoint))
+        assert (turn["stopped"], turn["question"], turn["options"]) == ("question", "Which?", ["a", "b"])
+        server.say("b it is.")
+        document(signoff("run", "b", "--session", turn["session"], "--json", *endpoint))
+        assert server.last.messages[-1] == {**server.last.messages[-1], "role": "tool", "content": "b"}
+
+
+def test_a_failed_request_is_1_and_one_line(signoff: Run) -> None:
+    done = signoff("run", "hello", "--quiet", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1 and "127.0.0.1:9" in done.stderr
+    with WireServer() as server:
+        server.require_key("another")
+        done = signoff(
+            "run", "hello", "--json", "--base-url", server.base_url, "--model", "m", OPENAI_API_KEY="sk-wrong"
+        )
+        assert done.returncode == 1
+        turn = json.loads(done.stdout)
+        assert turn["stopped"] == "failed" and "key" in turn["error"].lower()
+        assert "sk-wrong" not in done.stdout + done.stderr
+
+
+def test_a_command_of_the_model_never_runs_without_the_screen(signoff: Run, workspace: Path) -> None:
+    with WireServer() as server:
+        server.call("run_command", {"command": "touch ran"})
+        server.say("It was not allowed.")
+        done = signoff("run", "run it", "--json", "--base-url", server.base_url, "--model", "m")
+        assert document(done)["stopped"] == "answer"
+        assert not (workspace / "ran").exists()
+        assert not any("The user says" in str(message["content"]) for message in server.last.messages)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_the_commands(signoff: Run, shell: str) -> None:
+    done = signoff("completion", shell)
+    assert (
+        done.returncode == 0 and "approve" in done.stdout and "--hunks" in done.stdout.replace("-l hunks", "--hunks")
+    )

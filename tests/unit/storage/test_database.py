@@ -1,0 +1,146 @@
+"""The database: private, migrated, never overwritten, durable."""
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import Decision, ProposalDecided, UserMessage
+from app.storage.database import Database
+from app.storage.errors import StorageError
+from app.storage.schema import MIGRATIONS
+from app.storage.sessions import SessionStore
+from app.storage.signals import Signal
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(Database(tmp_path / "state" / "signoff.db"), "/w", Signal(tmp_path / "signals", "/w"))
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_only_the_owner_can_read_the_state(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "signoff.db"
+    database = Database(path)
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
+    assert mode(path.parent) == 0o700
+    files = [mode(found) for found in path.parent.iterdir()]
+    assert len(files) >= 2, "the write-ahead log lies beside it"
+    assert set(files) == {0o600}
+
+
+def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "signoff.db"
+    Database(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="newer signoff"):
+        Database(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is not a database, but it is somebody's file" * 40, b"SQLite format 3\0junk" * 99]
+)
+def test_a_damaged_database_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "signoff.db"
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="damaged") as caught:
+        Database(path)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="SIGNOFF_HOME"):
+        Database(tmp_path / "file" / "signoff.db")
+
+
+def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+    database = Database(tmp_path / "signoff.db")
+    with pytest.raises(RuntimeError), database.transaction() as connection:
+        connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
+        raise RuntimeError
+    assert database.rows("SELECT * FROM blobs") == []
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
+    assert len(database.rows("SELECT * FROM blobs")) == 1
+
+
+def test_what_was_appended_survives_sigkill(tmp_path: Path) -> None:
+    code = f"""
+import os, signal
+from pathlib import Path
+from app.conversation.events import UserMessage
+from app.storage.database import Database
+from app.storage.sessions import SessionStore
+from app.storage.signals import Signal
+base = Path({str(tmp_path)!r})
+store = SessionStore(Database(base / "signoff.db"), "/w", Signal(base / "signals", "/w"))
+record = store.create()
+for number in range(5):
+    store.append(record.id, [UserMessage(text=str(number))])
+print(record.id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+    store = SessionStore(Database(tmp_path / "signoff.db"), "/w", Signal(tmp_path / "signals", "/w"))
+    events = store.events(done.stdout.strip())
+    assert [event.text for event in events if isinstance(event, UserMessage)] == ["0", "1", "2", "3", "4"]
+
+
+def test_events_come_back_as_they_went_in(store: SessionStore) -> None:
+    record = store.create(model="m")
+    stored = store.append(record.id, [UserMessage(text="a\n\ttab ☃ \x00"), UserMessage(text="")])
+    assert [event.id for event in stored] == sorted(event.id for event in stored) and stored[0].time > 0
+    assert store.events(record.id) == stored
+    assert store.events(record.id, after=stored[0].id) == stored[1:]
+    assert store.get(record.id).title == "a"
+
+
+def test_sessions_are_found_by_the_beginning_of_their_id(store: SessionStore) -> None:
+    record = store.create()
+    store.append(record.id, [UserMessage(text="hello")])
+    assert store.get(record.id[:4]).id == record.id
+    for wrong in ("", "%", "zzzz", "_" * 8):
+        with pytest.raises(StorageError, match="There is no session"):
+            store.get(wrong)
+
+
+def test_a_fork_goes_its_own_way(store: SessionStore) -> None:
+    record = store.create()
+    first, second = store.append(record.id, [UserMessage(text="one"), UserMessage(text="two")])
+    fork = store.fork(record.id, upto=first.id)
+    store.append(fork.id, [UserMessage(text="three")])
+    texts = [event.text for event in store.events(fork.id) if isinstance(event, UserMessage)]
+    assert texts == ["one", "three"]
+    assert store.events(record.id) == [first, second]
+
+
+def test_deleting_a_session_keeps_its_decisions(store: SessionStore) -> None:
+    record = store.create()
+    store.append(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no")])
+    store.delete([record.id])
+    assert store.all() == []
+    assert [one.decided.feedback for one in store.decisions()] == ["no"]
+
+
+def test_settings_are_kept_by_workspace(store: SessionStore, tmp_path: Path) -> None:
+    other = SessionStore(store._database, "/other", Signal(tmp_path / "signals", "/other"))
+    store.set_setting("draft", "half a sentence")
+    store.set_setting("learned", "x", shared=True)
+    assert (store.setting("draft"), other.setting("draft")) == ("half a sentence", None)
+    assert other.setting("learned", shared=True) == "x"
+    store.set_setting("draft", None)
+    assert store.setting("draft") is None
