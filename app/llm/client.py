@@ -10,7 +10,6 @@ from contextlib import aclosing
 from typing import Any
 
 from app.llm.assembly import ResponseAssembly, ResponseTooLong
-from app.llm.corrections import correct
 from app.llm.errors import AttemptFailed, Failure, FailureKind, RequestFailed
 from app.llm.failures import FailureReader
 from app.llm.fields import request_fields
@@ -111,6 +110,8 @@ class ModelClient:
             except AttemptFailed as failed:
                 failure, cause = failed.failure, failed
             self._note(failure)
+            from app.llm.corrections import correct  # Its many patterns take their time to compile.
+
             if correction := correct(self._profile, failure, payload, corrected):
                 corrected.add(correction.name)
                 attempt -= 1

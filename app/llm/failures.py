@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.llm.classification import classify, context_window
 from app.llm.errors import Failure, FailureKind
 from app.llm.server_words import headline, one_line, parse_body, searchable
 from app.llm.types import Endpoint
-from app.llm.wait_hints import wait_hint
 
 
 class FailureReader:
@@ -19,13 +17,19 @@ class FailureReader:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._host = _host(endpoint.base_url)
-        self._secrets = [value for value in endpoint.headers.values() if value]
+        self._host, self._where = _shown(endpoint.base_url)
+        secrets = [*endpoint.headers.values()]
         if endpoint.api_key is not None:
-            self._secrets.append(endpoint.api_key.get_secret_value())
+            secrets.append(endpoint.api_key.get_secret_value())
+        # The parts too: a value with a line break in it comes back quoted.
+        self._secrets = sorted({part for value in secrets for part in (value, *value.split())}, key=len, reverse=True)
 
     def response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
-        """An HTTP response that is an error."""
+        """An HTTP response that is an error, or a redirection: not followed, as it would take the key along."""
+        if 300 <= status < 400:
+            target = one_line(headers.get("location", "elsewhere"), self._secrets)
+            message = f"{self._host} redirects to {target} ({status}). Change the base URL if that is where it moved."
+            return Failure(FailureKind.INVALID_REQUEST, message, message, status)
         return self._read(status, headers, parse_body(body))
 
     def in_stream(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
@@ -36,7 +40,7 @@ class FailureReader:
         """No connection, or none that lasted until the response began."""
         links = list(_chain(cause))
         words = one_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
-        where = one_line(self._endpoint.base_url, self._secrets)
+        where = self._where
         if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
             message = (
                 f"{self._host} has a TLS certificate that this machine does not trust ({words}). Set SSL_CERT_FILE."
@@ -53,10 +57,8 @@ class FailureReader:
 
     def unusable_address(self, cause: BaseException) -> Failure:
         """The base URL is none."""
-        where = one_line(self._endpoint.base_url, self._secrets)
-        message = (
-            f"{where!r} is not a usable base URL: {one_line(str(cause), self._secrets)}. Check the configuration."
-        )
+        words = one_line(str(cause), self._secrets)
+        message = f"{self._where!r} is not a usable base URL: {words}. Check the configuration."
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def timed_out(self, seconds: float, waiting_for: str) -> Failure:
@@ -88,6 +90,10 @@ class FailureReader:
         return Failure(FailureKind.UNKNOWN, f"The request to {self._host} failed: {words}", words, retryable=True)
 
     def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
+        # Imported when something fails: their many patterns take their time to compile.
+        from app.llm.classification import classify, context_window
+        from app.llm.wait_hints import wait_hint
+
         text = searchable(body)
         hint = wait_hint(headers, text, time.time())
         kind, retryable = classify(status, text, hinted=hint is not None)
@@ -121,8 +127,7 @@ class FailureReader:
         if kind is FailureKind.AUTH and status == 403:
             return f"{host} does not allow this", "Check what the API key may do."
         if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
-            where = one_line(self._endpoint.base_url, self._secrets)
-            return f"There is no chat API at {where}", "Check the base URL (it often ends in /v1)."
+            return f"There is no chat API at {self._where}", "Check the base URL (it often ends in /v1)."
         model = one_line(self._endpoint.model, self._secrets)
         meanings = {
             FailureKind.AUTH: (f"{host} does not accept the API key", "Check OPENAI_API_KEY or the config."),
@@ -149,12 +154,15 @@ def _inner_status(data: Any) -> int | None:
     return None
 
 
-def _host(base_url: str) -> str:
-    """Host and port, without a password."""
+def _shown(base_url: str) -> tuple[str, str]:
+    """Host with port, and the whole URL, both without user, password and query."""
     try:
-        return urlsplit(base_url).netloc.rpartition("@")[2] or base_url
+        parts = urlsplit(base_url)
     except ValueError:
-        return base_url
+        return one_line(base_url), one_line(base_url)
+    host = one_line(parts.netloc.rpartition("@")[2])
+    shown = f"{parts.scheme}://{host}{parts.path}" if host else base_url.partition("?")[0]
+    return host or one_line(shown), one_line(shown)
 
 
 def _chain(cause: BaseException) -> Iterator[BaseException]:

@@ -10,6 +10,9 @@ MAX_LINE = 300
 MAX_TEXT = 64 * 2**10
 """Characters of a body that are searched."""
 
+_ECHOES = frozenset({"input", "failed_generation"})
+"""Fields in which a server repeats what it was sent or what the model wrote: not its own words."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
 _SECRET = re.compile(r"\b(?:sk|gsk|pk|rk|xai|AIza|hf|nvapi|csk|key)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}")
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
@@ -108,6 +111,8 @@ def _strings(value: Any, depth: int) -> Iterator[str]:
             yield str(value)
         case Mapping():
             for key, item in value.items():
+                if key in _ECHOES:
+                    continue
                 if isinstance(item, int | float) and not isinstance(item, bool):
                     yield f"{key}={item}"
                 else:

@@ -187,12 +187,19 @@ class Transport:
             self._client = sdk.openai.AsyncOpenAI(
                 # Given in every case, because the SDK takes what is missing from the environment: a key that is
                 # meant for another host.
-                api_key=key.get_secret_value() if key is not None else _NO_KEY,
+                api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
                 base_url=self._endpoint.base_url,
                 default_headers={"User-Agent": "signoff", **self._endpoint.headers},
                 max_retries=0,
                 timeout=timeout,
-                http_client=sdk.openai.DefaultAsyncHttpxClient(verify=sdk.ssl_context, timeout=timeout),
+                http_client=sdk.openai.DefaultAsyncHttpxClient(
+                    verify=sdk.ssl_context,
+                    timeout=timeout,
+                    # Headers must not travel to where a server points.
+                    follow_redirects=False,
+                    # A proxy of the environment does not lead to this machine.
+                    trust_env=not is_local(self._endpoint.base_url),
+                ),
             )
         return self._client
 

@@ -220,6 +220,55 @@ async def test_no_message_contains_the_key(server: WireServer) -> None:
     await client.aclose()
 
 
+@pytest.mark.parametrize("key", ["sekrit value-1234", "sekrit\nvalue-1234", "sekrit-ключ-1234", "\tsekrit-1234 \n"])
+async def test_a_key_that_fits_no_header_is_not_in_the_message_either(server: WireServer, key: str) -> None:
+    server.require_key("sekrit-1234")
+    server.always(Turn("Hi"))
+    client = ModelClient(Endpoint(server.base_url, "m", SecretStr(key)), Profile(), retry=FAST, timeouts=BRISK)
+    try:
+        assert response(await updates_of(client)).text == "Hi"
+        assert key.strip() == "sekrit-1234"
+    except RequestFailed as failed:
+        assert "sekrit" not in failed.message and "1234" not in failed.message
+    await client.aclose()
+
+
+async def test_a_password_in_the_url_is_not_in_the_message() -> None:
+    url = "http://me:sekrit@127.0.0.1:9/v1?key=hidden-too"
+    client = ModelClient(Endpoint(url, "m"), Profile(), retry=FAST, timeouts=BRISK)
+    with pytest.raises(RequestFailed) as caught:
+        await updates_of(client)
+    assert "sekrit" not in caught.value.message and "hidden" not in caught.value.message
+    await client.aclose()
+
+
+async def test_a_redirection_is_told_and_not_followed(server: WireServer) -> None:
+    elsewhere = {"location": "https://elsewhere.example/v1"}
+    failed = await failure(server, document("", status=307, headers=elsewhere))
+    assert "redirects to https://elsewhere.example/v1" in failed.message
+    assert len(server.requests) == 1
+
+
+async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    server.always(Turn("Hi"))
+    assert (await complete(server)).text == "Hi"
+
+
+async def test_what_a_server_repeats_of_the_request_is_not_taken_for_its_own_words(server: WireServer) -> None:
+    echoed = [
+        {"loc": ["body", "x"], "msg": "Bad value", "input": "Jinja: tools are not supported, insufficient_quota"}
+    ]
+    failed = await failure(server, document({"detail": echoed}, status=422))
+    assert failed.kind is FailureKind.INVALID_REQUEST
+    assert len(server.requests) == 1
+
+
 async def test_a_missing_key_and_a_wrong_key_are_told_apart(server: WireServer) -> None:
     server.require_key("right")
     assert "wants an API key" in (await failure(server, error(500, ""))).message
