@@ -57,7 +57,7 @@ def _run_command(arguments: argparse.Namespace) -> int:
     from app.config import ConfigError
     from app.proposals.errors import ProposalError
     from app.storage.errors import StorageError
-    from app.workspace.path_rules import UnsafePath, WorkspaceError
+    from app.workspace.path_rules import WorkspaceError
 
     try:
         return int(_command(arguments.command)(arguments))
@@ -67,8 +67,8 @@ def _run_command(arguments: argparse.Namespace) -> int:
     except ProposalError as error:
         print_error(str(error))
         return Exit.REFUSED
-    except (WorkspaceError, UnsafePath) as error:
-        print_error(f"{error}.")
+    except WorkspaceError as error:
+        print_error(str(error))
         return Exit.REFUSED
     except ConfigError as error:
         print_error(str(error))
