@@ -105,6 +105,12 @@ class TestMissingResults:
         )
         assert contents(sent, "tool") == ["content", missing.REFUSED]
 
+    def test_the_gate_of_an_earlier_turn_is_no_reason(self) -> None:
+        closed = (response(call()), done("c1.0"), STAGED, RequestSent(closing=True), response(text="look"))
+        later = (TurnStarted(cause="message"), UserMessage(text="again"), response(call(2)))
+        sent = messages(*HELLO, *closed, *later, TurnStarted(cause="message"))
+        assert contents(sent, "tool") == ["content", missing.ENDED_BEFORE]
+
     def test_a_truncated_response_and_a_malformed_call_say_so(self) -> None:
         assert contents(messages(*HELLO, response(call(), state="truncated")), "tool") == [missing.TRUNCATED]
         broken = call(arguments=None, raw_arguments='{"pa', invalid="Unterminated string")
@@ -140,6 +146,15 @@ class TestQuestions:
 
     def test_an_empty_answer_is_still_an_answer(self) -> None:
         assert contents(messages(*self.ASKED, Answer(call="c1.0", text=" ")), "tool") == [missing.EMPTY_ANSWER]
+
+    def test_two_answers_are_both_told(self) -> None:
+        answers = (Answer(call="c1.0", text="left"), Answer(call="c1.0", text="no, right"))
+        assert contents(messages(*self.ASKED, *answers), "tool") == ["left\n\nno, right"]
+
+    def test_an_answer_to_a_question_that_was_cut_away_is_not_lost(self) -> None:
+        compacted = Compacted(upto=5, summary="s", method="summary")
+        sent = messages(*self.ASKED, compacted, Answer(call="c1.0", text="left"))
+        assert contents(sent, "user") == ["hello", "left"]
 
     def test_an_answer_to_nothing_is_not_lost(self) -> None:
         assert contents(messages(*HELLO, Answer(call="c9.9", text="yes")), "user") == ["hello\n\nyes"]
@@ -301,6 +316,20 @@ class TestCompaction:
         sent = self.log(upto)
         assert ("new output" in str(sent)) == ('"w20"' in str(sent).replace("'", '"'))
         assert "hello" in str(contents(sent, "user"))
+
+    def test_it_covers_nothing_that_came_after_it_or_was_never_stored(self) -> None:
+        compacted = Compacted(upto=999, summary="s", method="summary")
+        sent = messages(*HELLO, response(text="old"), compacted, response(text="new"))
+        assert contents(sent, "assistant") == ["new"]
+        unstored = [*HELLO, response(text="old"), compacted]
+        assert "old" in str(project(unstored, Profile(), FACTS).messages)
+
+    def test_the_one_that_reaches_furthest_counts(self) -> None:
+        first, second = (Compacted(upto=upto, summary=f"s{upto}", method="summary") for upto in (2, 3))
+        for order in ((first, second), (second, first)):
+            sent = messages(*HELLO, response(text="old"), *order)
+            assert "s3" in sent[1]["content"]
+            assert "old" not in str(sent)
 
     def test_a_cut_without_a_summary_says_so(self) -> None:
         assert "left out to make room" in self.log(7, summary="")[1]["content"]
