@@ -1,14 +1,24 @@
 """The gate as a fold over the log: whether the model may call tools.
 
-It opens when the user gives the model the word (`TurnStarted`) and closes when that turn has staged as many
-proposals as the policy allows. Nothing else moves it, so it stands where it stood after a crash.
+It closes when a turn has staged as many proposals as the policy allows. It opens when the user gives the model the
+word (`TurnStarted`), or decides on a proposal while no turn runs. Nothing else moves it, so after a crash it stands
+where it stood; a decision in the middle of a turn does not move it either, so no turn can stage more than it may.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from app.conversation.events import Event, ProposalStaged, TurnStarted
+from app.conversation.events import (
+    Decision,
+    Event,
+    ProposalDecided,
+    ProposalStaged,
+    TurnEnded,
+    TurnStarted,
+)
+
+_OPENING = frozenset({Decision.APPROVED, Decision.PARTLY_APPROVED, Decision.DENIED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,7 @@ class Gate:
         """May be replaced at any time; counts from the same turn."""
         self._staged: list[str] = []
         self._paths: list[str] = []
+        self._turn_runs = False
 
     @property
     def closed(self) -> bool:
@@ -53,11 +64,19 @@ class Gate:
         """Take in the next event."""
         match event:
             case TurnStarted():
-                self._staged.clear()
-                self._paths.clear()
+                self._turn_runs = True
+                self._open()
+            case TurnEnded():
+                self._turn_runs = False
+            case ProposalDecided(decision=decision) if decision in _OPENING and not self._turn_runs:
+                self._open()
             case ProposalStaged():
                 self._staged.append(event.proposal)
                 self._paths += [file.path for file in event.files]
+
+    def _open(self) -> None:
+        self._staged.clear()
+        self._paths.clear()
 
 
 def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:

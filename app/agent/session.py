@@ -257,6 +257,7 @@ class Session:
         changed = tuple({event.proposal for event in fresh if isinstance(event, ProposalDecided)})
         if changed:
             self._publish(ProposalsChanged(changed))
+        self._publish_gate()
         if self._feedback.undelivered and not self.busy:
             await self._begin("feedback")
 
@@ -376,6 +377,7 @@ class Session:
             await self._begin("feedback", event)
         else:
             await self.log.append(event)
+            self._publish_gate()
         self._publish(ProposalsChanged((result.proposal.id, *(other.id for other in result.changed))))
         await self._tell_changed(result.changed)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from app.agent.updates import GateChanged
 from app.conversation.events import Outcome, ProposalStaged, ToolResult
 from tests.wire.bench import FILE, bench, edit, of_role
 from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, OBEYS, Behaviour
@@ -124,3 +125,14 @@ async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, tm
         await on.session.approve(proposal.id)
         assert on.file == FILE.replace("Hello", "Hi")
         assert (on.root / "new.py").read_text() == "x = 1\n"
+
+
+async def test_a_decision_opens_the_gate(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    eager(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        assert on.session.gate.closed
+        await on.session.approve("P1")
+        assert not on.session.gate.closed
+        assert [update.closed for update in on.updates if isinstance(update, GateChanged)] == [True, False]
