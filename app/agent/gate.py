@@ -43,7 +43,8 @@ class Gate:
         """May be replaced at any time; counts from the same turn."""
         self._staged: list[str] = []
         self._paths: list[str] = []
-        self._turn_runs = False
+        self.turn_runs = False
+        """Whether a turn is under way; a log that ends in mid-turn says so wrongly, and whoever opens it puts it right."""
 
     @property
     def closed(self) -> bool:
@@ -64,11 +65,11 @@ class Gate:
         """Take in the next event."""
         match event:
             case TurnStarted():
-                self._turn_runs = True
+                self.turn_runs = True
                 self._open()
             case TurnEnded():
-                self._turn_runs = False
-            case ProposalDecided(decision=decision) if decision in _OPENING and not self._turn_runs:
+                self.turn_runs = False
+            case ProposalDecided(decision=decision) if decision in _OPENING and not self.turn_runs:
                 self._open()
             case ProposalStaged():
                 self._staged.append(event.proposal)

@@ -97,6 +97,8 @@ class Session:
         self.settings = settings
         self.log = EventLog(ports.sink, events)
         self.gate = self.log.attach(Gate(settings.policy))
+        # A crash may have left a turn without its end; none runs now.
+        self.gate.turn_runs = False
         self.state = self.log.attach(TurnState())
         self.pending = self.log.attach(PendingProposals())
         self.context = ContextKeeper(self.log)

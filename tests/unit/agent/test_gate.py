@@ -53,22 +53,31 @@ def test_it_closes_after_as_many_staging_steps_as_the_policy_says(policy: GatePo
 
 
 @given(logs, policies)
-def test_only_a_turn_of_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None:
+def test_only_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None:
     gate = Gate(policy)
+    runs = False
     for event in events:
         was_closed = gate.closed
         gate.apply(event)
         if was_closed and not gate.closed:
-            assert isinstance(event, TurnStarted)
+            assert isinstance(event, TurnStarted) or (isinstance(event, ProposalDecided) and not runs)
+        match event:
+            case TurnStarted():
+                runs = True
+            case TurnEnded():
+                runs = False
         if gate.closed and not was_closed:
             assert isinstance(event, ProposalStaged)
 
 
 @given(logs, policies)
 def test_the_fold_agrees_with_counting(events: list[Event], policy: GatePolicy) -> None:
-    starts = [position for position, event in enumerate(events) if isinstance(event, TurnStarted)]
-    turn = events[starts[-1] :] if starts else events
-    count = sum(isinstance(event, ProposalStaged) for event in turn)
+    count, runs = 0, False
+    for event in events:
+        runs = (runs or isinstance(event, TurnStarted)) and not isinstance(event, TurnEnded)
+        if isinstance(event, TurnStarted) or (isinstance(event, ProposalDecided) and not runs):
+            count = 0
+        count += isinstance(event, ProposalStaged)
     assert gate_closed(events, policy) is (count >= max(1, policy.chain_steps if policy.kind == "chain" else 1))
 
 
@@ -79,3 +88,16 @@ def test_it_names_what_was_staged_and_follows_a_changed_policy() -> None:
     assert (gate.staged, gate.paths, gate.closed) == (("P1", "P2"), ("a.py", "b.py"), False)
     gate.policy = GatePolicy()
     assert gate.closed
+
+
+@pytest.mark.parametrize("decision", [Decision.APPROVED, Decision.PARTLY_APPROVED, Decision.DENIED])
+def test_a_decision_opens_it_only_between_turns(decision: Decision) -> None:
+    decided = ProposalDecided(proposal="P1", decision=decision)
+    assert gate_closed([START, staged(1), decided], GatePolicy())
+    assert not gate_closed([START, staged(1), TurnEnded(stopped="staged"), decided], GatePolicy())
+
+
+@pytest.mark.parametrize("decision", [Decision.UNDONE, Decision.REDONE, Decision.EDITED])
+def test_what_is_no_verdict_leaves_it_closed(decision: Decision) -> None:
+    changed = ProposalDecided(proposal="P1", decision=decision)
+    assert gate_closed([START, staged(1), TurnEnded(stopped="staged"), changed], GatePolicy())
