@@ -1,9 +1,11 @@
 """Hunks: the differences between two contents, with ids and numbers that outlive re-bases and partial decisions."""
 
 import hashlib
-from collections import Counter, defaultdict
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from app.proposals.diff import diff
 from app.proposals.document import Document
@@ -83,8 +85,10 @@ def compare(
             del known[identity]
     # A hunk that vanished while none came up in its stead is on disk already; otherwise it was absorbed.
     marks = [hunk for hunk in known.values() if hunk.state is not state or not fresh]
+    shifts = _Shifts(found)
+    placed = [*found, *(shifts.mark(hunk, len(old), len(new)) for hunk in marks)]
     return Compared(
-        _merged(found, [_mark(hunk, found, len(old), len(new)) for hunk in marks]),
+        tuple(sorted(placed, key=lambda hunk: (hunk.old_start, hunk.new_start, hunk.number)) if marks else found),
         sum(hunk.new_count for hunk in found),
         sum(hunk.old_count for hunk in found),
     )
@@ -135,32 +139,25 @@ def _range(start: int, count: int) -> str:
     return str(first) if count == 1 else f"{first},{count}"
 
 
-def _mark(hunk: Hunk, found: Sequence[Hunk], old_length: int, new_length: int) -> Hunk:
-    """The hunk with no lines, at the place where it was.
+class _Shifts:
+    """How far apart the lines of base and result stand, at any place."""
 
-    A denied hunk was taken out of the result, so its place in the base is known; any other is part of both sides now,
-    so its place in the result is.
-    """
-    if hunk.state is HunkState.DENIED:
-        old = min(hunk.old_start, old_length)
-        new = old + sum(other.new_count - other.old_count for other in found if other.old_start < old)
-    else:
-        new = min(hunk.new_start, new_length)
-        old = new - sum(other.new_count - other.old_count for other in found if other.new_start < new)
-    old, new = min(max(old, 0), old_length), min(max(new, 0), new_length)
-    return hunk.model_copy(update={"old_start": old, "old_count": 0, "new_start": new, "new_count": 0})
+    def __init__(self, found: Sequence[Hunk]) -> None:
+        self._old = [hunk.old_start for hunk in found]
+        self._new = [hunk.new_start for hunk in found]
+        self._total = [0, *accumulate(hunk.new_count - hunk.old_count for hunk in found)]
 
+    def mark(self, hunk: Hunk, old_length: int, new_length: int) -> Hunk:
+        """The hunk with no lines, at the place where it was.
 
-def _merged(found: list[Hunk], marks: list[Hunk]) -> tuple[Hunk, ...]:
-    """Found hunks in the order of the file, each mark before the first that comes after it by number."""
-    if not marks:
-        return tuple(found)
-    waiting: defaultdict[int, list[Hunk]] = defaultdict(list)
-    for mark in sorted(marks, key=lambda hunk: hunk.number):
-        place = next((i for i, hunk in enumerate(found) if hunk.number > mark.number), len(found))
-        waiting[place].append(mark)
-    merged: list[Hunk] = []
-    for place in range(len(found) + 1):
-        merged += waiting[place]
-        merged += found[place : place + 1]
-    return tuple(merged)
+        A denied hunk was taken out of the result, so its place in the base is known; any other is part of both sides
+        now, so its place in the result is.
+        """
+        if hunk.state is HunkState.DENIED:
+            old = hunk.old_start
+            new = old + self._total[bisect_left(self._old, old)]
+        else:
+            new = hunk.new_start
+            old = new - self._total[bisect_left(self._new, new)]
+        old, new = min(max(old, 0), old_length), min(max(new, 0), new_length)
+        return hunk.model_copy(update={"old_start": old, "old_count": 0, "new_start": new, "new_count": 0})

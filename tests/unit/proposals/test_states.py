@@ -38,7 +38,7 @@ def test_every_pair(start: ProposalState, end: ProposalState) -> None:
         assert moved.state is end
         assert moved.reason == "why"
     else:
-        with pytest.raises(InvalidTransition, match="P1 is .* and can't become"):
+        with pytest.raises(InvalidTransition, match=r"P1 is .* and can't become"):
             advance(proposal(start), end)
 
 

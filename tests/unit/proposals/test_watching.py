@@ -12,7 +12,7 @@ Changes = AsyncGenerator[frozenset[str], None]
 
 
 @pytest.fixture
-async def watcher(tmp_path: Path) -> ProposalWatcher:
+def watcher(tmp_path: Path) -> ProposalWatcher:
     return ProposalWatcher(tmp_path.resolve())
 
 

@@ -1,0 +1,258 @@
+"""Proposals on top of each other, and the disk moving under them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from app.proposals.draft import Replacement
+from app.proposals.errors import ChangedSinceSeen, StackedProposal, StaleProposal
+from app.proposals.models import ProposalState
+from tests.unit.proposals.bench import Bench, numbered
+
+Make = Callable[..., Bench]
+
+
+def test_a_draft_reads_what_is_pending_and_says_so(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
+    draft = site.desk.draft("session")
+    draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
+    draft.rename("b.txt", "d/b.txt")
+    draft.delete("c.txt")
+    first = site.desk.stage(draft, "First")
+    draft = site.desk.draft("session")
+    seen = draft.read("a.txt")
+    assert seen.content == numbered(9, l2="two").encode()
+    assert seen.pending == (first.id,)
+    assert draft.read("b.txt").content is None
+    assert draft.read("d/b.txt").content == b"b\n"
+    assert draft.paths() == ({"d/b.txt"}, {"b.txt", "c.txt"})
+    draft.write("c.txt", "back\n")
+    assert draft.paths() == ({"d/b.txt"}, {"b.txt"})
+    assert draft.read("c.txt").content == b"back\n"
+    second = site.desk.stage(draft, "Second")
+    assert second.files[0].stacked_on == (first.id,)
+
+
+def test_stacked_edits_land_in_order(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    first = site.edit("a.txt", ("line 2\n", "two\n"))
+    second = site.edit("a.txt", ("two\n", "the second\n"))
+    assert second.files[0].stacked_on == (first.id,)
+    with pytest.raises(StackedProposal, match=r"P2 builds on P1 in a\.txt; decide P1 first"):
+        site.desk.approve(second.id)
+    result = site.desk.approve(first.id)
+    [changed] = result.changed
+    assert changed.files[0].stacked_on == ()
+    assert changed.revision == second.revision, "what it would write is the same"
+    site.desk.approve(second.id, revision=second.revision)
+    assert site.read("a.txt").decode() == numbered(9, l2="the second")
+
+
+def test_an_independent_upper_one_can_go_first(bench: Make) -> None:
+    site = bench({"a.txt": numbered(40)})
+    first = site.edit("a.txt", ("line 2\n", "two\nand more\n"))
+    second = site.edit("a.txt", ("line 30\n", "thirty\n"))
+    result = site.desk.approve(second.id)
+    assert site.read("a.txt").decode() == numbered(40, l30="thirty")
+    assert result.proposal.state is ProposalState.APPLIED
+    [changed] = result.changed
+    assert (changed.id, changed.files[0].rebased) == (first.id, True)
+    with pytest.raises(ChangedSinceSeen):
+        site.desk.approve(first.id, revision=first.revision)
+    site.desk.approve(first.id, revision=changed.revision)
+    assert site.read("a.txt").decode() == numbered(40, l2="two\nand more", l30="thirty")
+    site.desk.undo(second.id)
+    assert site.read("a.txt").decode() == numbered(40, l2="two\nand more")
+
+
+def test_a_hunk_next_to_a_pending_one_does_not_go_first(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    site.edit("a.txt", ("line 2\n", "two\n"))
+    second = site.edit("a.txt", ("line 5\n", "five\n"))
+    with pytest.raises(StackedProposal):
+        site.desk.approve(second.id)
+    assert site.read("a.txt").decode() == numbered(9)
+
+
+def test_denying_the_lower_one_rebases_the_upper(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    first = site.edit("a.txt", ("line 2\n", "two\n"))
+    second = site.edit("a.txt", ("line 8\n", "eight\n"))
+    result = site.desk.deny(first.id)
+    [changed] = result.changed
+    assert (changed.id, changed.state, changed.files[0].rebased) == (second.id, ProposalState.PENDING, True)
+    site.desk.approve(second.id)
+    assert site.read("a.txt").decode() == numbered(9, l8="eight")
+
+
+def test_denying_the_lower_one_makes_a_dependent_upper_stale(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    first = site.edit("a.txt", ("line 2\n", "two\n"))
+    second = site.edit("a.txt", ("two\n", "the second\n"))
+    [changed] = site.desk.deny(first.id).changed
+    assert changed.state is ProposalState.STALE
+    assert changed.reason == "a.txt changed at line 2, where the proposal changes it too"
+    [conflict] = changed.files[0].conflicts
+    assert (conflict.base, conflict.disk, conflict.proposed) == (("two",), ("line 2",), ("the second",))
+    with pytest.raises(StaleProposal, match="P2 is stale"):
+        site.desk.approve(second.id)
+    assert site.desk.deny(second.id).proposal.state is ProposalState.DENIED
+
+
+def test_a_partly_approved_lower_one_does_not_move_the_upper(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30)})
+    first = site.edit("a.txt", ("line 2\n", "two\n"), ("line 20\n", "twenty\n"))
+    second = site.edit("a.txt", ("line 29\n", "last but one\n"))
+    assert site.desk.approve(first.id, ["1"]).changed == ()
+    assert site.desk.get(second.id).revision == second.revision
+    site.desk.deny(first.id)
+    site.desk.approve(second.id)
+    assert site.read("a.txt").decode() == numbered(30, l2="two", l29="last but one")
+
+
+def test_an_upper_one_on_a_file_that_the_lower_creates(bench: Make) -> None:
+    site = bench({})
+    first = site.write(**{"new.txt": "one\ntwo\n"})
+    second = site.edit("new.txt", ("two", "2"))
+    with pytest.raises(StackedProposal):
+        site.desk.approve(second.id)
+    [changed] = site.desk.deny(first.id).changed
+    assert changed.state is ProposalState.STALE
+    assert changed.reason == "new.txt is gone"
+    third = site.write(**{"new.txt": "one\ntwo\n"})
+    site.desk.approve(third.id)
+    assert site.desk.get(second.id).state is ProposalState.PENDING, "its base is there now"
+    site.desk.approve(second.id)
+    assert site.read("new.txt") == b"one\n2\n"
+
+
+def test_a_change_on_disk_rebases_at_once(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
+    site.put(**{"a.txt": numbered(20, l1="first"), "other.txt": "x"})
+    assert site.desk.refresh(["other.txt"]) == []
+    [changed] = site.desk.refresh(["a.txt"])
+    assert changed.revision == proposal.revision + 1
+    assert changed.files[0].rebased
+    assert changed.hunks[0].id == proposal.hunks[0].id
+    assert site.desk.refresh() == []
+    with pytest.raises(ChangedSinceSeen):
+        site.desk.approve(proposal.id, revision=proposal.revision)
+    site.desk.approve(proposal.id, revision=changed.revision)
+    assert site.read("a.txt").decode() == numbered(20, l1="first", l10="ten")
+
+
+def test_an_approval_without_revision_does_not_write_what_nobody_saw(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
+    site.put(**{"a.txt": numbered(20, l1="first")})
+    with pytest.raises(ChangedSinceSeen):
+        site.desk.approve(proposal.id)
+    assert site.read("a.txt").decode() == numbered(20, l1="first")
+    site.desk.approve(proposal.id)
+    assert site.read("a.txt").decode() == numbered(20, l1="first", l10="ten")
+
+
+def test_a_stale_one_comes_back_with_its_base(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
+    site.put(**{"a.txt": numbered(20, l10="mine")})
+    [stale] = site.desk.refresh(["a.txt"])
+    assert stale.state is ProposalState.STALE
+    assert stale.files[0].conflicts[0].line == 10
+    assert stale.files[0].conflicts[0].disk == ("mine",)
+    site.put(**{"a.txt": numbered(20)})
+    [back] = site.desk.refresh(["a.txt"])
+    assert (back.state, back.reason, back.files[0].conflicts) == (ProposalState.PENDING, "", ())
+    assert not back.files[0].rebased
+    assert back.files[0].result == proposal.files[0].result
+
+
+def test_the_disk_has_it_already(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
+    site.put(**{"a.txt": numbered(20, l10="ten")})
+    [there] = site.desk.refresh(["a.txt"])
+    assert there.files[0].already_applied
+    assert there.state is ProposalState.PENDING
+    site.put(**{"a.txt": numbered(20)})
+    [back] = site.desk.refresh(["a.txt"])
+    assert not back.files[0].already_applied
+    assert back.hunks == proposal.hunks
+    site.put(**{"a.txt": numbered(20, l10="ten")})
+    site.desk.refresh()
+    assert site.desk.approve(proposal.id).proposal.state is ProposalState.APPLIED
+    assert site.read("a.txt").decode() == numbered(20, l10="ten")
+
+
+def test_one_hunk_made_by_hand_leaves_the_other(bench: Make) -> None:
+    site = bench({"a.txt": numbered(40)})
+    proposal = site.edit("a.txt", ("line 10\n", "ten\n"), ("line 30\n", "thirty\n"))
+    site.put(**{"a.txt": numbered(40, l10="ten")})
+    [changed] = site.desk.refresh()
+    assert [hunk.number for hunk in changed.hunks] == [1, 2]
+    assert [hunk.old_count for hunk in changed.hunks] == [0, 1]
+    site.put(**{"a.txt": numbered(40)})
+    [back] = site.desk.refresh()
+    assert back.hunks == proposal.hunks
+    site.desk.approve(proposal.id)
+    assert site.read("a.txt").decode() == numbered(40, l10="ten", l30="thirty")
+
+
+@pytest.mark.parametrize(
+    ("disk", "state", "reason"),
+    [
+        (None, ProposalState.STALE, "a.txt is gone"),
+        (b"\0binary", ProposalState.STALE, "a.txt is binary and changed"),
+        (numbered(20, l10="mine").encode(), ProposalState.STALE, "a.txt changed at line 10"),
+        (numbered(19).encode(), ProposalState.PENDING, ""),
+    ],
+)
+def test_what_the_disk_can_do_to_an_edit(bench: Make, disk: bytes | None, state: ProposalState, reason: str) -> None:
+    site = bench({"a.txt": numbered(20)})
+    site.edit("a.txt", ("line 10\n", "ten\n"))
+    if disk is None:
+        (site.root / "a.txt").unlink()
+    else:
+        site.put(**{"a.txt": disk})
+    [changed] = site.desk.refresh()
+    assert changed.state is state
+    assert changed.reason.startswith(reason)
+
+
+def test_creations_and_deletions_are_never_merged(bench: Make) -> None:
+    site = bench({"gone.txt": "g\n"})
+    create = site.write(**{"new.txt": "mine\n"})
+    delete = site.write(**{"gone.txt": None})
+    site.put(**{"new.txt": "theirs\n", "gone.txt": "changed\n"})
+    stale = site.desk.refresh()
+    assert [each.state for each in stale] == [ProposalState.STALE] * 2
+    assert stale[0].reason == "new.txt exists now, with other content"
+    assert stale[0].files[0].conflicts[0].disk == ("theirs",)
+    assert stale[1].reason.startswith("gone.txt changed after its deletion was proposed")
+    site.put(**{"new.txt": "mine\n", "gone.txt": "g\n"})
+    site.desk.refresh()
+    assert site.desk.get(create.id).files[0].already_applied
+    (site.root / "gone.txt").unlink()
+    site.desk.refresh()
+    assert site.desk.get(delete.id).files[0].already_applied
+
+
+def test_a_mode_that_the_user_changes_is_kept(bench: Make) -> None:
+    site = bench({"a.txt": numbered(5)})
+    proposal = site.edit("a.txt", ("line 2\n", "two\n"))
+    (site.root / "a.txt").chmod(0o755)
+    [changed] = site.desk.refresh()
+    site.desk.approve(proposal.id, revision=changed.revision)
+    assert site.tree()["a.txt"] == (numbered(5, l2="two").encode(), 0o755)
+
+
+def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
+    first = site.edit("a.txt", ("line 2\n", "two\n"))
+    draft = site.desk.draft("session")
+    draft.rename("b.txt", "d.txt")
+    site.desk.stage(draft, "Move")
+    assert site.desk.watched() == {"a.txt", "b.txt", "d.txt"}
+    site.desk.deny(first.id)
+    assert site.desk.watched() == {"b.txt", "d.txt"}

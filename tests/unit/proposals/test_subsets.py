@@ -1,0 +1,172 @@
+"""For any files and any edits: any subset of hunks is what git makes of the same hunks, and undo is the identity."""
+
+import random
+import subprocess
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.proposals.hunks import compare, compose, header, hunk_id, in_force, lines_of
+from app.proposals.models import Hunk, HunkState, ProposalState
+from tests.unit.proposals.bench import Bench
+
+WORDS = ["a", "b", "c", "", "  d", "e\r", "\x0c", "é", "x" * 50]
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """A file and what becomes of it, with repeated lines, mixed endings and no final newline among them."""
+    old = draw(st.lists(st.sampled_from(WORDS), max_size=25))
+    new = list(old)
+    for _ in range(draw(st.integers(1, 6))):
+        at = draw(st.integers(0, len(new)))
+        match draw(st.sampled_from(["insert", "delete", "replace"])):
+            case "insert":
+                new[at:at] = draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))
+            case "delete":
+                del new[at : at + 2]
+            case _:
+                new[at : at + 1] = [draw(st.sampled_from(WORDS))]
+    ends = draw(st.tuples(st.booleans(), st.booleans()))
+    made = ["\n".join(lines) + ("\n" if lines and end else "") for lines, end in zip((old, new), ends, strict=True)]
+    return made[0].encode(), made[1].encode()
+
+
+def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
+    """The base with the chosen hunks as `git apply` makes them, one by one from the last to the first."""
+    new = lines_of(result)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "f")
+        file.write_bytes(base)
+        for hunk in reversed(compare("f", base, result).hunks):
+            if hunk.id not in chosen:
+                continue
+            old = lines_of(file.read_bytes())
+            end = hunk.old_start + hunk.old_count
+            first, last = max(hunk.old_start - 3, 0), min(end + 3, len(old))
+            body = [(b" ", line) for line in old[first : hunk.old_start]]
+            body += [(b"-", line) for line in old[hunk.old_start : end]]
+            body += [(b"+", line) for line in new[hunk.new_start : hunk.new_start + hunk.new_count]]
+            body += [(b" ", line) for line in old[end:last]]
+            whole = Hunk(
+                id="",
+                number=0,
+                old_start=first,
+                old_count=last - first,
+                new_start=first,
+                new_count=last - first - hunk.old_count + hunk.new_count,
+            )
+            patch = b"--- a/f\n+++ b/f\n" + header(whole).encode() + b"\n"
+            for mark, line in body:
+                patch += mark + line + (b"" if line.endswith(b"\n") else b"\n\\ No newline at end of file\n")
+            subprocess.run(
+                ["git", "apply", "--whitespace=nowarn", "-"], cwd=folder, input=patch, check=True, capture_output=True
+            )
+        return file.read_bytes() if file.exists() else b""
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(contents(), st.randoms(use_true_random=False))
+def test_any_subset_is_what_git_makes_of_it(pair: tuple[bytes, bytes], dice: random.Random) -> None:
+    base, result = pair
+    hunks = compare("f", base, result).hunks
+    chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}
+    ours = b"".join(compose(lines_of(base), lines_of(result), hunks, chosen))
+    assert ours == with_git(base, result, chosen)
+
+
+@settings(max_examples=200, deadline=None)
+@given(contents())
+def test_all_hunks_are_the_result_and_none_is_the_base(pair: tuple[bytes, bytes]) -> None:
+    base, result = pair
+    old, new = lines_of(base), lines_of(result)
+    hunks = compare("f", base, result).hunks
+    assert b"".join(compose(old, new, hunks, {hunk.id for hunk in hunks})) == result
+    assert b"".join(compose(old, new, hunks, set())) == base
+    assert len({hunk.id for hunk in hunks}) == len(hunks)
+    assert [hunk.number for hunk in hunks] == list(range(1, len(hunks) + 1))
+
+
+@settings(max_examples=150, deadline=None)
+@given(contents(), st.randoms(use_true_random=False))
+def test_what_is_left_of_a_partial_decision_keeps_ids_and_numbers(
+    pair: tuple[bytes, bytes], dice: random.Random
+) -> None:
+    base, result = pair
+    hunks = compare("f", base, result).hunks
+    chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}
+    landed = b"".join(compose(lines_of(base), lines_of(result), hunks, chosen))
+    decided = [hunk.model_copy(update={"state": HunkState.APPLIED}) if hunk.id in chosen else hunk for hunk in hunks]
+    left = compare("f", landed, result, previous=decided, next_number=99).hunks
+    assert [(hunk.id, hunk.number) for hunk in left] == [(hunk.id, hunk.number) for hunk in hunks] or any(
+        # Where equal lines stand next to a hunk, taking a neighbour in can join or shift what is left.
+        hunk.number >= 99
+        for hunk in left
+    )
+    assert b"".join(compose(lines_of(landed), lines_of(result), left, {hunk.id for hunk in left})) == result
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(contents(), min_size=1, max_size=3),
+    st.lists(st.sampled_from([0o644, 0o755, 0o600, 0o444]), min_size=3, max_size=3),
+    st.randoms(use_true_random=False),
+)
+def test_undo_is_the_identity_whatever_was_decided_before(
+    files: list[tuple[bytes, bytes]], modes: list[int], dice: random.Random
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        site = Bench(Path(folder), {f"f{n}": base for n, (base, _) in enumerate(files)})
+        for number in range(len(files)):
+            (site.root / f"f{number}").chmod(modes[number])
+        before = site.tree()
+        draft = site.desk.draft("session")
+        for number, (_, result) in enumerate(files):
+            draft.put_bytes(f"f{number}", result, [])
+        if not draft.changed:
+            return
+        draft.write("made/new", "x\n")
+        proposal = site.desk.stage(draft, "Change")
+        for _ in range(dice.randint(1, 4)):
+            proposal = site.desk.get(proposal.id)
+            pending = [hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING]
+            if not pending or not proposal.state.waiting:
+                break
+            chosen = dice.sample(pending, dice.randint(1, len(pending)))
+            decide = site.desk.approve if dice.random() < 0.7 else site.desk.deny
+            decide(proposal.id, chosen)
+        proposal = site.desk.get(proposal.id)
+        if proposal.state in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED):
+            after = site.tree()
+            site.reopened().undo(proposal.id)
+            assert site.tree() == before
+            if proposal.state is ProposalState.APPLIED:
+                site.desk.redo(proposal.id)
+                assert site.tree() == after
+                site.desk.undo(proposal.id)
+        assert site.tree() == before
+        assert [path.name for path in site.root.iterdir() if path.is_dir()] == []
+
+
+def test_a_mark_is_not_in_force() -> None:
+    [hunk] = compare("f", b"a\n", b"b\n").hunks
+    [mark] = compare("f", b"b\n", b"b\n", previous=[hunk]).hunks
+    assert in_force(hunk)
+    assert not in_force(mark)
+    assert (mark.id, mark.number) == (hunk.id, hunk.number)
+    assert hunk.id == hunk_id("f", b"a\n", b"b\n", 0)
+
+
+def test_ten_thousand_hunks() -> None:
+    base = b"".join(b"line %d\n" % n for n in range(40_000))
+    result = b"".join(b"changed %d\n" % n if n % 4 == 0 else b"line %d\n" % n for n in range(40_000))
+    hunks = compare("f", base, result).hunks
+    assert len(hunks) == 10_000
+    odd = {hunk.id for hunk in hunks if hunk.number % 2}
+    landed = b"".join(compose(lines_of(base), lines_of(result), hunks, odd))
+    assert landed.count(b"changed") == 5_000
+    decided = [hunk.model_copy(update={"state": HunkState.APPLIED}) if hunk.id in odd else hunk for hunk in hunks]
+    left = compare("f", landed, result, previous=decided).hunks
+    assert [hunk.id for hunk in left] == [hunk.id for hunk in hunks]
