@@ -39,6 +39,8 @@ def needs_space(previous: Chunk | None, chunk: Chunk) -> bool:
     """Whether an empty row goes between two chunks."""
     if previous is None or not chunk.begins or previous.kind == "heading":
         return chunk.spaced and not chunk.begins and chunk.kind in ("item_rest", "quote")
+    if chunk.kind == "item" and (previous.number is None) != (chunk.number is None) and previous.kind == "item":
+        return True
     if {previous.kind, chunk.kind} <= {"item", "item_rest", "block", "rest"}:
         return chunk.spaced
     return True
@@ -63,14 +65,14 @@ def _chunk_lines(chunk: Chunk, width: int, state: RenderState) -> list[Line]:
             return _table(chunk, width, state)
         case "item_rest":
             indent = " " * state.item_indent
-            return _Blocks(width).render(parser().parse(chunk.text), ((indent, TEXT),))
+            return _Blocks(chunk.text, width).render(((indent, TEXT),))
         case "item":
-            blocks = _Blocks(width, chunk.number)
-            lines = blocks.render(parser().parse(chunk.text))
+            blocks = _Blocks(chunk.text, width, chunk.number)
+            lines = blocks.render()
             state.item_indent = blocks.item_indent
             return lines
         case _:
-            return _Blocks(width).render(parser().parse(chunk.text))
+            return _Blocks(chunk.text, width).render()
 
 
 def _flow_on(chunk: Chunk, width: int, above: list[Line]) -> list[Line]:
@@ -89,10 +91,10 @@ def _flow_on(chunk: Chunk, width: int, above: list[Line]) -> list[Line]:
 
 
 def _table(chunk: Chunk, width: int, state: RenderState) -> list[Line]:
-    tokens = parser().parse(chunk.header + chunk.text)
-    rows, aligns = _table_rows(tokens)
+    source = chunk.header + chunk.text
+    rows, aligns = _table_rows(parser().parse(source))
     if not rows:
-        return _Blocks(width).render(tokens)
+        return _Blocks(source, width).render()
     if chunk.begins:
         state.widths = column_widths(rows, width)
         return table_lines(rows, state.widths, aligns, (), heading=True)
@@ -124,16 +126,25 @@ def _table_rows(tokens: Sequence["Token"]) -> tuple[list[Row], list[str]]:
 class _Blocks:
     """A walk over block tokens; containers add to the prefix of the rows inside them."""
 
-    def __init__(self, width: int, number: int | None = None) -> None:
+    def __init__(self, source: str, width: int, number: int | None = None) -> None:
         self.width = width
         self.item_indent = 2
+        self._tokens = parser().parse(source)
+        self._source = source.split("\n")
         self._number = number
         """What the outermost ordered list starts with, if the text doesn't know."""
 
-    def render(self, tokens: Sequence["Token"], prefix: tuple[Span, ...] = ()) -> list[Line]:
+    def render(self, prefix: tuple[Span, ...] = ()) -> list[Line]:
+        """All rows."""
         lines: list[Line] = []
-        self._walk(tokens, prefix, prefix, 0, lines)
+        self._walk(self._tokens, prefix, prefix, 0, lines)
         return lines
+
+    def _spaced(self, token: "Token") -> bool:
+        """Whether there is an empty line above the block, quotation marks aside."""
+        if not token.map or not token.map[0]:
+            return False
+        return not self._source[token.map[0] - 1].strip(" >")
 
     def _walk(
         self,
@@ -142,7 +153,6 @@ class _Blocks:
         rest: tuple[Span, ...],
         depth: int,
         lines: list[Line],
-        tight: bool = False,
     ) -> None:
         """Render sibling blocks; the first row of the first one gets `first`, all others `rest`."""
         position = 0
@@ -153,7 +163,7 @@ class _Blocks:
             end = _closing(tokens, position)
             kind = token.type
             lead = rest if begun else first
-            if begun and not tight and not previous.startswith("heading"):
+            if begun and previous != "heading_open" and (self._spaced(token) or kind == "heading_open"):
                 lines.append(Line(rest, _length(rest)))
             inner = tokens[position + 1 : end]
             match kind:
@@ -188,10 +198,8 @@ class _Blocks:
     ) -> None:
         face = _quoted(rest)
         for spans in inline_spans(inner[0].children or [], face):
-            if spans and spans[0][0][:4] in _TASKS:
-                text, text_face = spans[0]
-                spans[0] = (text[4:], text_face)
-                spans.insert(0, _TASKS[text[:4]])
+            if spans and first is not rest and first[-1] in _TASKS.values():
+                spans[0] = (spans[0][0][4:], spans[0][1])
             lines.extend(wrap(spans, self.width, first, rest))
             first = rest
 
@@ -222,25 +230,29 @@ class _Blocks:
         if self._number is not None and depth == 0:
             number = self._number
         position = 0
-        tight = not any(
-            child.type == "paragraph_open" and not child.hidden and child.level == token.level + 2 for child in inner
-        )
         while position < len(inner):
             end = _closing(inner, position)
             mark = f"{number}. " if ordered else f"{_BULLETS[min(depth, 2)]} "
             indent = (" " * len(mark), TEXT)
             if depth == 0:
                 self.item_indent = _length(rest) + len(mark)
-            if position and not tight:
+            if position and self._spaced(inner[position]):
                 lines.append(Line(rest, _length(rest)))
             lead = first if position == 0 else rest
             children = inner[position + 1 : end]
-            if children:
-                self._walk(children, (*lead, (mark, _MARK)), (*rest, indent), depth + 1, lines, tight)
+            if box := _task_box(children):
+                self._walk(children, (*lead, box), (*rest, ("  ", TEXT)), depth + 1, lines)
+            elif children:
+                self._walk(children, (*lead, (mark, _MARK)), (*rest, indent), depth + 1, lines)
             else:
                 lines.append(Line((*lead, (mark, _MARK)), _length(lead)))
             number += 1
             position = end + 1
+
+
+def _task_box(children: Sequence["Token"]) -> Span | None:
+    """The box in place of the bullet, if the item is a task."""
+    return _TASKS.get(children[1].content[:4]) if len(children) > 1 and children[1].type == "inline" else None
 
 
 def _closing(tokens: Sequence["Token"], position: int) -> int:

@@ -148,7 +148,9 @@ class Fold:
                 self._turn_began, self._turn_calls, self._turn_tokens = time, 0, 0
                 changes = []
             case TurnEnded():
-                changes = [*self._drop_stream(), Put(self._turn_end(event, key))]
+                changes = self._drop_stream()
+                if event.stopped != "question":
+                    changes.append(Put(self._turn_end(event, key)))
             case _:
                 changes = [Put(entry) for entry in _told(event, key)]
                 self._overtaken = self._overtaken or bool(changes)

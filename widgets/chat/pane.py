@@ -1,7 +1,9 @@
 """The chat pane: transcript, status line and composer, fed with the updates of a session."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -30,6 +32,10 @@ from widgets.chat.transcript import Transcript
 
 _FLUSH_INTERVAL = 1 / 30
 """Seconds between two looks at the text that streams in."""
+_TYPING_PAUSE = 0.01
+"""Seconds that what streams in waits after a key, so that the key is painted first."""
+_LONGEST_PAUSE = 0.1
+"""Seconds after which it waits no longer, however fast somebody types."""
 _SLICE_INTERVAL = 0.004
 """Seconds for the keyboard between two slices of layout that did not fit into one."""
 
@@ -81,6 +87,8 @@ class ChatPane(Vertical):
         self._fold = Fold()
         self._streamed: list[Update] = []
         self._flush_timer: Timer | None = None
+        self._flushed = 0.0
+        self._typed = 0.0
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -117,11 +125,11 @@ class ChatPane(Vertical):
     def apply(self, update: Update) -> None:
         """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""
         match update:
-            case TextStreamed(text) | ReasoningStreamed(text):
-                self.status_line.count(len(text))
-                self._collect(update)
-            case CallStreamed() | CommandOutput():
-                self._collect(update)
+            case TextStreamed() | ReasoningStreamed() | CommandOutput() | CallStreamed():
+                # Thousands of these may come in a second: nothing is done here but to keep them.
+                self._streamed.append(update)
+                if self._flush_timer is None:
+                    self._flush_soon(_FLUSH_INTERVAL)
             case PhaseChanged(phase, detail, until):
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
@@ -152,24 +160,22 @@ class ChatPane(Vertical):
 
     # Streaming.
 
-    def _collect(self, update: Update) -> None:
-        waiting = self._streamed
-        match update, waiting[-1] if waiting else None:
-            case CallStreamed(index=index), CallStreamed(index=last) if index == last:
-                waiting[-1] = update
-            case _:
-                waiting.append(update)
-        self._flush_soon(_FLUSH_INTERVAL)
-
     def _flush_and_go_on(self) -> None:
         self._flush_timer = None
+        now = time.monotonic()
+        if now - self._typed < _TYPING_PAUSE and now - self._flushed < _LONGEST_PAUSE:
+            self._flush_soon(_TYPING_PAUSE)
+            return
+        self._flushed = now
         self.flush()
 
     def flush(self) -> None:
         """Show what has streamed in, and go on with layout that did not fit into its budget."""
         waiting, self._streamed = self._streamed, []
         if waiting:
-            self._show([change for update in _joined(waiting) for change in self._fold.update(update)])
+            joined = _joined(waiting)
+            self.status_line.count(sum(len(one.text) for one in joined if isinstance(one, _SPOKEN)))
+            self._show([change for update in joined for change in self._fold.update(update)])
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
 
@@ -228,6 +234,11 @@ class ChatPane(Vertical):
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
 
+    @on(Composer.DraftChanged)
+    def let_typing_go_first(self) -> None:
+        """Remember when a key was pressed; the message goes on to the app."""
+        self._typed = time.monotonic()
+
     @on(StatusLine.NewestWanted)
     def show_newest(self, event: StatusLine.NewestWanted) -> None:
         """Go to the end of the transcript."""
@@ -245,17 +256,19 @@ class ChatPane(Vertical):
         )
 
 
-def _joined(updates: list[Update]) -> Iterable[Update]:
+_SPOKEN = (TextStreamed, ReasoningStreamed)
+
+
+def _joined(updates: list[Update]) -> list[Update]:
     """The updates with neighbouring pieces of the same stream put together."""
-    position = 0
-    while position < len(updates):
-        first = updates[position]
-        end = position + 1
-        if isinstance(first, TextStreamed | ReasoningStreamed):
-            while end < len(updates) and type(updates[end]) is type(first):
-                end += 1
-            text = "".join(update.text for update in updates[position:end] if isinstance(update, type(first)))
-            yield TextStreamed(text) if isinstance(first, TextStreamed) else ReasoningStreamed(text)
+    joined: list[Update] = []
+    for kind, group in groupby(updates, type):
+        pieces = list(group)
+        text = "".join([piece.text for piece in pieces if isinstance(piece, _SPOKEN)])
+        if kind is TextStreamed:
+            joined.append(TextStreamed(text))
+        elif kind is ReasoningStreamed:
+            joined.append(ReasoningStreamed(text))
         else:
-            yield first
-        position = end
+            joined.extend(pieces)
+    return joined

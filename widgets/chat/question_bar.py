@@ -20,7 +20,6 @@ class QuestionBar(Widget):
         display: none;
         height: auto;
         padding: 0 1 0 2;
-        margin: 0 0 1 0;
     }
     """
 

@@ -13,7 +13,7 @@ from widgets.chat.markdown import MarkdownDocument
 class Slot:
     """One entry, and its rows once somebody looked."""
 
-    __slots__ = ("document", "entry", "exact", "gap", "height", "lines", "opened", "version")
+    __slots__ = ("document", "entry", "exact", "gap", "height", "lines", "opened")
 
     def __init__(self, entry: Entry, width: int) -> None:
         """A slot with an estimated height."""
@@ -26,8 +26,6 @@ class Slot:
         self.height = estimated_height(entry, width)
         """Rows without the gap; 0 while it is hidden."""
         self.exact = False
-        self.version = 0
-        """Grows whenever the rows may have changed."""
 
     def lay_out(self, width: int, deadline: float | None = None) -> bool:
         """Make `lines` and `height` exact; returns False if the deadline came first and some is left to do."""
@@ -45,7 +43,6 @@ class Slot:
                 self.lines = entry_lines(self.entry, width, self.opened)
         self.height = max(1, len(self.lines))
         self.exact = done
-        self.version += 1
         return done
 
     def _document(self, text: str, width: int) -> MarkdownDocument:
@@ -141,7 +138,6 @@ class Slots:
         for slot in self.items:
             slot.forget()
             slot.exact = False
-            slot.version += 1
             slot.height = 0 if self.hidden(slot.entry) else estimated_height(slot.entry, width)
         self.touch(0)
 
@@ -168,7 +164,6 @@ class Slots:
             gap = 0 if _belong_together(self.items[previous].entry, slot.entry) else 1
         if gap != slot.gap:
             slot.gap = gap
-            slot.version += 1
         self.touch(index)
 
     def _update(self) -> None:

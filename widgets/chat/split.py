@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["block", "heading", "rest", "item", "item_rest", "quote", "fence", "table"]
+Kind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
 
 LONGEST_PARAGRAPH = 4096
 """Characters after which a paragraph or a list item goes on in another chunk."""
@@ -148,7 +148,7 @@ class Splitter:
             self._open("heading", line)
             return [self._close()]
         if _RULE.match(line):
-            self._open("block", line)
+            self._open("rule", line)
             return [self._close()]
         if item := _ITEM.match(line):
             self._open_item(item, line, None)

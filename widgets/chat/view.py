@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.cache import LRUCache
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -15,8 +15,8 @@ from textual.strip import Strip
 
 from widgets.chat.colours import COMPONENT_CLASSES, Palette, component_css
 from widgets.chat.entries import AnswerEntry, Change, Drop, Entry, Put
-from widgets.chat.lines import Line
-from widgets.chat.marks import MARK_WIDTH
+from widgets.chat.lines import Line, Span
+from widgets.chat.marks import MARK_WIDTH, marks_of
 from widgets.chat.painting import RIGHT_MARGIN, copied, row_strip, slot_line
 from widgets.chat.slots import Slot, Slots
 
@@ -60,7 +60,7 @@ class TranscriptView(ScrollView):
         """An empty transcript."""
         super().__init__(id=id)
         self._slots = Slots()
-        self._strips: LRUCache[tuple[int, int, int, bool], Strip] = LRUCache(2048)
+        self._strips: LRUCache[tuple[int, Span, int, bool], tuple[Line, Strip]] = LRUCache(1024)
         self._palette_cache: Palette | None = None
         self._width = 0
         self._cursor: int | None = None
@@ -70,6 +70,7 @@ class TranscriptView(ScrollView):
         self._laid_out: dict[int, Slot] = {}
         """Slots that hold rows, by identity, the least lately laid out first."""
         self._painted = 0.0
+        self._selection: Selection | None = None
         self._unfinished: set[str] = set()
         """Keys of entries whose layout did not fit into one budget."""
 
@@ -309,6 +310,12 @@ class TranscriptView(ScrollView):
         self._palette_cache = None
         self._strips.clear()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region of the screen."""
+        # Finding the selection walks up to the screen: once for a paint, not for each row.
+        self._selection = self.text_selection
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
         row = self.scroll_offset.y + y
@@ -323,16 +330,26 @@ class TranscriptView(ScrollView):
         if slot.lines is None:
             self._lay_out(index)
         cursor = index == self._cursor and self.has_focus
-        selection = self.text_selection
+        selection = self._selection
         span = selection.get_span(row) if selection is not None else None
         if span is not None:
             strip = row_strip(self._palette, slot, offset, width, cursor, span, self.selection_style)
             return strip.apply_offsets(0, row)
-        key = (id(slot), (slot.version << 24) + offset, width, cursor)
+        strip = self._cached_strip(slot, offset, width, cursor)
+        # Offsets are for selecting text; in the middle of a flood nobody can, and they cost as much as the row.
+        return strip if self._unfinished else strip.apply_offsets(0, row)
+
+    def _cached_strip(self, slot: Slot, offset: int, width: int, cursor: bool) -> Strip:
+        """The strip of a row, kept while the row is the same object, as settled rows of a growing answer are."""
+        line = slot_line(slot, offset)
+        marks = marks_of(slot.entry, slot.opened)
+        key = (id(line), marks.first if offset == 0 else marks.rest, width, cursor)
         cached = self._strips.get(key)
-        if cached is None:
-            cached = self._strips[key] = row_strip(self._palette, slot, offset, width, cursor)
-        return cached.apply_offsets(0, row)
+        if cached is not None and cached[0] is line:
+            return cached[1]
+        strip = row_strip(self._palette, slot, offset, width, cursor)
+        self._strips[key] = (line, strip)
+        return strip
 
     # Selecting and copying.
 
