@@ -219,8 +219,13 @@ class ProposalDesk:
             UndoConflict: a file has changed in the same places.
         """
         with self._writing():
+            self._restack()
             proposal = self.get(proposal_id)
             records = effective(self._store.journal(proposal=proposal.id))
+            if proposal.state is ProposalState.STALE and records:
+                raise NothingToUndo(
+                    f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest"
+                )
             if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
                 raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to undo")
             replay, transitions = self._replay(proposal, backward(records), "undone")

@@ -1,0 +1,294 @@
+"""What an apply does to a disk: links, modes, folders, names, and others who write at the same time."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.proposals.desk import ProposalDesk
+from app.proposals.draft import Replacement
+from app.proposals.errors import ApplyFailed, NotWaiting, StaleProposal
+from app.proposals.exchange import exchange_names
+from app.proposals.filesystem import PosixFilesystem
+from app.proposals.models import Op, ProposalState
+from app.proposals.refusals import EditRefused
+from app.storage.database import Database
+from app.storage.proposals import SqliteProposalStore
+from app.storage.signals import Signal
+from app.workspace.paths import UnsafePath, Workspace
+from tests.unit.proposals.bench import Bench, numbered
+
+Make = Callable[..., Bench]
+
+
+def test_a_link_inside_is_followed_and_stays_a_link(bench: Make) -> None:
+    site = bench({"real/a.txt": "one\n"})
+    (site.root / "link.txt").symlink_to("real/a.txt")
+    (site.root / "folder").symlink_to("real")
+    proposal = site.edit("link.txt", ("one", "two"))
+    [change] = proposal.files
+    assert change.path == "real/a.txt"
+    assert "link.txt is a link to it" in change.notes
+    site.desk.approve(proposal.id)
+    assert (site.root / "link.txt").is_symlink()
+    assert site.read("real/a.txt") == b"two\n"
+    assert site.write(**{"folder/new.txt": "n\n"}).files[0].path == "real/new.txt"
+    draft = site.desk.draft("session")
+    for refused in (lambda: draft.delete("link.txt"), lambda: draft.rename("link.txt", "x.txt")):
+        with pytest.raises(EditRefused, match="symbolic link"):
+            refused()
+
+
+def test_a_link_out_is_refused_also_when_it_comes_later(bench: Make, tmp_path: Path) -> None:
+    site = bench({"dir/a.txt": "one\n"})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("one\n")
+    (site.root / "out").symlink_to(outside)
+    draft = site.desk.draft("session")
+    with pytest.raises(UnsafePath):
+        draft.write("out/a.txt", "evil\n")
+    proposal = site.edit("dir/a.txt", ("one", "two"))
+    (site.root / "dir").rename(site.root / "was")
+    (site.root / "dir").symlink_to(outside)
+    with pytest.raises(StaleProposal):
+        site.desk.approve(proposal.id)
+    assert (outside / "a.txt").read_text() == "one\n"
+    assert sorted(path.name for path in outside.iterdir()) == ["a.txt"]
+
+
+@pytest.mark.parametrize("path", ["../a", "/etc/passwd", ".git/hooks/x", "a/.GIT/x", "a\\b", "x\0y", ""])
+def test_unsafe_paths_are_refused(bench: Make, path: str) -> None:
+    draft = bench({}).desk.draft("session")
+    with pytest.raises(UnsafePath):
+        draft.write(path, "x")
+    assert not draft.changed
+
+
+def test_permissions_owner_and_attributes_stay(bench: Make) -> None:
+    site = bench({"a.sh": "one\n"})
+    path = site.root / "a.sh"
+    path.chmod(0o750)
+    attributes = hasattr(os, "setxattr")
+    try:
+        os.setxattr(path, "user.note", b"kept")
+    except (AttributeError, OSError):
+        attributes = False
+    site.desk.approve(site.edit("a.sh", ("one", "two")).id)
+    assert path.stat().st_mode & 0o7777 == 0o750
+    if attributes:
+        assert os.getxattr(path, "user.note") == b"kept"
+
+
+def test_other_names_of_a_file_are_pointed_out(bench: Make) -> None:
+    site = bench({"a.txt": "one\n"})
+    (site.root / "b.txt").hardlink_to(site.root / "a.txt")
+    proposal = site.edit("a.txt", ("one", "two"))
+    assert any("2 names" in note for note in proposal.files[0].notes)
+    site.desk.approve(proposal.id)
+    assert (site.read("a.txt"), site.read("b.txt")) == (b"two\n", b"one\n")
+
+
+def test_names_that_differ_by_case(bench: Make) -> None:
+    site = bench({"README.md": "r\n", "Dir/x.txt": "x\n"})
+    draft = site.desk.draft("session")
+    for path in ("readme.md", "dir/x.txt"):
+        with pytest.raises(EditRefused, match="by case only"):
+            draft.write(path, "x")
+    draft.rename("README.md", "Readme.md")
+    proposal = site.desk.stage(draft, "Case")
+    assert proposal.files[0].op is Op.RENAME
+    site.desk.approve(proposal.id)
+    assert sorted(path.name for path in site.root.iterdir()) == ["Dir", "Readme.md"]
+    site.desk.undo(proposal.id)
+    assert sorted(path.name for path in site.root.iterdir()) == ["Dir", "README.md"]
+    late = site.write(**{"new.txt": "n\n"})
+    site.put(**{"NEW.txt": "other"})
+    with pytest.raises(ApplyFailed, match=r"new\.txt and NEW\.txt differ by case only"):
+        site.desk.approve(late.id)
+
+
+def test_files_change_names_in_a_circle(bench: Make) -> None:
+    site = bench({"a": "a\n", "b": "b\n", "c": "c\n"})
+    draft = site.desk.draft("session")
+    for old, new in (("a", "spare"), ("b", "a"), ("c", "b"), ("spare", "c")):
+        draft.rename(old, new)
+    proposal = site.desk.stage(draft, "Turn")
+    site.desk.approve(proposal.id)
+    assert {path: data for path, (data, _) in site.tree().items()} == {"a": b"b\n", "b": b"c\n", "c": b"a\n"}
+    site.desk.undo(proposal.id)
+    assert {path: data for path, (data, _) in site.tree().items()} == {"a": b"a\n", "b": b"b\n", "c": b"c\n"}
+
+
+def test_a_file_becomes_a_folder_and_a_folder_a_file(bench: Make) -> None:
+    site = bench({"thing": "t\n", "stuff/a": "a\n", "stuff/deep/b": "b\n"})
+    before = site.tree()
+    draft = site.desk.draft("session")
+    with pytest.raises(EditRefused, match="thing is a file"):
+        draft.write("thing/inner", "i\n")
+    with pytest.raises(EditRefused, match="stuff is a folder"):
+        draft.write("stuff", "s\n")
+    for path in before:
+        draft.delete(path)
+    draft.write("thing/inner", "i\n")
+    draft.write("stuff", "s\n")
+    proposal = site.desk.stage(draft, "Turn over")
+    site.desk.approve(proposal.id)
+    assert {path: data for path, (data, _) in site.tree().items()} == {"thing/inner": b"i\n", "stuff": b"s\n"}
+    site.desk.undo(proposal.id)
+    assert site.tree() == before
+
+
+def test_half_of_such_a_change_is_refused(bench: Make) -> None:
+    site = bench({"thing": "t\n"})
+    draft = site.desk.draft("session")
+    draft.delete("thing")
+    draft.write("thing/inner", "i\n")
+    proposal = site.desk.stage(draft, "Turn over")
+    create = next(change for change in proposal.files if change.op is Op.CREATE)
+    with pytest.raises(ApplyFailed, match="thing is a file"):
+        site.desk.approve(proposal.id, [create.hunks[0].id])
+    assert site.read("thing") == b"t\n"
+
+
+def test_a_folder_with_foreign_files_does_not_become_a_file(bench: Make) -> None:
+    site = bench({"stuff/a": "a\n"})
+    draft = site.desk.draft("session")
+    draft.delete("stuff/a")
+    draft.write("stuff", "s\n")
+    proposal = site.desk.stage(draft, "Turn over")
+    site.put(**{"stuff/mine": "m\n"})
+    with pytest.raises(StaleProposal, match="stuff is a folder"):
+        site.desk.approve(proposal.id)
+    assert site.read("stuff/a") == b"a\n"
+
+
+class Meddling(PosixFilesystem):
+    """A disk on which someone else writes at the last moment."""
+
+    path = "b.txt"
+
+    def _meddle(self) -> None:
+        (self._root / self.path).write_text("someone else\n")
+
+    def exchange(self, first: str, second: str) -> None:
+        if first == self.path:
+            self._meddle()
+        super().exchange(first, second)
+
+    def rename(self, path: str, name: str) -> None:
+        if path == self.path:
+            self._meddle()
+        super().rename(path, name)
+
+    def link(self, path: str, name: str) -> None:
+        if name == self.path:
+            self._meddle()
+        super().link(path, name)
+
+
+@pytest.mark.parametrize("kind", ["edit", "delete", "create"])
+def test_who_writes_at_the_last_moment_loses_nothing(bench: Make, kind: str) -> None:
+    files = {"a.txt": "one\n", "b.txt": "one\n", "c.txt": "one\n"}
+    if kind == "create":
+        del files["b.txt"]
+    site = bench(files)
+    draft = site.desk.draft("session")
+    for path in ("a.txt", "c.txt"):
+        draft.edit(path, [Replacement("one", "two")])
+    {"edit": lambda: draft.write("b.txt", "two\n"), "create": lambda: draft.write("b.txt", "two\n")}.get(
+        kind, lambda: draft.delete("b.txt")
+    )()
+    proposal = site.desk.stage(draft, "Three")
+    desk = site.reopened(Meddling(site.root, 1 << 20))
+    with pytest.raises(ApplyFailed, match=r"every file is as it was: b\.txt .* at this very moment"):
+        desk.approve(proposal.id)
+    assert {path: data for path, (data, _) in site.tree().items()} == {
+        "a.txt": b"one\n",
+        "b.txt": b"someone else\n",
+        "c.txt": b"one\n",
+    }
+    assert site.reopened().recover() == []
+
+
+def test_without_exchange_it_is_a_replacement(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.proposals.exchange._renameat2", lambda: None)
+    site = bench({"a.txt": numbered(5)})
+    proposal = site.edit("a.txt", ("line 2\n", "two\n"))
+    site.desk.approve(proposal.id)
+    assert site.read("a.txt").decode() == numbered(5, l2="two")
+    site.desk.undo(proposal.id)
+    assert site.tree().keys() == {"a.txt"}
+    assert site.read("a.txt").decode() == numbered(5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
+def test_exchange_is_one_step_on_linux(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "b").write_text("b")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert exchange_names(folder, "a", folder, "b")
+        with pytest.raises(FileNotFoundError):
+            exchange_names(folder, "a", folder, "c")
+    finally:
+        os.close(folder)
+    assert ((tmp_path / "a").read_text(), (tmp_path / "b").read_text()) == ("b", "a")
+
+
+RIVAL = """
+import sys
+from pathlib import Path
+from app.proposals.desk import ProposalDesk
+from app.proposals.errors import ProposalError
+from app.storage.database import Database
+from app.storage.proposals import SqliteProposalStore
+from app.storage.signals import Signal
+from app.workspace.paths import Workspace
+
+folder = Path(sys.argv[1])
+store = SqliteProposalStore(Database(folder / "db"), "here", Signal(folder, "here"))
+desk = ProposalDesk(Workspace(folder / "workspace"), store, folder / "lock")
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    desk.approve("P1")
+    print("won")
+except ProposalError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_two_processes_approve_at_once(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    for number in range(30):
+        (root / f"{number}.txt").write_text("one\n")
+    store = SqliteProposalStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
+    desk = ProposalDesk(Workspace(root), store, tmp_path / "lock")
+    draft = desk.draft("session")
+    for number in range(30):
+        draft.edit(f"{number}.txt", [Replacement("one", "two")])
+    desk.stage(draft, "Thirty")
+    rivals = [
+        subprocess.Popen(
+            [sys.executable, "-c", RIVAL, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    for rival in rivals:
+        assert rival.stdout is not None
+        assert rival.stdout.readline() == "ready\n"
+    for rival in rivals:
+        assert rival.stdin is not None
+        rival.stdin.write("go\n")
+        rival.stdin.flush()
+    answers = sorted(rival.communicate(timeout=50)[0].strip() for rival in rivals)
+    assert answers == ["NotWaiting: P1 is applied already; there is nothing to decide"] * 2 + ["won"]
+    assert {path.read_text() for path in root.iterdir()} == {"two\n"}
+    with pytest.raises(NotWaiting):
+        desk.approve("P1")
+    assert desk.undo("P1").proposal.state is ProposalState.UNDONE

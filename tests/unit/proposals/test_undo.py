@@ -1,0 +1,198 @@
+"""Undo and redo: byte for byte, after a restart, out of order, or not at all."""
+
+from collections.abc import Callable
+
+import pytest
+
+from app.proposals.draft import Replacement
+from app.proposals.errors import NothingToUndo, UndoConflict
+from app.proposals.models import ProposalState
+from tests.unit.proposals.bench import Bench, numbered
+
+Make = Callable[..., Bench]
+
+
+def test_every_kind_of_change_is_undone_byte_for_byte_after_a_restart(bench: Make) -> None:
+    site = bench(
+        {
+            "crlf.txt": b"one\r\ntwo\r\n",
+            "mixed.txt": b"one\r\ntwo\nthree",
+            "bom.txt": b"\xef\xbb\xbfone\ntwo\n",
+            "wide.txt": "\ufeffone\ntwo\n".encode("utf-16-le"),
+            "latin.txt": b"caf\xe9\ntwo\n",
+            "run.sh": "#!/bin/sh\necho two\n",
+            "locked.txt": "two\n",
+            "move.txt": "two\n",
+            "gone.bin": b"\0\1two",
+            "empty.txt": "",
+        }
+    )
+    (site.root / "run.sh").chmod(0o755)
+    (site.root / "locked.txt").chmod(0o400)
+    before = site.tree()
+    draft = site.desk.draft("session")
+    for name in ("crlf.txt", "mixed.txt", "bom.txt", "wide.txt", "latin.txt", "run.sh", "locked.txt", "move.txt"):
+        draft.edit(name, [Replacement("two", "2\n3")])
+    draft.rename("move.txt", "deep/er/moved.txt")
+    draft.delete("gone.bin")
+    draft.write("empty.txt", "full\n")
+    draft.write("made/here.txt", "new\n")
+    proposal = site.desk.stage(draft, "All kinds")
+    site.desk.approve(proposal.id)
+    after = site.tree()
+    assert after["crlf.txt"][0] == b"one\r\n2\r\n3\r\n"
+    assert after["mixed.txt"][0] == b"one\r\n2\n3\nthree"
+    assert after["bom.txt"][0] == b"\xef\xbb\xbfone\n2\n3\n"
+    assert after["wide.txt"][0] == "\ufeffone\n2\n3\n".encode("utf-16-le")
+    assert after["latin.txt"][0] == b"caf\xe9\n2\n3\n"
+    assert {name: after[name][1] for name in ("run.sh", "locked.txt")} == {"run.sh": 0o755, "locked.txt": 0o400}
+    for _ in range(2):
+        assert site.reopened().undo(proposal.id).proposal.state is ProposalState.UNDONE
+        assert site.tree() == before
+        assert sorted(path.name for path in site.root.iterdir() if path.is_dir()) == []
+        assert site.reopened().redo(proposal.id).proposal.state is ProposalState.APPLIED
+        assert site.tree() == after
+
+
+def test_out_of_order_where_it_does_not_conflict(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30)})
+    first = site.edit("a.txt", ("line 2\n", "two\n"))
+    site.desk.approve(first.id)
+    second = site.edit("a.txt", ("line 20\n", "twenty\nmore\n"))
+    site.desk.approve(second.id)
+    site.desk.undo(first.id)
+    assert site.read("a.txt").decode() == numbered(30, l20="twenty\nmore")
+    site.desk.undo(second.id)
+    assert site.read("a.txt").decode() == numbered(30)
+    site.desk.redo(first.id)
+    site.desk.redo(second.id)
+    assert site.read("a.txt").decode() == numbered(30, l2="two", l20="twenty\nmore")
+
+
+def test_a_conflict_is_refused_and_nothing_changes(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
+    draft = site.desk.draft("session")
+    draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
+    draft.edit("b.txt", [Replacement("b", "c")])
+    first = site.desk.stage(draft, "Both")
+    site.desk.approve(first.id)
+    site.put(**{"a.txt": numbered(30, l2="mine")})
+    with pytest.raises(UndoConflict, match=r"P1 can't be undone: a\.txt was changed since at line 2"):
+        site.desk.undo(first.id)
+    assert site.read("b.txt") == b"c\n"
+    assert site.desk.get(first.id).state is ProposalState.APPLIED
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda root: (root / "made.txt").write_text("more"), "made.txt was changed since, and would be deleted"),
+        (lambda root: (root / "gone.txt").write_text("again"), "there is another gone.txt now"),
+        (lambda root: (root / "old.txt").write_text("again"), "there is another old.txt now"),
+        (lambda root: (root / "new.txt").unlink(), "new.txt is gone"),
+    ],
+)
+def test_what_stands_in_the_way(bench: Make, spoil: Callable[..., object], message: str) -> None:
+    site = bench({"gone.txt": "g\n", "old.txt": "o\n"})
+    draft = site.desk.draft("session")
+    draft.write("made.txt", "m\n")
+    draft.delete("gone.txt")
+    draft.rename("old.txt", "new.txt")
+    proposal = site.desk.stage(draft, "Mixed")
+    site.desk.approve(proposal.id)
+    spoil(site.root)
+    before = site.tree()
+    with pytest.raises(UndoConflict, match=message):
+        site.desk.undo(proposal.id)
+    assert site.tree() == before
+
+
+def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30)})
+    draft = site.desk.draft("session")
+    draft.rename("a.txt", "b.txt")
+    draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
+    proposal = site.desk.stage(draft, "Move")
+    site.desk.approve(proposal.id)
+    site.put(**{"b.txt": numbered(30, l2="two", l20="mine")})
+    site.desk.undo(proposal.id)
+    assert {path: data.decode() for path, (data, _) in site.tree().items()} == {"a.txt": numbered(30, l20="mine")}
+    site.desk.redo(proposal.id)
+    assert {path: data.decode() for path, (data, _) in site.tree().items()} == {
+        "b.txt": numbered(30, l2="two", l20="mine")
+    }
+
+
+def test_undoing_a_part_makes_it_pending_again(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
+    draft = site.desk.draft("session")
+    draft.edit("a.txt", [Replacement("line 2\n", "two\n"), Replacement("line 20\n", "twenty\n")])
+    draft.edit("b.txt", [Replacement("b", "c")])
+    proposal = site.desk.stage(draft, "Parts")
+    site.desk.approve(proposal.id, ["1", "3"])
+    site.put(**{"a.txt": numbered(30, l2="two", l10="mine")})
+    result = site.desk.undo(proposal.id)
+    assert result.proposal.state is ProposalState.PENDING
+    assert [(hunk.number, hunk.state.value) for hunk in result.proposal.hunks] == [
+        (1, "pending"),
+        (2, "pending"),
+        (3, "pending"),
+    ]
+    assert site.read("a.txt").decode() == numbered(30, l10="mine")
+    assert site.read("b.txt") == b"b\n"
+    site.desk.approve(proposal.id)
+    assert site.read("a.txt").decode() == numbered(30, l2="two", l10="mine", l20="twenty")
+    assert site.read("b.txt") == b"c\n"
+    site.desk.undo(proposal.id)
+    assert site.read("a.txt").decode() == numbered(30, l10="mine")
+
+
+def test_a_folder_that_was_there_before_stays(bench: Make) -> None:
+    site = bench({})
+    (site.root / "kept").mkdir()
+    proposal = site.write(**{"kept/made/a.txt": "a\n"})
+    site.desk.approve(proposal.id)
+    site.desk.undo(proposal.id)
+    assert [path.name for path in site.root.rglob("*")] == ["kept"]
+
+
+def test_deleting_the_last_file_takes_the_folder_as_git_does(bench: Make) -> None:
+    site = bench({"a/b/c.txt": "c\n", "a/d.txt": "d\n"})
+    proposal = site.write(**{"a/b/c.txt": None})
+    site.desk.approve(proposal.id)
+    assert [path.name for path in (site.root / "a").iterdir()] == ["d.txt"]
+    site.desk.undo(proposal.id)
+    assert site.read("a/b/c.txt") == b"c\n"
+
+
+def test_an_undo_rebases_what_waits(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30)})
+    first = site.edit("a.txt", ("line 2\n", "two\nmore\n"))
+    site.desk.approve(first.id)
+    second = site.edit("a.txt", ("line 20\n", "twenty\n"))
+    [changed] = site.desk.undo(first.id).changed
+    assert (changed.id, changed.files[0].rebased) == (second.id, True)
+    site.desk.approve(second.id)
+    assert site.read("a.txt").decode() == numbered(30, l20="twenty")
+
+
+def test_twice_is_too_often(bench: Make) -> None:
+    site = bench({"a.txt": numbered(5)})
+    proposal = site.edit("a.txt", ("line 2\n", "two\n"))
+    site.desk.approve(proposal.id)
+    site.desk.undo(proposal.id)
+    with pytest.raises(NothingToUndo, match="P1 is undone"):
+        site.desk.undo(proposal.id)
+    site.desk.redo(proposal.id)
+    with pytest.raises(NothingToUndo, match="P1 is applied"):
+        site.desk.redo(proposal.id)
+
+
+def test_undo_by_hand_first_and_redo_after(bench: Make) -> None:
+    site = bench({"a.txt": numbered(5)})
+    proposal = site.edit("a.txt", ("line 2\n", "two\n"))
+    site.desk.approve(proposal.id)
+    site.put(**{"a.txt": numbered(5)})
+    site.desk.undo(proposal.id)
+    site.desk.redo(proposal.id)
+    assert site.read("a.txt").decode() == numbered(5, l2="two")
