@@ -144,6 +144,10 @@ class TestQuestions:
         assert contents(sent, "tool") == [missing.ANSWERED_OTHERWISE]
         assert contents(sent, "user") == ["hello", "never mind"]
 
+    def test_a_message_instead_of_an_answer_after_a_crash(self) -> None:
+        sent = messages(*self.ASKED[:-1], UserMessage(text="never mind"), TurnStarted(cause="message"))
+        assert contents(sent, "tool") == [missing.ANSWERED_OTHERWISE]
+
     def test_an_empty_answer_is_still_an_answer(self) -> None:
         assert contents(messages(*self.ASKED, Answer(call="c1.0", text=" ")), "tool") == [missing.EMPTY_ANSWER]
 
@@ -327,9 +331,9 @@ class TestCompaction:
     def test_the_one_that_reaches_furthest_counts(self) -> None:
         first, second = (Compacted(upto=upto, summary=f"s{upto}", method="summary") for upto in (2, 3))
         for order in ((first, second), (second, first)):
-            sent = messages(*HELLO, response(text="old"), *order)
+            sent = messages(*HELLO, response(text="covered"), *order)
             assert "s3" in sent[1]["content"]
-            assert "old" not in str(sent)
+            assert "covered" not in str(sent)
 
     def test_a_cut_without_a_summary_says_so(self) -> None:
         assert "left out to make room" in self.log(7, summary="")[1]["content"]
