@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.conversation.events import FileStat, HunkFact
 from app.proposals import deciding
-from app.proposals.apply import Applier
+from app.proposals.apply import Applier, reason_of
 from app.proposals.changes import make_change
 from app.proposals.draft import Draft
 from app.proposals.editing import with_text
@@ -36,7 +36,7 @@ from app.proposals.staging import compile_changes, folded_into, make_proposal, s
 from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
 from app.proposals.undo import Replay, Step, backward, forward
-from app.workspace.paths import Workspace
+from app.workspace.paths import Workspace, WorkspaceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,10 @@ class ProposalDesk:
         draft = self.draft("")
         try:
             report = draft.patch(text)
-        except EditRefused as error:
-            raise PatchRefused(str(error)) from error
+        except (EditRefused, WorkspaceError) as error:
+            raise PatchRefused(f"the patch was not taken: {error}") from error
+        except OSError as error:
+            raise PatchRefused(f"the patch was not taken: {reason_of(error)}") from error
         return self._stage(draft, f"Patch: {report.summary}", "", "patch")
 
     def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:

@@ -1,0 +1,205 @@
+"""Patches in and out, byte for byte as git has it, over histories made from the installed packages' own files."""
+
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unidiff import PatchSet
+
+import app.proposals
+from app.proposals.commit import commit_proposal
+from app.proposals.draft import Replacement
+from app.proposals.errors import CommitFailed, PatchRefused, ProposalError
+from app.proposals.models import Op
+from tests.unit.proposals.bench import Bench, Tree, numbered, tree
+
+Make = Callable[..., Bench]
+
+
+def git(root: Path, *arguments: str, given: str | bytes | None = None) -> bytes:
+    named = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "core.autocrlf=false")
+    data = given.encode("utf-8", "surrogateescape") if isinstance(given, str) else given
+    done = subprocess.run(["git", "-C", str(root), *named, *arguments], input=data, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def without_git(files: Tree) -> Tree:
+    return {path: what for path, what in files.items() if not path.startswith(".git/")}
+
+
+def repository(site: Bench) -> None:
+    git(site.root, "init", "--quiet")
+    git(site.root, "add", "--all")
+    git(site.root, "commit", "--quiet", "--message", "start")
+
+
+def sources() -> list[bytes]:
+    """Real texts to make a history of."""
+    folders = [Path(app.proposals.__file__).parent, Path(subprocess.__file__).parent]
+    files = [file for folder in folders for file in sorted(folder.glob("*.py"))[:40]]
+    return [file.read_bytes() for file in files if file.stat().st_size < 60_000]
+
+
+def shaken(dice: random.Random, root: Path, texts: list[bytes]) -> None:
+    """One commit's worth of changes: edits, new files, deletions, renames, modes."""
+    files = sorted(path for path in root.rglob("*") if path.is_file() and ".git" not in path.parts)
+    for path in dice.sample(files, min(len(files), 6)):
+        match dice.choice(["edit", "edit", "edit", "delete", "rename", "mode", "tail"]):
+            case "edit" | "tail" as how:
+                lines = path.read_bytes().split(b"\n")
+                for _ in range(dice.randint(1, 5)):
+                    at = dice.randrange(len(lines))
+                    lines[at : at + dice.randint(0, 2)] = [
+                        b"changed %d" % dice.randrange(9) for _ in range(dice.randint(0, 3))
+                    ]
+                path.write_bytes(b"\n".join(lines).rstrip(b"\n") if how == "tail" else b"\n".join(lines))
+            case "delete":
+                path.unlink()
+            case "rename":
+                target = root / f"moved{dice.randrange(10**6)}" / path.name
+                target.parent.mkdir()
+                path.rename(target)
+            case _:
+                path.chmod(0o755 if path.stat().st_mode & 0o100 == 0 else 0o644)
+    (root / f"new{dice.randrange(10**6)}.py").write_bytes(dice.choice(texts))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
+    dice = random.Random(seed)
+    texts = sources()
+    site = bench({f"pkg{n % 3}/file {n}.py": text for n, text in enumerate(dice.sample(texts, 12))})
+    repository(site)
+    for _ in range(3):
+        before = without_git(site.tree())
+        shaken(dice, site.root, texts)
+        git(site.root, "add", "--all")
+        git(site.root, "commit", "--quiet", "--allow-empty", "--message", "next")
+        after = without_git(site.tree())
+        patch = git(site.root, "diff", "-M", "HEAD~1", "HEAD").decode("utf-8", "surrogateescape")
+        git(site.root, "checkout", "--quiet", "HEAD~1", "--", ".")
+        git(site.root, "reset", "--quiet", "--hard", "HEAD~1")
+        assert without_git(site.tree()) == before
+        proposal = site.desk.stage_patch(patch)
+        assert proposal.origin == "patch"
+        assert not any(change.inexact for change in proposal.files)
+        exported = site.desk.as_unified_diff(proposal.id)
+        git(site.root, "apply", "--check", given=exported)
+        assert len(PatchSet(exported)) == len(proposal.files)
+        site.desk.approve(proposal.id)
+        assert without_git(site.tree()) == after
+        site.desk.undo(proposal.id)
+        assert without_git(site.tree()) == before
+        site.desk.redo(proposal.id)
+        git(site.root, "add", "--all")
+        git(site.root, "commit", "--quiet", "--allow-empty", "--message", "next")
+
+
+def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench: Make, tmp_path: Path) -> None:
+    site = bench({"a.txt": numbered(30), "b c.txt": b"caf\xe9\r\nno end", "d.txt": "d\n"})
+    draft = site.desk.draft("session")
+    draft.edit("a.txt", [Replacement("line 3\n", "three\n"), Replacement("line 25\n", "")])
+    draft.edit("b c.txt", [Replacement("no end", "still no end")])
+    draft.write("new/e.txt", "e\n")
+    draft.delete("d.txt")
+    proposal = site.desk.stage(draft, "Mixed")
+    exported = site.desk.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape")
+    results = []
+    for name, command in (("git", ["git", "apply"]), ("patch", ["patch", "-p1", "--binary", "--silent"])):
+        copy = tmp_path / name
+        subprocess.run(["cp", "-a", str(site.root), str(copy)], check=True)
+        done = subprocess.run(command, cwd=copy, input=exported, capture_output=True, check=False)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        results.append(tree(copy))
+    site.desk.approve(proposal.id)
+    assert results == [site.tree(), site.tree()]
+    assert site.desk.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape") == exported
+
+
+def test_what_is_exported_is_what_is_left(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30)})
+    proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 25\n", "last\n"))
+    site.desk.approve(proposal.id, ["1"])
+    exported = site.desk.as_unified_diff(proposal.id)
+    assert "+last" in exported
+    assert "+three" not in exported
+    git(site.root, "apply", "--check", given=exported)
+
+
+def test_files_that_change_names_with_each_other(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9), "b.txt": "other\n" * 9})
+    patch = "".join(
+        f"diff --git a/{old} b/{new}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
+        for old, new in (("a.txt", "b.txt"), ("b.txt", "a.txt"))
+    )
+    site.desk.approve(site.desk.stage_patch(patch).id)
+    assert (site.read("b.txt").decode(), site.read("a.txt").decode()) == (numbered(9), "other\n" * 9)
+
+
+def test_begin_patch_form(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    patch = (
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n line 2\n-line 3\n+three\n line 4\n"
+        "*** Add File: b.txt\n+new\n*** End Patch\n"
+    )
+    proposal = site.desk.stage_patch(patch)
+    assert [(change.path, change.op) for change in proposal.files] == [("a.txt", Op.EDIT), ("b.txt", Op.CREATE)]
+    site.desk.approve(proposal.id)
+    assert site.read("a.txt").decode() == numbered(9, l3="three")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "",
+        "hello\n",
+        "--- a/../x\n+++ b/../x\n@@ -0,0 +1 @@\n+evil\n",
+        "--- a/.git/config\n+++ b/.git/config\n@@ -0,0 +1 @@\n+evil\n",
+        "--- a/missing.txt\n+++ b/missing.txt\n@@ -1 +1 @@\n-a\n+b\n",
+        "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-another tree\n+b\n",
+        "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n",
+    ],
+)
+def test_a_patch_that_does_not_fit_is_refused(bench: Make, patch: str) -> None:
+    site = bench({"a.txt": numbered(9)})
+    before = site.tree()
+    with pytest.raises(PatchRefused):
+        site.desk.stage_patch(patch)
+    assert site.desk.all() == []
+    assert site.tree() == before
+
+
+def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c[1].txt": "c\n", "gone.txt": "g\n"})
+    repository(site)
+    for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
+        git(site.root, "config", name, value)
+    site.put(**{"b.txt": "staged by the user\n"})
+    git(site.root, "add", "b.txt")
+    draft = site.desk.draft("session")
+    draft.edit("a.txt", [Replacement("line 2", "two")])
+    draft.edit("c[1].txt", [Replacement("c", "d")])
+    draft.delete("gone.txt")
+    draft.write("new.txt", "n\n")
+    proposal = site.desk.stage(draft, "Count in words")
+    with pytest.raises(CommitFailed, match="wrote no files"):
+        commit_proposal(site.root, proposal)
+    proposal = site.desk.approve(proposal.id).proposal
+    commit = commit_proposal(site.root, proposal)
+    shown = git(site.root, "show", "--name-status", "--format=%s|%b", commit).decode()
+    assert shown.startswith("Count in words|Signoff-Proposal: P1")
+    changed = [line.split("\t") for line in shown.splitlines() if "\t" in line]
+    assert changed == [["M", "a.txt"], ["M", "c[1].txt"], ["D", "gone.txt"], ["A", "new.txt"]]
+    assert git(site.root, "diff", "--cached", "--name-only").decode() == "b.txt\n"
+
+
+def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    proposal = site.edit("a.txt", ("line 2", "two"))
+    site.desk.approve(proposal.id)
+    with pytest.raises(ProposalError, match="git would not commit") as caught:
+        commit_proposal(site.root, site.desk.get(proposal.id))
+    assert "\n" not in str(caught.value)
