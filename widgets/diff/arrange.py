@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from app.proposals.models import FileDiff, Hunk
 from widgets.diff.notes import file_notes
-from widgets.diff.pairing import Pair, pair_lines
+from widgets.diff.pairing import Pair, in_order, pair_lines
 from widgets.diff.rows import (
     BlankRow,
     CommentRow,
@@ -14,6 +14,7 @@ from widgets.diff.rows import (
     FileRow,
     FoldRow,
     Layout,
+    LineRow,
     NoteRow,
     Row,
     Segment,
@@ -101,18 +102,9 @@ class _Builder:
             self.segments.append(Context(file, old + start, new + start, count - start, gap))
 
     def _hunk(self, file: int, index: int, hunk: Hunk) -> None:
-        pairs: list[Pair] = []
-        whole: Segment
-        if self.shape.split:
-            diff = self.diffs[file]
-            pairs = pair_lines(
-                diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
-                diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
-            )
-            whole = Split(file, index, hunk, pairs)
-        else:
-            whole = Unified(file, index, hunk)
-        stops = self._stops(file, hunk, pairs) if self.comments else []
+        pairs = self._pairs(file, hunk) if self.shape.split else None
+        whole = self._piece(file, index, hunk, pairs, 0, None)
+        stops = self._stops(file, hunk, whole) if self.comments else []
         if not stops:
             if whole.rows:
                 self.segments.append(whole)
@@ -125,28 +117,40 @@ class _Builder:
         if start < whole.rows:
             self.segments.append(self._piece(file, index, hunk, pairs, start, whole.rows - start))
 
-    def _piece(self, file: int, index: int, hunk: Hunk, pairs: list[Pair], start: int, rows: int) -> Segment:
+    def _pairs(self, file: int, hunk: Hunk) -> list[Pair] | None:
+        if in_order(hunk.old_count, hunk.new_count):
+            return None
+        diff = self.diffs[file]
+        return pair_lines(
+            diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
+            diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
+        )
+
+    def _piece(
+        self, file: int, index: int, hunk: Hunk, pairs: list[Pair] | None, start: int, rows: int | None
+    ) -> Segment:
         if self.shape.split:
             return Split(file, index, hunk, pairs, start, rows)
         return Unified(file, index, hunk, start, rows)
 
-    def _stops(self, file: int, hunk: Hunk, pairs: list[Pair]) -> list[tuple[int, list[tuple[Side, int]]]]:
+    def _stops(self, file: int, hunk: Hunk, whole: Segment) -> list[tuple[int, list[tuple[Side, int]]]]:
         """Rows of the hunk under which comments stand, with the lines that they are on."""
-        old = set(self._commented(file, "old", hunk.old_start, hunk.old_count))
-        new = set(self._commented(file, "new", hunk.new_start, hunk.new_count))
-        rows: dict[int, list[tuple[Side, int]]] = defaultdict(list)
-        if self.shape.split:
-            for row, (left, right) in enumerate(pairs):
-                if left in old:
-                    rows[row].append(("old", hunk.old_start + left))
-                if right in new:
-                    rows[row].append(("new", hunk.new_start + right))
-        else:
-            for line in old:
-                rows[line].append(("old", hunk.old_start + line))
-            for line in new:
-                rows[hunk.old_count + line].append(("new", hunk.new_start + line))
-        return sorted(rows.items())
+        old = self._commented(file, "old", hunk.old_start, hunk.old_count)
+        new = self._commented(file, "new", hunk.new_start, hunk.new_count)
+        wanted: set[tuple[Side, int]] = {("old", hunk.old_start + line) for line in old}
+        wanted |= {("new", hunk.new_start + line) for line in new}
+        stops: list[tuple[int, list[tuple[Side, int]]]] = []
+        for number in range(whole.rows) if wanted else ():
+            row = whole.row(number)
+            assert isinstance(row, LineRow)
+            lines: list[tuple[Side, int]] = []
+            if row.old is not None and ("old", row.old) in wanted:
+                lines.append(("old", row.old))
+            if row.new is not None and ("new", row.new) in wanted:
+                lines.append(("new", row.new))
+            if lines:
+                stops.append((number, lines))
+        return stops
 
     def _commented(self, file: int, side: Side, start: int, count: int) -> list[int]:
         """Lines with comments, counted from `start`."""

@@ -87,6 +87,7 @@ class DiffCanvas(ScrollView):
         self._styles: dict[tuple[str, ...], Style] = {}
         self._seen_lines = (0, 0)
         self._furthest = 0
+        self._place_cursor = False
         self._lexing: Scene | None = None
 
     # What is shown
@@ -107,6 +108,13 @@ class DiffCanvas(ScrollView):
         self._rebuild(row, offset)
         if not same:
             self.scroll_to(0, 0, animate=False, immediate=True)
+            self._place_cursor = True
+            self._go_to_first_hunk()
+
+    def _go_to_first_hunk(self) -> None:
+        """Put the cursor on the first hunk of a new change, once there is a layout."""
+        if self._place_cursor and self.rows.rows:
+            self._place_cursor = False
             self.cursor = self.landmarks.hunks[0] if self.landmarks.hunks else 0
 
     def clear(self, message: str = "") -> None:
@@ -189,7 +197,10 @@ class DiffCanvas(ScrollView):
         if scene is self.scene:
             scene.marks.moved = moved
             self._warnings = warnings
-            self.relayout()
+            if warnings:
+                self.relayout()
+            elif moved:
+                self.repaint()
 
     # Layout
 
@@ -239,9 +250,13 @@ class DiffCanvas(ScrollView):
 
     def _rebuild(self, row: Row | None, offset: int) -> None:
         width = self.size.width
+        if not width:
+            # There is nothing to draw on yet; the first resize lays out.
+            self.rows, self.landmarks = Layout(), Landmarks(Layout())
+            return
         self.shape = replace(self.shape, split=self.split)
         scene = self.scene
-        scene.width, scene.split, scene.wrap = max(1, width), self.split, self._wrap
+        scene.width, scene.split, scene.wrap = width, self.split, self._wrap
         scene.collapsed = self.shape.collapsed
         self.rows = arrange(
             self.diffs,
@@ -261,6 +276,7 @@ class DiffCanvas(ScrollView):
                 top = self.rows.line_of(self.cursor) - offset
                 self.scroll_to(y=max(0, top), animate=False, immediate=True)
         self.cursor = self.clamped(self.cursor)
+        self._go_to_first_hunk()
         self.repaint()
 
     def _measure(self, row: Row) -> int:

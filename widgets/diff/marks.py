@@ -57,19 +57,23 @@ class Marks:
             return (), False
         diff = self._diffs[file]
         old, new = (diff.old[line], diff.new[other]) if side == "old" else (diff.old[other], diff.new[line])
-        before, after = compare(old, new)
-        return (before if side == "old" else after), only_space_differs(old, new)
+        before, after, spaces = compare(old, new)
+        return (before if side == "old" else after), spaces
 
 
 @lru_cache(maxsize=2048)
-def compare(old: str, new: str) -> tuple[Ranges, Ranges]:
-    """The characters that differ between two versions of a line; nothing where they have too little in common."""
+def compare(old: str, new: str) -> tuple[Ranges, Ranges, bool]:
+    """The characters that differ between two versions of a line, and whether only whitespace does.
+
+    There are none where the two have too little in common.
+    """
     if max(len(old), len(new)) > _LONGEST_LINE:
-        return _between(old, new)
+        return *_between(old, new), False
+    spaces = only_space_differs(old, new)
     before, after = changed_words(old, new)
-    if _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
-        return (), ()
-    return tuple((start, end) for start, end in before), tuple((start, end) for start, end in after)
+    if not spaces and _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
+        return (), (), False
+    return tuple((start, end) for start, end in before), tuple((start, end) for start, end in after), spaces
 
 
 def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:

@@ -37,9 +37,8 @@ def map_rows(layout: Layout, height: int) -> list[int]:
             _fill(cells, first, middle, total, _REMOVED)
             _fill(cells, middle, last, total, _ADDED)
         elif isinstance(segment, Split):
-            stretch = segment.pairs[segment.offset : segment.offset + segment.rows]
-            bits |= _REMOVED if any(old is not None for old, _ in stretch[:64]) else 0
-            bits |= _ADDED if any(new is not None for _, new in stretch[:64]) else 0
+            bits |= _REMOVED if segment.old_count else 0
+            bits |= _ADDED if segment.new_count else 0
             _fill(cells, first, last, total, bits)
     return cells
 

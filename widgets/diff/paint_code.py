@@ -200,7 +200,7 @@ class CodePainter:
             mark(shown.drawn(begin), shown.drawn(end), _WORD)
         for begin, end in shown.replaced:
             mark(begin, end, _UNSAFE)
-        if looks.kind and at.side == "new":
+        if looks.kind and at.side == "new" and last == len(shown.text):
             mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)
         if query := self.scene.query:
             current = _CURRENT if self.scene.found == (at.row.file, at.side, at.number) else 0

@@ -15,13 +15,18 @@ _SIMILAR = 0.4
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
+def in_order(old_count: int, new_count: int) -> bool:
+    """Whether a hunk of this size is paired line by line, without a look at its text."""
+    return old_count == new_count or not old_count or not new_count or old_count * new_count > ALIGN_LIMIT
+
+
 def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     """Pair the lines of a hunk, in order, so that the most similar ones meet.
 
     Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their
     lines (a longest common subsequence, weighted by similarity), and what is left between two pairs shares rows.
     """
-    if len(old) == len(new) or not old or not new or len(old) * len(new) > ALIGN_LIMIT:
+    if in_order(len(old), len(new)):
         return _in_order(0, len(old), 0, len(new))
     anchors = _anchors([set(_WORD.findall(line)) for line in old], [set(_WORD.findall(line)) for line in new])
     pairs: list[Pair] = []

@@ -153,31 +153,40 @@ class Unified(Segment):
 class Split(Segment):
     """A hunk, its old lines at the left of its new ones."""
 
-    __slots__ = ("new_start", "offset", "old_start", "pairs")
+    __slots__ = ("new_count", "new_start", "offset", "old_count", "old_start", "pairs")
 
     def __init__(
         self,
         file: int,
         index: int,
         hunk: Hunk,
-        pairs: Sequence[tuple[int | None, int | None]],
+        pairs: Sequence[tuple[int | None, int | None]] | None,
         offset: int = 0,
         rows: int | None = None,
     ) -> None:
-        super().__init__(file, len(pairs) if rows is None else rows, index)
-        self.old_start = hunk.old_start
-        self.new_start = hunk.new_start
+        """`pairs` tells which lines stand beside each other; None pairs them in order."""
+        whole = max(hunk.old_count, hunk.new_count) if pairs is None else len(pairs)
+        super().__init__(file, whole if rows is None else rows, index)
+        self.old_start, self.old_count = hunk.old_start, hunk.old_count
+        self.new_start, self.new_count = hunk.new_start, hunk.new_count
         self.pairs = pairs
         self.offset = offset
 
     def row(self, number: int) -> LineRow:
-        old, new = self.pairs[number + self.offset]
+        number += self.offset
+        old: int | None
+        new: int | None
+        if self.pairs is None:
+            old = number if number < self.old_count else None
+            new = number if number < self.new_count else None
+        else:
+            old, new = self.pairs[number]
         return LineRow(
             self.file,
             None if old is None else self.old_start + old,
             None if new is None else self.new_start + new,
             self.hunk,
-            number + self.offset,
+            number,
         )
 
 

@@ -21,7 +21,7 @@ class Scene:
     diffs: Sequence[FileDiff] = ()
     marks: Marks = field(default_factory=lambda: Marks(()))
     syntax: Syntax = field(default_factory=lambda: Syntax((), lambda file, side: ()))
-    width: int = 80
+    width: int = 0
     """Cells of the whole row."""
     split: bool = False
     wrap: bool = False

@@ -28,6 +28,9 @@ LEAD_LINES = 120
 LONGEST_LINE = 2_000
 """Longer lines stay plain."""
 
+_CHUNKS_AT_ONCE = 4
+"""Chunks lexed between two repaints."""
+
 _KEPT_CHUNKS = 400
 
 Span = tuple[int, int, str]
@@ -68,15 +71,17 @@ class Syntax:
         return bool(self._wanted)
 
     async def work(self) -> bool:
-        """Lex the chunk that was asked for last, in a thread; whether there was one."""
+        """Lex what was asked for, the latest first, in a thread; whether there was anything."""
         if not self._wanted:
             return False
-        key, _ = self._wanted.popitem()
-        chunk = await asyncio.to_thread(_lex_chunk, self._paths[key.file], self._lines(key.file, key.side), key.chunk)
-        self._chunks[key] = chunk
+        keys = [self._wanted.popitem()[0] for _ in range(min(_CHUNKS_AT_ONCE, len(self._wanted)))]
+        self._chunks |= await asyncio.to_thread(self._lex, keys)
         while len(self._chunks) > _KEPT_CHUNKS:
             self._chunks.popitem(last=False)
         return True
+
+    def _lex(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[Span, ...]]]:
+        return {key: _lex_chunk(self._paths[key.file], self._lines(key.file, key.side), key.chunk) for key in keys}
 
 
 def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Span, ...]]:
