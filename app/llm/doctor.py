@@ -1,35 +1,37 @@
 """Examination of an endpoint: what works, found out by tiny requests and not by its name."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from app.llm.client import ModelClient
 from app.llm.errors import FailureKind, RequestFailed
+from app.llm.probes import CALL_IT, SAY_IT, WORD, Answer, after_a_call, ask, request
 from app.llm.profile import Profile
 from app.llm.profiles import seed
 from app.llm.retry import RetryPolicy
 from app.llm.text_filters import has_call_markup
 from app.llm.transport import Timeouts
-from app.llm.types import Completed, Endpoint, Payload, ProfileCorrected, TextDelta
+from app.llm.types import Endpoint
 
 CHECKS = ("reachable", "key", "model", "streaming", "usage", "tools", "tool_choice", "mid_system")
 """Every examination reports each of them, in this order."""
 
-_ANSWER_TOKENS = 256
-_WORD = "heron"
-_CALL_IT = "Call the tool `report` with the word 'ok'. Do not answer with text, only call the tool."
-_SAY_IT = f"From now on, answer every message with the single word {_WORD} and nothing else."
-_TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "report",
-        "description": "Reports a word.",
-        "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
-    },
+_ASSUMPTIONS = {
+    "usage": "stream_usage",
+    "tools": "tools_supported",
+    "tool_choice": "tool_choice_none",
+    "mid_system": "mid_system",
 }
-_FIRST = "You are taking part in a short technical check. Follow instructions exactly."
+"""What the probes begin with the best assumption about, by the check that confirms it."""
+_BEST: dict[str, Any] = {
+    "stream_usage": True,
+    "tools_supported": True,
+    "tool_choice_none": "honoured",
+    "mid_system": "inline",
+}
+_TAKEN = "taken, but the model did not call one when told to"
 _GENTLE = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
 
 
@@ -57,35 +59,15 @@ class Diagnosis:
     """One line."""
 
 
-@dataclass(slots=True)
-class _Answer:
-    """What one probe came to."""
-
-    completed: Completed | None = None
-    failed: RequestFailed | None = None
-    notices: list[str] = field(default_factory=list)
-    pieces: int = 0
-
-    @property
-    def text(self) -> str:
-        return self.completed.text if self.completed else ""
-
-    @property
-    def called(self) -> bool:
-        return bool(self.completed and self.completed.calls)
-
-
 async def examine(
     endpoint: Endpoint, profile: Profile, *, timeouts: Timeouts | None = None, retry: RetryPolicy = _GENTLE
 ) -> AsyncGenerator[Check | Diagnosis]:
     """Examine an endpoint; gives out every `Check` as soon as it is known, and last the `Diagnosis`.
 
-    The probes cost some hundred tokens. What is probed starts from the best assumption, whatever `profile` says.
+    The probes cost some hundred tokens. They begin with the best assumptions, whatever `profile` says; what they do
+    not confirm or refute stays as `profile` has it.
     """
-    assumed = profile.model_copy(
-        update={"mid_system": "inline", "tool_choice_none": "honoured", "tools_supported": True, "stream_usage": True}
-    )
-    client = ModelClient(endpoint, assumed, retry=retry, timeouts=timeouts)
+    client = ModelClient(endpoint, profile.model_copy(update=_BEST), retry=retry, timeouts=timeouts)
     checks: list[Check] = []
     try:
         async with aclosing(_checks(client)) as found:
@@ -94,7 +76,7 @@ async def examine(
                 yield check
     finally:
         await client.aclose()
-    yield _diagnosis(checks, _final_profile(client.profile, checks, seed(endpoint.base_url, endpoint.model)))
+    yield _diagnosis(checks, _final_profile(client.profile, checks, profile, seed(endpoint.base_url, endpoint.model)))
 
 
 async def _checks(client: ModelClient) -> AsyncGenerator[Check]:
@@ -109,7 +91,7 @@ async def _checks(client: ModelClient) -> AsyncGenerator[Check]:
         async for check in _unknown(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
-    hello = await _ask(client, lambda profile: _payload(profile, "Answer with the single word ok."))
+    hello = await ask(client, lambda profile: request(profile, "Answer with the single word ok."))
     failed = hello.failed
     reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
     yield Check("reachable", reached, client.endpoint.base_url if reached or failed is None else failed.message)
@@ -134,7 +116,7 @@ async def _unknown(names: tuple[str, ...], reason: str) -> AsyncGenerator[Check]
         yield Check(name, None, f"not checked: {reason}")
 
 
-def _key(client: ModelClient, hello: _Answer) -> Check:
+def _key(client: ModelClient, hello: Answer) -> Check:
     if hello.failed is not None and hello.failed.kind in (FailureKind.AUTH, FailureKind.QUOTA):
         return Check("key", False, hello.failed.message)
     if hello.failed is not None:
@@ -142,7 +124,7 @@ def _key(client: ModelClient, hello: _Answer) -> Check:
     return Check("key", True, "accepted" if client.endpoint.api_key is not None else "none needed")
 
 
-def _model(client: ModelClient, hello: _Answer, names: list[str] | None) -> Check:
+def _model(client: ModelClient, hello: Answer, names: list[str] | None) -> Check:
     wanted = client.endpoint.model
     offered = ", ".join(names[:5]) + (", …" if len(names) > 5 else "") if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
@@ -158,7 +140,7 @@ def _model(client: ModelClient, hello: _Answer, names: list[str] | None) -> Chec
     return Check("model", True, wanted)
 
 
-def _usage(client: ModelClient, hello: _Answer) -> Check:
+def _usage(client: ModelClient, hello: Answer) -> Check:
     if hello.completed is not None and hello.completed.usage is not None:
         return Check("usage", True, "token counts come with the stream")
     refused = "refused" if not client.profile.stream_usage else "not sent"
@@ -166,7 +148,7 @@ def _usage(client: ModelClient, hello: _Answer) -> Check:
 
 
 async def _tool_checks(client: ModelClient) -> AsyncGenerator[Check]:
-    tempted = await _ask(client, lambda profile: _payload(profile, _CALL_IT, tools=True))
+    tempted = await ask(client, lambda profile: request(profile, CALL_IT, tools=True))
     if not client.profile.tools_supported:
         yield Check("tools", False, "the model takes no tools here: it can talk, but neither read files nor edit")
         yield Check("tool_choice", None, "not checked: no tools")
@@ -179,12 +161,12 @@ async def _tool_checks(client: ModelClient) -> AsyncGenerator[Check]:
     if tempted.called:
         yield Check("tools", not bad, bad or "the model calls them")
     else:
-        yield Check("tools", None, "taken, but the model did not call one when told to")
-    refrained = await _ask(client, lambda profile: _payload(profile, _CALL_IT, tools=True, none=True))
+        yield Check("tools", None, _TAKEN)
+    refrained = await ask(client, lambda profile: request(profile, CALL_IT, tools=True, none=True))
     yield _tool_choice(client, tempted, refrained)
 
 
-def _tool_choice(client: ModelClient, tempted: _Answer, refrained: _Answer) -> Check:
+def _tool_choice(client: ModelClient, tempted: Answer, refrained: Answer) -> Check:
     held = "the gate holds by the instruction and the executor"
     match client.profile.tool_choice_none:
         case "rejected":
@@ -203,82 +185,39 @@ def _tool_choice(client: ModelClient, tempted: _Answer, refrained: _Answer) -> C
 
 
 async def _mid_system(client: ModelClient) -> Check:
-    told = await _ask(client, lambda profile: _exchange(profile, _SAY_IT))
+    told = await ask(client, lambda profile: after_a_call(profile, SAY_IT))
     placement = client.profile.mid_system
     if placement != "inline":
         where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
         return Check("mid_system", False, f"refused in mid-conversation; they are {where}")
     if told.failed is not None:
         return Check("mid_system", None, told.failed.message)
-    if _WORD in told.text.lower():
+    if WORD in told.text.lower():
         return Check("mid_system", True, "taken and followed in mid-conversation")
     # Taken without a word, yet without effect: does the same work at the front? Then the template drops it.
-    front = await _ask(client, lambda profile: _exchange(profile, _SAY_IT, front=True))
-    if _WORD in front.text.lower():
+    front = await ask(client, lambda profile: after_a_call(profile, SAY_IT, front=True))
+    if WORD in front.text.lower():
         return Check("mid_system", False, "taken, but lost in mid-conversation; they are joined to the first one")
     return Check("mid_system", None, "taken; whether the model reads them cannot be told")
 
 
-async def _ask(client: ModelClient, build: Callable[[Profile], Payload]) -> _Answer:
-    answer = _Answer()
-    try:
-        async with aclosing(client.stream(build)) as updates:
-            async for update in updates:
-                match update:
-                    case TextDelta():
-                        answer.pieces += 1
-                    case ProfileCorrected(notice=notice):
-                        answer.notices.append(notice)
-                    case Completed():
-                        answer.completed = update
-    except RequestFailed as failed:
-        answer.failed = failed
-    return answer
-
-
-def _payload(profile: Profile, text: str, *, tools: bool = False, none: bool = False) -> Payload:
-    messages = _opened(profile, _FIRST, {"role": "user", "content": text})
-    return Payload(messages, [_TOOL] if tools else [], "none" if none else None, _ANSWER_TOKENS)
-
-
-def _exchange(profile: Profile, instruction: str, *, front: bool = False) -> Payload:
-    """A tool exchange, and after it an instruction where the profile (or `front`) wants it."""
-    identity = "abcdef123" if profile.tool_id == "alnum9" else "call_1"
-    call: dict[str, Any] = {
-        "id": identity,
-        "type": "function",
-        "function": {"name": "report", "arguments": '{"word": "ok"}'},
+def _final_profile(found: Profile, checks: list[Check], given: Profile, known: Profile) -> Profile:
+    """What was found. An assumption that no check has confirmed gives way to what was believed before, and a
+    placement that merely works to the one that is known to be best for such a server."""
+    results = {check.name: check for check in checks}
+    placement = results["mid_system"]
+    if placement.ok is False and found.mid_system == "inline":
+        found = found.model_copy(update={"mid_system": "fold_first"})
+    elif placement.ok and found.mid_system == "inline":
+        found = found.model_copy(update={"mid_system": known.mid_system})
+    unconfirmed = {
+        assumption: getattr(given, assumption)
+        for name, assumption in _ASSUMPTIONS.items()
+        if results[name].ok is not True
+        and results[name].detail != _TAKEN
+        and getattr(found, assumption) == _BEST[assumption]
     }
-    assistant: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [call]}
-    if profile.reasoning_echo == "required_on_calls":
-        assistant["reasoning_content"] = ""
-    result: dict[str, Any] = {"role": "tool", "tool_call_id": identity, "content": "reported"}
-    if profile.tool_name_on_result:
-        result["name"] = "report"
-    user = {"role": "user", "content": "Report the word ok."}
-    tools = [_TOOL] if profile.tools_supported else []
-    exchange = [assistant, result] if tools else [{"role": "assistant", "content": "ok"}, user]
-    if profile.mid_system == "inline" and not front:
-        messages = [*_opened(profile, _FIRST, user), *exchange, {"role": "system", "content": instruction}]
-    else:
-        messages = [*_opened(profile, f"{_FIRST}\n\n{instruction}", user), *exchange]
-    return Payload(messages, tools, "none" if tools else None, _ANSWER_TOKENS)
-
-
-def _opened(profile: Profile, system: str, user: dict[str, Any]) -> list[dict[str, Any]]:
-    if profile.mid_system == "fold_user":
-        return [{"role": "user", "content": f"<system>{system}</system>\n\n{user['content']}"}]
-    return [{"role": "system", "content": system}, user]
-
-
-def _final_profile(found: Profile, checks: list[Check], known: Profile) -> Profile:
-    """What was found; where a placement works that is not what is known to be best for such a server, the latter."""
-    placement = next((check for check in checks if check.name == "mid_system"), None)
-    if found.mid_system != "inline" or placement is None:
-        return found
-    if placement.ok is False:
-        return found.model_copy(update={"mid_system": "fold_first"})
-    return found.model_copy(update={"mid_system": known.mid_system})
+    return found.model_copy(update=unconfirmed)
 
 
 def _diagnosis(checks: list[Check], profile: Profile) -> Diagnosis:

@@ -12,7 +12,7 @@ from app.llm.transport import Timeouts
 from app.llm.types import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
 from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of
-from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, Behaviour
+from tests.wire.endpoints import CLOSING_SILENT, ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, Behaviour
 from tests.wire.replies import Call, Turn, document, error
 from tests.wire.server import WireServer
 
@@ -168,7 +168,7 @@ async def test_at_most_one_answered_closing_request_on_every_endpoint(
 ) -> None:
     server.behave(endpoint)
     server.always(Turn(calls=(Call("edit_file", {"path": "b.py"}),)))
-    async with client_of(server, timeouts=Timeouts(closing=0.3)) as client:
+    async with client_of(server, timeouts=Timeouts(closing=0.3 if endpoint is CLOSING_SILENT else 30)) as client:
         try:
             completed = response(await updates_of(client, closing, closing=True))
         except RequestFailed as failed:

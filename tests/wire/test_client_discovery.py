@@ -43,14 +43,14 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("kind", "answers"), KINDS)
 async def test_the_kind(server: WireServer, kind: str, answers: dict[str, Any], chunked: bool) -> None:
     play(server, answers, chunked=chunked)
-    found = await local_servers([server.port], patience=5)
+    found = await local_servers([server.port], patience=20)
     assert found == [LocalServer(kind, server.base_url, ("qwen:7b",))]
 
 
 @pytest.mark.parametrize("answer", ["<html>", {"data": "no"}, [], json.dumps({"models": []}), "[" * 50_000])
 async def test_what_is_no_model_server_is_not_found(server: WireServer, answer: Any) -> None:
     play(server, {"/v1/models": answer})
-    assert await local_servers([server.port], patience=5) == []
+    assert await local_servers([server.port], patience=20) == []
 
 
 async def test_all_ports_are_asked_at_once_and_a_silent_one_delays_nobody_for_long() -> None:

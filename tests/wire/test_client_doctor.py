@@ -132,6 +132,7 @@ async def test_the_truth_about_an_endpoint(
             {"mid_system": "fold_first", "tool_id": "alnum9", "max_tokens_field": "max_completion_tokens"},
         ),
         ([strict.deepseek], {}, {"reasoning_echo": "required_on_calls"}),
+        ([strict.gemini], {}, {"call_extras_echo": True}),
     ],
 )
 async def test_strict_servers(
@@ -194,7 +195,14 @@ async def test_a_web_page(server: WireServer) -> None:
     assert results(diagnosis)["streaming"] is False and not diagnosis.usable
 
 
+STALE = Profile(mid_system="fold_user", tool_choice_none="rejected", tools_supported=False, stream_usage=False)
+
+
+async def test_what_cannot_be_examined_stays_as_it_was_learned(server: WireServer) -> None:
+    server.require_key("right-key")
+    assert (await examined(server, profile=STALE)).profile == STALE
+
+
 async def test_what_was_learned_before_is_examined_anew(server: WireServer) -> None:
     server.model(lambda request: follows(request.messages))
-    stale = Profile(mid_system="fold_user", tool_choice_none="rejected", tools_supported=False, stream_usage=False)
-    assert (await examined(server, profile=stale)).profile == Profile()
+    assert (await examined(server, profile=STALE)).profile == Profile()

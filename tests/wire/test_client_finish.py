@@ -6,7 +6,8 @@ import pytest
 
 from app.llm.errors import FailureKind, RequestFailed
 from app.llm.profile import Profile
-from tests.wire.driving import client_of, complete, response, updates_of
+from app.llm.types import Payload
+from tests.wire.driving import USER, client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
 
@@ -63,6 +64,13 @@ async def test_an_empty_response_is_a_response(server: WireServer, reason: str) 
     completed = await complete(server)
     assert (completed.text, completed.calls, completed.finish_reason) == ("", (), reason)
     assert len(server.requests) == 1
+
+
+async def test_an_empty_response_within_a_limit_of_our_own_is_no_full_context(server: WireServer) -> None:
+    server.script([stream(chunk("", role="assistant"), chunk(finish="length"), DONE)])
+    async with client_of(server) as client:
+        completed = response(await updates_of(client, lambda profile: Payload([USER], [], max_tokens=5)))
+    assert (completed.text, completed.truncated) == ("", True)
 
 
 async def test_reasoning_alone_is_a_response(server: WireServer) -> None:

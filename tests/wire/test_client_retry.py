@@ -14,6 +14,8 @@ from tests.wire.driving import BRISK, FAST, client_of, closing, opening, respons
 from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
 
+STUBBORN = RetryPolicy(attempts=20, base=0.01, cap=0.01)
+"""Tries until a busy machine is fast enough."""
 PATIENT = RetryPolicy(jitter=lambda: 0.0)
 """Server hints as they are, own delays of nothing."""
 
@@ -88,40 +90,40 @@ async def test_a_call_of_a_broken_attempt_is_not_in_the_response(server: WireSer
 
 
 async def test_silence_before_the_first_token(server: WireServer) -> None:
-    server.script([stream(STALL), stream(chunk("", role="assistant"), b": still here\n\n", STALL), Turn("Hi")])
-    impatient = Timeouts(first=0.2, idle=5, read=5)
-    async with client_of(server, timeouts=impatient) as client:
+    server.script([stream(STALL), stream(chunk("", role="assistant"), b": still here\n\n", STALL)])
+    server.always(Turn("Hi"))
+    async with client_of(server, timeouts=Timeouts(first=0.3), retry=STUBBORN) as client:
         updates = await updates_of(client)
     assert response(updates).text == "Hi"
     reasons = [update.reason for update in updates if isinstance(update, RetryScheduled)]
-    assert len(reasons) == 2 and all("first token" in reason for reason in reasons)
+    assert len(reasons) >= 2 and all("first token" in reason for reason in reasons)
     assert await server.requests[0].left() and await server.requests[1].left()
 
 
 async def test_heartbeats_are_no_progress(server: WireServer) -> None:
     beats = [part for _ in range(60) for part in (b": ping\n\n", chunk(None), BREAK)]
-    server.script([stream(chunk("Hi"), *beats, STALL), Turn("Hello")])
-    async with client_of(server, timeouts=Timeouts(first=5, idle=0.2, read=5)) as client:
+    server.script([stream(chunk("Hi"), *beats, STALL)])
+    server.always(Turn("Hello"))
+    async with client_of(server, timeouts=Timeouts(idle=0.3), retry=STUBBORN) as client:
         updates = await updates_of(client)
     assert response(updates).text == "Hello"
     assert server.requests[0].disconnected.is_set()
 
 
 async def test_reasoning_and_calls_are_progress(server: WireServer) -> None:
-    thoughts = [part for _ in range(20) for part in (chunk(reasoning="h"), BREAK, BREAK, BREAK)]
-    arguments = [
-        part for _ in range(20) for part in (chunk(calls=[call_delta(0, arguments=" ")]), BREAK, BREAK, BREAK)
-    ]
+    thoughts = [part for _ in range(20) for part in (chunk(reasoning="h"), *[BREAK] * 5)]
+    arguments = [part for _ in range(20) for part in (chunk(calls=[call_delta(0, arguments=" ")]), *[BREAK] * 5)]
     begun = chunk(calls=[call_delta(0, call_id="1", name="read_file")])
     server.script([stream(*thoughts, begun, *arguments, chunk(finish="stop"), DONE)])
-    async with client_of(server, timeouts=Timeouts(first=5, idle=0.9, read=5)) as client:
+    async with client_of(server, timeouts=Timeouts(idle=1.5)) as client:
         assert response(await updates_of(client)).calls[0].arguments == {}
     assert len(server.requests) == 1
 
 
 async def test_a_dead_connection_is_noticed_by_the_bytes_that_do_not_come(server: WireServer) -> None:
-    server.script([stream(chunk("Hi"), STALL), Turn("Hello")])
-    async with client_of(server, timeouts=Timeouts(read=0.2)) as client:
+    server.script([stream(chunk("Hi"), STALL)])
+    server.always(Turn("Hello"))
+    async with client_of(server, timeouts=Timeouts(read=0.3), retry=STUBBORN) as client:
         assert response(await updates_of(client)).text == "Hello"
 
 

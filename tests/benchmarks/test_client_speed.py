@@ -1,0 +1,144 @@
+"""The model client against what it is built on, in the same run: HTTP alone, JSON alone, the SDK's import."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+
+from app.llm.assembly import ResponseAssembly
+from app.llm.client import ModelClient
+from app.llm.profile import Profile
+from app.llm.sse import EventDecoder
+from app.llm.types import Endpoint, Payload
+from tests.wire.driving import called
+from tests.wire.replies import Turn, call_delta, chunk, event
+from tests.wire.server import WireServer
+
+EXCHANGES = 300
+MOST_TIMES_BARE_HTTP = 6
+MOST_TIMES_JSON = 6
+MOST_OF_THE_SDKS_IMPORT = 0.7
+LINEAR = 1.6
+"""Ten times the deltas take at most this times ten the time."""
+
+
+def best(action: Callable[[], object], rounds: int = 5) -> float:
+    """Seconds of the fastest round."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def messages() -> list[dict[str, Any]]:
+    """A long history."""
+    history: list[dict[str, Any]] = [{"role": "system", "content": "s" * 2000}]
+    for number in range(EXCHANGES):
+        history += [{"role": "user", "content": "u" * 200}, *called(f"call_{number}")]
+    return history
+
+
+async def test_a_request_costs_little_more_than_its_http() -> None:
+    with WireServer() as server:
+        server.always(Turn("ok"))
+        history = messages()
+        client = ModelClient(Endpoint(server.base_url, "m"), Profile())
+        bare = httpx2.AsyncClient(trust_env=False)
+        ours, theirs = [], []
+        for _ in range(8):
+            start = time.perf_counter()
+            async for _update in client.stream(lambda profile: Payload(history, [])):
+                pass
+            ours.append(time.perf_counter() - start)
+            start = time.perf_counter()
+            body = {"model": "m", "messages": history, "stream": True}
+            async with bare.stream("POST", f"{server.base_url}/chat/completions", json=body) as response:
+                async for _piece in response.aiter_bytes():
+                    pass
+            theirs.append(time.perf_counter() - start)
+        await client.aclose()
+        await bare.aclose()
+    ratio = min(ours) / min(theirs)
+    print(f"\n{len(history)} messages: {min(ours) * 1e3:.1f} ms, HTTP alone {min(theirs) * 1e3:.1f} ms, x{ratio:.1f}")
+    assert ratio < MOST_TIMES_BARE_HTTP
+
+
+def assemble(body: bytes) -> None:
+    """Decode and assemble a whole response."""
+    decoder, assembly = EventDecoder(), ResponseAssembly(["edit_file"])
+    for start in range(0, len(body), 4096):
+        for one in decoder.feed(body[start : start + 4096]):
+            assembly.feed(json.loads(one.data))
+    assembly.complete(ended=True)
+
+
+def response(deltas: int) -> bytes:
+    """A response of this many text deltas and as many deltas of arguments."""
+    begun = event(chunk(calls=[call_delta(0, call_id="1", name="edit_file", arguments="")]))
+    return event(chunk("word ")) * deltas + begun + event(chunk(calls=[call_delta(0, arguments="words ")])) * deltas
+
+
+def test_assembly_is_linear_and_close_to_the_json_in_it() -> None:
+    small, large = response(500), response(5000)
+    lines = [line.removeprefix(b"data: ") for line in large.split(b"\n\n") if line]
+    parsing = best(lambda: [json.loads(line) for line in lines])
+    short, long = best(lambda: assemble(small)), best(lambda: assemble(large))
+    print(
+        f"\n10,000 deltas: {long * 1e3:.0f} ms, their JSON alone {parsing * 1e3:.0f} ms, 1,000: {short * 1e3:.1f} ms"
+    )
+    assert long < short * 10 * LINEAR
+    assert long < parsing * MOST_TIMES_JSON
+
+
+def test_importing_the_client_costs_a_part_of_importing_the_sdk() -> None:
+    def run(code: str) -> None:
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+    nothing = best(lambda: run("import asyncio, ssl"), 5)
+    ours, sdk = (
+        best(lambda: run("import app.llm.client"), 5) - nothing,
+        best(lambda: run("import openai"), 5) - nothing,
+    )
+    print(f"\nimport app.llm.client {ours * 1e3:.0f} ms, openai {sdk * 1e3:.0f} ms")
+    assert ours < sdk * MOST_OF_THE_SDKS_IMPORT
+
+
+def test_loading_the_sdk_does_not_hold_up_the_event_loop_as_long_as_importing_it() -> None:
+    code = """
+import asyncio, time
+from app.llm.sdk import preload
+async def main():
+    worst, future, begun = 0.0, preload(), time.perf_counter()
+    while not future.done():
+        before = time.perf_counter()
+        await asyncio.sleep(0.001)
+        worst = max(worst, time.perf_counter() - before)
+    print(worst, time.perf_counter() - begun)
+asyncio.run(main())
+"""
+    runs = [
+        [float(number) for number in subprocess.run([sys.executable, "-c", code], capture_output=True).stdout.split()]
+        for _ in range(3)
+    ]
+    worst, whole = min(runs)
+    print(f"\nlongest hold-up {worst * 1e3:.0f} ms of {whole * 1e3:.0f} ms")
+    assert worst < whole / 4
+
+
+def main() -> None:
+    """Run without pytest."""
+    asyncio.run(test_a_request_costs_little_more_than_its_http())
+    test_assembly_is_linear_and_close_to_the_json_in_it()
+    test_importing_the_client_costs_a_part_of_importing_the_sdk()
+    test_loading_the_sdk_does_not_hold_up_the_event_loop_as_long_as_importing_it()
+
+
+if __name__ == "__main__":
+    main()
