@@ -209,8 +209,8 @@ class DiffCanvas(ScrollView):
         """Whether the two sides stand side by side."""
         return self.size.width >= SPLIT_WIDTH if self._split_choice is None else self._split_choice
 
-    def set_split(self, split: bool) -> None:
-        """Stand side by side or not, whatever the width."""
+    def set_split(self, split: bool | None) -> None:
+        """Stand side by side or not, whatever the width; None goes by the width."""
         self._split_choice = split
         self.relayout()
 

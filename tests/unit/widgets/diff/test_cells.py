@@ -1,0 +1,88 @@
+"""Display texts: safe, without tabs, and with three ways of counting that agree."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from widgets.diff.cells import DisplayText, display, width_of
+from widgets.diff.wrapping import breaks, rows_of, wrap_words
+
+TEXT = st.text(
+    st.one_of(
+        st.characters(exclude_characters="\n"),
+        st.sampled_from("\t\x1b\u202e\u200b\u200d\ufe0f\u0301中文日👩🏽❤️é\udc80ab c"),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXT)
+def test_nothing_unsafe_is_drawn_and_the_width_is_that_of_the_terminal(line: str) -> None:
+    shown = display(line)
+    assert not any(ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 for character in shown.text)
+    assert not set(shown.text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+    assert shown.width == cell_len(shown.text) == width_of(line)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXT)
+def test_positions_grow_and_end_at_the_end(line: str) -> None:
+    shown = display(line)
+    drawn = [shown.drawn(index) for index in range(len(line) + 1)]
+    assert drawn == sorted(drawn)
+    assert drawn[-1] == len(shown.text)
+    cells = [shown.cell(index) for index in range(len(shown.text) + 1)]
+    assert cells == sorted(cells)
+    assert cells[-1] == shown.width
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXT, st.integers(0, 40), st.integers(1, 30))
+def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, width: int) -> None:
+    shown = display(line)
+    first, last, blank = shown.cut(start, start + width)
+    cells = blank + shown.cell(last) - shown.cell(first)
+    assert cells <= width
+    if shown.width >= start + width:
+        assert cells >= width - 1, "at most half a wide character is missing"
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXT, st.integers(2, 20))
+def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
+    shown = display(line)
+    starts = breaks(line, width)
+    assert starts[0] == 0
+    assert len(starts) == rows_of(line, width)
+    ends = [*starts[1:], len(shown.text)]
+    assert all(shown.cell(end) - shown.cell(start) <= width for start, end in zip(starts, ends, strict=True))
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXT, st.integers(2, 20))
+def test_wrapped_words_fit_and_lose_nothing_but_spaces(line: str, width: int) -> None:
+    lines = wrap_words(line, width)
+    assert all(cell_len(part) <= width for part in lines)
+    assert "".join("".join(lines).split()) == "".join(display(line).text.split())
+
+
+def test_tabs_stop_at_multiples_of_four() -> None:
+    assert display("a\tb\t\tc").text == "a   b       c"
+    assert display("中\tx").text == "中  x"
+
+
+def test_replaced_characters_are_reported() -> None:
+    shown = display("a\x1b[2Jb\u202ec")
+    assert [shown.text[start:end] for start, end in shown.replaced] == ["␛", "⇠"]
+
+
+def test_emoji_sequences_stay_whole() -> None:
+    family = "👩\u200d👩\u200d👧"
+    assert display(f"x{family}y") == DisplayText(f"x{family}y", 4, display(f"x{family}y").places, ())
+
+
+def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
+    line = "x = y;" * 80_000
+    assert display(line).places == ()
+    assert display(line).cut(400_000, 400_100) == (400_000, 400_100, 0)

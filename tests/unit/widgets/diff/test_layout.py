@@ -1,0 +1,180 @@
+"""Layouts: every line of every file exactly once, in order, wherever folds, comments and wraps are."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.proposals.models import FileDiff, Hunk, Op
+from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
+from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, Shape, arrange
+from widgets.diff.places import Landmarks, locate, row_of_hunk, search
+from widgets.diff.rows import CommentRow, FileRow, FoldRow, Layout, LineRow, NoteRow, Row, Unified
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> FileDiff:
+    """A file with hunks anywhere."""
+    old: list[str] = []
+    new: list[str] = []
+    spans = []
+    for _ in range(draw(st.integers(0, 4))):
+        gap = [f"same {len(old) + at}" for at in range(draw(st.integers(0, 12)))]
+        old, new = old + gap, new + gap
+        removed, added = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+        if not removed and not added:
+            continue
+        if spans and not gap:
+            continue
+        spans.append((len(old), removed, len(new), added))
+        old += [f"old {len(old) + at}" for at in range(removed)]
+        new += [f"new {len(new) + at}" for at in range(added)]
+    tail = [f"tail {at}" for at in range(draw(st.integers(0, 12)))]
+    return file_diff_of_hunks("a.py", old + tail, new + tail, spans)
+
+
+def height(row: Row) -> int:
+    """Some rows are higher than others."""
+    match row:
+        case LineRow(new=int(new)):
+            return 1 + new % 3
+        case CommentRow():
+            return 2
+        case _:
+            return 1
+
+
+def rows_of(layout: Layout) -> list[Row]:
+    """All of them."""
+    return [layout.row(number) for number in range(layout.rows)]
+
+
+@settings(max_examples=120, deadline=None)
+@given(changes(), st.booleans(), st.booleans(), st.booleans(), st.lists(st.integers(0, 30), max_size=4))
+def test_every_line_is_there_once_and_in_order(
+    diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]
+) -> None:
+    comments = [Comment(0, "new", line, f"about {line}") for line in remarks if line < len(diff.new)]
+    layout = arrange([diff], Shape(split=split, whole=whole), comments=comments, measure=height, wrap=wrap)
+    rows = rows_of(layout)
+    old = [row.old for row in rows if isinstance(row, LineRow) and row.old is not None]
+    new = [row.new for row in rows if isinstance(row, LineRow) and row.new is not None]
+    folded = [
+        line for row in rows if isinstance(row, FoldRow) for line in range(row.new_start, row.new_start + row.lines)
+    ]
+    assert old == sorted(set(old))
+    assert new == sorted(set(new))
+    assert sorted(new + folded) == list(range(len(diff.new)))
+    assert not (whole and folded)
+    hunk_lines = [
+        line for hunk in diff.change.hunks for line in range(hunk.old_start, hunk.old_start + hunk.old_count)
+    ]
+    assert set(hunk_lines) <= set(old)
+    shown = {line for line in remarks if line < len(diff.new)} - set(folded)
+    assert {row.text for row in rows if isinstance(row, CommentRow)} == {f"about {line}" for line in shown}
+    for number in range(layout.rows):
+        line = layout.line_of(number)
+        for part in range(layout.height_of(number)):
+            assert layout.at(line + part) == (number, rows[number], part)
+        assert layout.height_of(number) == (
+            height(rows[number]) if wrap or not isinstance(rows[number], LineRow) else 1
+        )
+    assert layout.height == sum(layout.height_of(number) for number in range(layout.rows))
+
+
+@settings(max_examples=80, deadline=None)
+@given(changes(), st.booleans())
+def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> None:
+    before = arrange([diff], Shape(split=split), measure=height)
+    after = arrange([diff], Shape(split=not split, whole=True), measure=height)
+    for row in rows_of(before):
+        if isinstance(row, LineRow):
+            number = locate(after, row)
+            assert number is not None
+            found = after.row(number)
+            assert isinstance(found, LineRow)
+            assert (row.new is not None and found.new == row.new) or (row.old is not None and found.old == row.old)
+
+
+@settings(max_examples=60, deadline=None)
+@given(changes())
+def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
+    layout = arrange([diff], Shape(), measure=height)
+    hunks = [row_of_hunk(layout, 0, number) for number in range(len(diff.change.hunks))]
+    assert Landmarks(layout).hunks == hunks
+    assert all(first < second for first, second in pairwise(Landmarks(layout).hunks))
+
+
+def test_a_long_unchanged_stretch_folds_to_one_row_and_opens() -> None:
+    old = [f"line {number}" for number in range(100)]
+    diff = file_diff_of_hunks("a.py", old, [*old[:50], "new", *old[51:]], [(50, 1, 50, 1)])
+    closed = arrange([diff], Shape(), measure=height)
+    folds = [row for row in rows_of(closed) if isinstance(row, FoldRow)]
+    assert [fold.lines for fold in folds] == [50 - CONTEXT_LINES, 49 - CONTEXT_LINES]
+    opened = arrange([diff], Shape(opened=frozenset({(0, 0)})), measure=height)
+    assert opened.rows == closed.rows + folds[0].lines - 1
+
+
+def test_a_stretch_too_short_to_fold_is_shown() -> None:
+    old = [f"line {number}" for number in range(40)]
+    gap = 2 * CONTEXT_LINES + SMALLEST_FOLD - 1
+    new = [*old]
+    new[5] = new[6 + gap] = "new"
+    diff = file_diff_of_hunks("a.py", old, new, [(5, 1, 5, 1), (6 + gap, 1, 6 + gap, 1)])
+    folds = [row for row in rows_of(arrange([diff], Shape(), measure=height)) if isinstance(row, FoldRow)]
+    assert [fold.gap for fold in folds] == [2]
+
+
+def test_a_collapsed_file_is_its_head() -> None:
+    diffs = retry_change()
+    layout = arrange(diffs, Shape(collapsed=frozenset({0})), measure=height)
+    assert isinstance(layout.row(0), FileRow)
+    assert isinstance(layout.row(2), FileRow)
+
+
+@pytest.mark.parametrize(
+    ("diff", "words"),
+    [
+        (file_diff("gone.py", "a\n", None), "deleted"),
+        (file_diff("new.py", "a\n", "a\n", old_path="old.py"), "Moved"),
+        (file_diff("logo.png", None, None, hunks=(), binary=True), "Binary"),
+        (file_diff("empty.py", None, ""), "empty"),
+        (file_diff("a.py", "a\n", "b\n", rebased=True), "Re-based"),
+        (file_diff("a.py", "a\n", "b\n", stacked_on=("P3",)), "Builds on P3"),
+    ],
+)
+def test_what_is_special_about_a_file_is_said(diff: FileDiff, words: str) -> None:
+    rows = rows_of(arrange([diff], Shape(), measure=height))
+    assert any(isinstance(row, NoteRow) and words in row.text for row in rows)
+
+
+def test_a_mode_change_is_said() -> None:
+    diff = file_diff("run.sh", "a\n", "a\n", op=Op.MODE)
+    change = diff.change
+    assert change.result is not None
+    changed = change.model_copy(update={"result": change.result.model_copy(update={"mode": 0o755})})
+    rows = rows_of(arrange([diff.model_copy(update={"change": changed})], Shape(), measure=height))
+    assert any(isinstance(row, NoteRow) and "644 to 755" in row.text for row in rows)
+
+
+def test_a_huge_hunk_is_one_segment() -> None:
+    hunk = Hunk(id="h", number=1, old_start=0, old_count=0, new_start=0, new_count=1_000_000)
+    segment = Unified(0, 0, hunk)
+    layout = Layout([segment])
+    assert layout.at(999_999).row == LineRow(0, None, 999_999, 0, 999_999)
+
+
+def test_search_finds_lines_in_the_order_of_the_screen() -> None:
+    diffs = retry_change()
+    found = search(diffs, "fetch")
+    layout = arrange(diffs, Shape(whole=True), measure=height)
+    numbers = [locate(layout, hit.row) for hit in found]
+    assert numbers == sorted(numbers, key=lambda number: number or 0)
+    assert len(found) == len({(hit.file, hit.side, hit.line) for hit in found}) > 5
+
+
+def test_search_minds_case_only_if_asked_with_capitals() -> None:
+    diffs = [file_diff("a.py", "x\n", "Alpha\nalpha\n")]
+    assert len(search(diffs, "alpha")) == 2
+    assert len(search(diffs, "Alpha")) == 1

@@ -1,0 +1,118 @@
+"""Pairs of lines, changed words, moved blocks, tokens and warnings."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ui.sample_diffs import file_diff, many_lines
+from widgets.diff.marks import Marks, compare, moved_lines
+from widgets.diff.minimap import map_rows
+from widgets.diff.pairing import only_space_differs, pair_lines
+from widgets.diff.rows import Layout, Single
+from widgets.diff.syntax import WHOLE_FILE_LINES, Syntax, lex
+from widgets.diff.warnings import character_warnings
+
+LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(LINES, LINES)
+def test_pairs_hold_every_line_once_and_in_order(old: list[str], new: list[str]) -> None:
+    pairs = pair_lines(old, new)
+    assert [left for left, _ in pairs if left is not None] == list(range(len(old)))
+    assert [right for _, right in pairs if right is not None] == list(range(len(new)))
+
+
+def test_similar_lines_meet() -> None:
+    old = ["total = price * count", "return total"]
+    new = ["check(price)", "total = price * count * tax", "log(total)", "return round(total)"]
+    assert (0, 1) in pair_lines(old, new)
+
+
+def test_only_whitespace() -> None:
+    assert only_space_differs("  a =1", "a = 1")
+    assert not only_space_differs("a", "a")
+    assert not only_space_differs("a", "b")
+
+
+def test_changed_words_of_a_pair() -> None:
+    before, after, spaces = compare("RETRIES = 2", "RETRIES = 3")
+    assert (before, after, spaces) == (((10, 11),), ((10, 11),), False)
+
+
+def test_a_rewritten_line_is_not_marked_word_by_word() -> None:
+    assert compare("return None", "raise TimeoutError(url)") == ((), (), False)
+
+
+def test_the_difference_in_a_very_long_line_is_found_from_both_ends() -> None:
+    old = "x" * 300_000 + "old" + "y" * 200_000
+    new = "x" * 300_000 + "new" + "y" * 200_000
+    before, after, _ = compare(old, new)
+    assert before == after == ((300_000, 300_003),)
+
+
+def test_a_block_that_moved_is_marked_on_both_sides() -> None:
+    block = "def helper(value):\n    return value * 2 + offset\n"
+    old = block + "\n\nA = 1\nB = 2\nC = 3\n"
+    new = "A = 1\nB = 2\nC = 3\n\n\n" + block
+    moved = moved_lines([file_diff("a.py", old, new)])
+    assert {(0, "old", 0), (0, "old", 1), (0, "new", 5), (0, "new", 6)} <= moved
+
+
+def test_short_coincidences_have_not_moved() -> None:
+    assert moved_lines([file_diff("a.py", "}\nx\n", "y\n}\nx\nz\n}\n")]) == frozenset()
+
+
+def test_moved_lines_cost_little_in_a_large_change() -> None:
+    assert moved_lines(many_lines(50_000)) == frozenset()
+
+
+def test_the_partner_of_a_line() -> None:
+    marks = Marks([file_diff("a.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n")])
+    assert marks.partner(0, 0, "old", 1) == 1
+    assert marks.words(0, 0, "new", 1) == (((4, 5),), False)
+
+
+def test_tokens_stay_within_their_lines() -> None:
+    lines = ['"""Two', 'lines."""', "def f(x):", "    return 'y'  # z"]
+    spans = lex("a.py", lines)
+    assert all(
+        0 <= start < end <= len(line) for line, tokens in zip(lines, spans, strict=True) for start, end, _ in tokens
+    )
+    assert spans[0][0][2] == spans[1][0][2] == "diff--remark"
+    assert (4, 5, "diff--function") in spans[2]
+
+
+def test_an_unknown_kind_of_file_and_a_very_long_line_stay_plain() -> None:
+    assert lex("data.unknown-kind", ["x = 1"]) == [()]
+    assert lex("a.py", ["x = 1;" * 10_000, "y = 2"])[0] == ()
+
+
+async def test_long_files_are_lexed_near_the_viewport_only() -> None:
+    lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES * 10)]
+    syntax = Syntax(["a.py"], lambda file, side: lines)
+    assert syntax.spans(0, "new", 9_000) == ()
+    assert await syntax.work()
+    assert syntax.spans(0, "new", 9_000)
+    assert not syntax.wanted
+    assert syntax.spans(0, "new", 0) == ()
+
+
+def test_trojan_source_is_warned_about() -> None:
+    diff = file_diff("a.py", "x\n", "x\nif admin:  # \u202e } \u2066\n    p\u0430ssword = 1\n")
+    (warning,) = character_warnings([diff])
+    assert "2 bidirectional controls" in warning.text
+    assert "p\u0430ssword" in warning.text
+
+
+def test_old_lines_and_context_are_not_warned_about() -> None:
+    assert list(character_warnings([file_diff("a.py", "\u202e\nold\u200b\n", "\u202e\nnew\n")])) == []
+
+
+def test_the_map_shows_every_hunk_however_small() -> None:
+    diffs = many_lines(10)
+    assert map_rows(Layout(), 20) == [0] * 20
+    from widgets.diff.arrange import Shape, arrange
+
+    layout = arrange(diffs, Shape(), measure=lambda row: 1)
+    assert sum(bool(cell) for cell in map_rows(layout, 40)) == 10
+    assert not any(isinstance(segment, Single) and segment.hunk for segment in layout.segments)
