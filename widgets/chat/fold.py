@@ -280,7 +280,9 @@ class Fold:
             case ProposalStaged():
                 card = ProposalEntry(key, event.proposal, event.summary, event.files, supersedes=event.supersedes)
                 self._proposals[event.proposal] = card
-                return [*self._set_card(event.supersedes, "superseded", ""), Put(card)]
+                former = self._proposals.get(event.supersedes)
+                replaced = former is not None and former.state in ("pending", "stale")
+                return [*(self._set_card(event.supersedes, "superseded", "") if replaced else ()), Put(card)]
             case ProposalChanged():
                 return self._set_card(event.proposal, event.state, event.reason)
             case ProposalDecided():
@@ -312,9 +314,11 @@ class Fold:
 
     def _turn_end(self, event: TurnEnded, key: str) -> Entry:
         duration = event.time - self._turn_began if event.time and self._turn_began else 0.0
+        calls, tokens = self._turn_calls, self._turn_tokens
+        self._turn_began, self._turn_calls, self._turn_tokens = 0.0, 0, 0
         stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped
         self._interrupted = False
-        return TurnEndEntry(key, stopped, event.message, duration, self._turn_calls, self._turn_tokens)
+        return TurnEndEntry(key, stopped, event.message, duration, calls, tokens)
 
 
 def _told(event: Event, key: str) -> list[Entry]:

@@ -20,7 +20,7 @@ class Pastes:
 
     def fold(self, text: str) -> str:
         """Keep `text`; returns the marker that stands for it, unique in this message."""
-        lines = text.count("\n") + 1
+        lines = len(text.splitlines())
         label = f"pasted {lines:,} lines" if lines > 1 else f"pasted {len(text):,} characters"
         marker = f"[{label}]"
         number = 2

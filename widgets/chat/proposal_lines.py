@@ -11,7 +11,7 @@ LONGEST_FILES = 8
 
 _STATE_WORDS = {
     "pending": "waits for you",
-    "partly_approved": "partly approved, the rest waits for you",
+    "partly_approved": "partly approved, the rest waits",
     "applied": "approved",
     "denied": "denied",
     "stale": "stale",

@@ -1,0 +1,241 @@
+"""How the chat looks: a scene for each thing that it shows, in a narrow terminal and in half of a wide one."""
+
+import tomllib
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.theme import Theme
+
+from app.agent.updates import CallStreamed, Phase, PhaseChanged, ReasoningStreamed, TextStreamed
+from app.conversation.events import (
+    AssistantMessage,
+    Compacted,
+    Decision,
+    Event,
+    FileStat,
+    HunkFact,
+    Intervention,
+    InterventionKind,
+    LineComment,
+    Notice,
+    Outcome,
+    ProposalDecided,
+    ProposalStaged,
+    Question,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    UserMessage,
+)
+from tests.ui.chat_app import ChatApp, call
+from widgets.chat.status_line import StatusLine
+
+NARROW = (80, 24)
+TALL = (80, 45)
+SLIM = (50, 45)
+
+ANSWER = """## What is wrong
+
+The retry loop in `fetch.py` **never backs off**: it calls `time.sleep(0)`, and the
+[documentation](https://example.org) says why that hurts.
+
+1. It hammers the server.
+2. It hides the real error:
+   - the last exception is dropped
+   - the caller sees `None`
+
+| File | Lines | Why |
+|:--|--:|---|
+| app/fetch.py | 12 | the loop itself |
+| tests/test_fetch.py | 40 | covers the back-off and giving up |
+
+```python
+async def fetch(url: str, tries: int = 3) -> bytes:
+    for attempt in range(tries):
+        try:
+            return await get(url)  # may raise
+        except OSError:
+            await asyncio.sleep(2 ** attempt)
+    raise GaveUp(url)
+```
+
+> Errors should never pass silently.
+
+- [x] loop
+- [ ] tests
+"""
+
+FILES = (
+    FileStat(path="app/fetch.py", op="edit", added=12, removed=3),
+    FileStat(path="tests/test_fetch.py", op="create", added=40, removed=0),
+)
+
+TURN: list[Event] = [
+    UserMessage(id=1, time=100, text="The fetcher is flaky. Can you find out why and fix it?\nKeep the public API."),
+    TurnStarted(id=2, time=100, cause="message"),
+    AssistantMessage(
+        id=3,
+        reasoning="The user wants to know why it is flaky.\nI should read it.",
+        text="I'll read the code first.",
+        calls=(
+            call("c1.0", path="app/fetch.py", start_line=1, end_line=84),
+            call("c1.1", "search_text", pattern="fetch(", path="app"),
+            call("c1.2", "run_command", command="pytest -q tests/test_fetch.py"),
+        ),
+    ),
+    ToolResult(id=4, call="c1.0", outcome=Outcome.OK, text="1 import asyncio", summary="84 lines"),
+    ToolResult(id=5, call="c1.1", outcome=Outcome.OK, text="a", summary="3 matches in 2 files", duration=0.12),
+    ToolResult(id=6, call="c1.2", outcome=Outcome.ERROR, text="boom", summary="exit code 1", duration=4.2),
+    AssistantMessage(
+        id=7,
+        text="The loop never waits. I stage a back-off with a test.",
+        calls=(
+            call("c2.0", "edit_file", path="app/fetch.py"),
+            call("c2.1", "write_file", path="tests/test_fetch.py"),
+        ),
+        usage=Usage(completion_tokens=812),
+    ),
+    ToolResult(id=8, call="c2.0", outcome=Outcome.STAGED, text="", summary="+12 −3", proposal="P7"),
+    ToolResult(id=9, call="c2.1", outcome=Outcome.STAGED, text="", summary="+40", proposal="P7"),
+    ProposalStaged(id=10, proposal="P7", summary="Back off between retries", files=FILES, calls=("c2.0", "c2.1")),
+    Intervention(id=11, kind=InterventionKind.STAGED, text="Staged as P7, not applied. Stop and hand control back."),
+    AssistantMessage(id=12, text="I staged **P7**; it backs off and keeps the last error."),
+    TurnEnded(id=13, time=121.4, stopped="staged", message="P7 waits for you"),
+]
+
+AFTERMATH: list[Event] = [
+    ProposalDecided(
+        id=20,
+        proposal="P7",
+        decision=Decision.DENIED,
+        feedback="Use jitter too.\nAnd no bare sleep in tests.",
+        comments=(LineComment(path="app/fetch.py", line=12, side="new", quote="+x", text="why 2?"),),
+    ),
+    AssistantMessage(id=21, text="Half of an answer", state="discarded"),
+    AssistantMessage(id=22, text="Right, jitter. Which one do you", state="interrupted"),
+    TurnEnded(id=23, stopped="aborted"),
+    Notice(id=24, text="The endpoint refuses tool_choice; signoff goes on without it.", level="warning"),
+    Compacted(id=25, upto=9, summary="So far.", method="summary", tokens_before=92_000, tokens_after=14_000),
+    ProposalStaged(id=26, proposal="P8", summary="Back off with jitter", files=FILES[:1], calls=(), supersedes="P7"),
+    ProposalDecided(
+        id=27,
+        proposal="P8",
+        decision=Decision.PARTLY_APPROVED,
+        hunks=(
+            HunkFact(path="app/fetch.py", hunk="a", header="@@ -1 +1 @@", landed=True),
+            HunkFact(path="app/fetch.py", hunk="b", header="@@ -9 +9 @@", landed=False),
+        ),
+        still_pending=True,
+    ),
+    TurnEnded(id=28, stopped="failed", message="The key was refused. Check it with: signoff doctor"),
+]
+
+ASKED: list[Event] = [
+    AssistantMessage(id=30, text="One thing is open.", calls=(call("c9.0", "ask_user", question="Which?"),)),
+    Question(
+        id=31, call="c9.0", text="Which jitter should the back-off use?", options=("Full jitter", "Equal", "None")
+    ),
+    TurnEnded(id=32, stopped="question"),
+]
+
+
+class SceneApp(ChatApp):
+    """The chat pane under one of signoff's own themes, with a clock that stands still."""
+
+    def __init__(self, log: Sequence[Event], theme: str) -> None:
+        super().__init__(log, files=["app/fetch.py", "tests/test_fetch.py", "README.md"])
+        self.theme_name = theme
+        self.pane.status_line = StatusLine(lambda: 1000.0)
+
+    def on_mount(self) -> None:
+        for path in Path("themes").glob("*.toml"):
+            self.register_theme(Theme(**tomllib.loads(path.read_text("utf-8"))))
+        self.theme = self.theme_name
+        self.animation_level = "none"
+        self.pane.composer.editor.cursor_blink = False
+        super().on_mount()
+
+
+Before = Callable[[Pilot[None]], Awaitable[None]]
+
+
+@pytest.fixture
+def scene(snap_compare: Any) -> Callable[..., None]:
+    """Compare a log under a theme and size, after `before` has acted, with its picture."""
+
+    def compare(
+        log: Sequence[Event],
+        size: tuple[int, int] = NARROW,
+        theme: str = "signoff-dark",
+        before: Before | None = None,
+    ) -> None:
+        assert snap_compare(SceneApp(log, theme), terminal_size=size, run_before=before)
+
+    return compare
+
+
+@pytest.mark.parametrize("theme", ["signoff-dark", "signoff-light", "signoff-contrast", "ansi-dark"])
+def test_a_turn(scene: Callable[..., None], theme: str) -> None:
+    scene(TURN, TALL, theme)
+
+
+@pytest.mark.parametrize("size", [TALL, SLIM])
+def test_markdown(scene: Callable[..., None], size: tuple[int, int]) -> None:
+    scene([AssistantMessage(id=1, text=ANSWER)], size)
+
+
+def test_decisions_and_mishaps(scene: Callable[..., None]) -> None:
+    scene([*TURN, *AFTERMATH], TALL)
+
+
+@pytest.mark.parametrize("theme", ["signoff-dark", "signoff-light"])
+def test_a_question(scene: Callable[..., None], theme: str) -> None:
+    scene([*TURN, *ASKED], NARROW, theme)
+
+
+def test_details_of_a_tool(scene: Callable[..., None]) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        pilot.app.pane.transcript.focus()  # type: ignore[attr-defined]
+        await pilot.press("home", "down", "down", "down", "enter")
+        await pilot.pause()
+
+    scene(TURN, NARROW, before=before)
+
+
+def test_streaming_with_a_queue_and_completion(scene: Callable[..., None]) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        pane = pilot.app.pane  # type: ignore[attr-defined]
+        pane.apply(PhaseChanged(Phase.STREAMING))
+        pane.apply(ReasoningStreamed("First this.\nThen the jitter."))
+        pane.apply(TextStreamed("I'd use **full jit"))
+        pane.apply(CallStreamed(0, "edit_file", 1234))
+        pane.flush()
+        pane.composer.set_queue(["Then run the tests, please"])
+        await pilot.press(*"see @fe")
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+
+    scene(TURN, NARROW, before=before)
+
+
+def test_retrying(scene: Callable[..., None]) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        pane = pilot.app.pane  # type: ignore[attr-defined]
+        pane.apply(PhaseChanged(Phase.RETRYING, "rate limited", 1008.0))
+        pane.composer.editor.paste("x\n" * 340)
+        await pilot.press(*" fix it", "ctrl+j", *"all")
+        await pilot.pause()
+
+    scene(TURN[:1], NARROW, before=before)
+
+
+def test_commands(scene: Callable[..., None]) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        await pilot.press("slash")
+        await pilot.pause()
+
+    scene(TURN, NARROW, "signoff-light", before=before)
