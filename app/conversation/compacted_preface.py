@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.conversation.events import Compacted
 from app.conversation.pending import PendingProposal
 
 OMITTED = "(earlier work left out here)"
@@ -31,22 +30,34 @@ class KeptWords:
         return kept
 
 
-def preface(compacted: Compacted, pending: Sequence[PendingProposal], words_follow: bool) -> str:
-    """The system message that stands for the part that was cut."""
-    if compacted.summary.strip():
-        lines = [
+def preface(summary: str, truncated: bool, pending: Sequence[PendingProposal], words_follow: bool) -> str:
+    """The system message that stands for the part that was cut.
+
+    Args:
+        summary: of that part, or of its beginning; may be empty.
+        truncated: the end of that part is not in the summary.
+        pending: proposals that awaited a decision at the cut.
+        words_follow: the user's own messages from that part follow.
+    """
+    lines: list[str] = []
+    if summary:
+        lines += [
             "The older part of this conversation is represented by this summary; its messages are no longer shown.",
             "",
-            compacted.summary.strip(),
+            summary,
+            "",
         ]
-    else:
-        lines = [
-            "The older part of this conversation was left out to make room; nothing stands for it. "
-            "Read files again instead of relying on what you may have seen."
+    if truncated:
+        where = "What came between the summary and here" if summary else "The older part of this conversation"
+        lines += [
+            f"{where} was left out to make room; nothing stands for it. "
+            "Read files again instead of relying on what you may have seen.",
+            "",
         ]
     if pending:
-        lines += ["", "At that point these proposals awaited the user's decision:"]
+        lines += ["At that point these proposals awaited the user's decision:"]
         lines += [f"- {proposal.line()}" for proposal in pending]
+        lines += [""]
     if words_follow:
-        lines += ["", "What the user wrote in that part follows in the user's own words, oldest first."]
-    return "\n".join(lines)
+        lines += ["What the user wrote in that part follows in the user's own words, oldest first."]
+    return "\n".join(lines).strip()

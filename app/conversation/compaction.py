@@ -8,11 +8,11 @@ rolling summary by the model, a cut without a summary.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.conversation.cuts import compaction_marks
 from app.conversation.decisions import decision_facts, feedback_words
 from app.conversation.events import (
     Answer,
     AssistantMessage,
-    Compacted,
     Event,
     Intervention,
     ProposalDecided,
@@ -21,7 +21,6 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
-from app.conversation.history import compaction_marks
 from app.conversation.tokens import MESSAGE_TOKENS, text_tokens
 from app.conversation.wire_arguments import arguments_text
 
@@ -39,6 +38,8 @@ _LAST_GROUP = 0.8
 """Share of the target that the very last step may take before it is cut as well."""
 _HARD_TAIL = 0.15
 """`_TAIL` for a cut without a summary."""
+_NEAR_TARGET = 1.25
+"""Where the window is unknown, a payload up to this many times the target is tried as it is."""
 _WORTHWHILE = 0.1
 """A step that frees less than this share of what is used is not taken."""
 _PRUNABLE_TOKENS = 120
@@ -125,7 +126,8 @@ def plan(events: Sequence[Event], budget: Budget, *, summarise: bool = True) -> 
     costs = _Costs(events, budget)
     if (pruning := _plan_pruning(events, costs, budget)) is not None:
         return pruning
-    for share, with_summary in ((_TAIL, summarise), (_HARD_TAIL, False)):
+    shares = [(_TAIL, summarise)] + ([(_HARD_TAIL, False)] if _still_too_much(budget) else [])
+    for share, with_summary in shares:
         position = _cut_position(events, costs, int(share * budget.target), budget)
         saved = costs.between(costs.start, position)
         if position > costs.start and saved >= _WORTHWHILE * budget.used:
@@ -134,12 +136,20 @@ def plan(events: Sequence[Event], budget: Budget, *, summarise: bool = True) -> 
     return None
 
 
+def _still_too_much(budget: Budget) -> bool:
+    """Whether the payload is likely to be refused, not merely larger than aimed at."""
+    if budget.window is None:
+        return budget.used > _NEAR_TARGET * budget.target
+    return room_needed(budget.used, budget.window)
+
+
 class _Costs:
     """What each event still costs in a payload, as running sums."""
 
     def __init__(self, events: Sequence[Event], budget: Budget) -> None:
-        _, cut, self.pruned = compaction_marks(events)
-        self.start = cut + 1
+        marks = compaction_marks(events)
+        self.pruned = marks.pruned
+        self.start = marks.cut + 1
         """Position of the first event that payloads still show."""
         self._factor = budget.factor
         self._sums = [0.0]
@@ -261,8 +271,3 @@ def _first_unfinished(events: Sequence[Event]) -> int:
             case TurnEnded():
                 running.clear()
     return min((responses[call] for call in running | asking), default=len(events))
-
-
-def previous_summary(events: Sequence[Event]) -> Compacted | None:
-    """The compaction that payloads show at present."""
-    return compaction_marks(events)[0]

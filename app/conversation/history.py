@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.conversation.compacted_preface import OMITTED, KeptWords, preface
+from app.conversation.cuts import compaction_marks
 from app.conversation.decisions import decision_facts, feedback_words
 from app.conversation.events import (
     Answer,
     AssistantMessage,
-    Compacted,
     Event,
     Intervention,
     InterventionKind,
     ProposalDecided,
-    Pruned,
     Question,
     RequestSent,
     ToolResult,
@@ -97,11 +96,11 @@ class _Reader:
     def __init__(self, events: Sequence[Event], ids: WireIds, kept_characters: int) -> None:
         self._ids = ids
         self._kept_characters = kept_characters
-        self._compacted, self._cut, self._pruned = compaction_marks(events)
+        self._marks = compaction_marks(events)
         self._items: list[Item] = []
         self._meanwhile: list[Item] | None = None
         """What was said while a request was out, which it did not carry; None while none is."""
-        self._covered = self._cut >= 0
+        self._covered = self._marks.cut >= 0
         self._kept: list[KeptWords] = []
         self._pending = PendingProposals()
         self._slots: dict[str, Slot] = {}
@@ -123,12 +122,12 @@ class _Reader:
         self._request_over()
         # The instruction to hand control back is the last word.
         ordered = sorted(self._request_notes, key=lambda note: note[0] is InterventionKind.STAGED)
-        return History(self._items, [text for _, text in ordered], self._pruned)
+        return History(self._items, [text for _, text in ordered], self._marks.pruned)
 
     def apply(self, position: int, event: Event) -> None:
         """Take in the next event."""
         if self._covered:
-            if position > self._cut:
+            if position > self._marks.cut:
                 self._end_of_cut()
             else:
                 self._pending.apply(event)
@@ -278,32 +277,13 @@ class _Reader:
         """Everything up to the cut has been read: what stands for it comes first."""
         self._covered = False
         self._slots.clear()
-        if self._compacted is None:
-            return
         kept = KeptWords.newest(self._kept, self._kept_characters)
-        self._items.append(Note(preface(self._compacted, self._pending.waiting, bool(kept))))
+        self._items.append(
+            Note(preface(self._marks.summary, self._marks.truncated, self._pending.waiting, bool(kept)))
+        )
         for words in kept:
             self._items += [Gap(words.lead), Words(words.text)]
         self._items += [Gap(OMITTED), *self._turn_notes]
-
-
-def compaction_marks(events: Sequence[Event]) -> tuple[Compacted | None, int, frozenset[int]]:
-    """The compaction that counts, the position of the last event that it covers (-1 for none), what is pruned."""
-    compacted: Compacted | None = None
-    pruned: set[int] = set()
-    for event in events:
-        match event:
-            case Pruned():
-                pruned.update(event.results)
-            case Compacted() if compacted is None or event.upto >= compacted.upto:
-                compacted = event
-    cut = -1
-    if compacted is not None:
-        for position, event in enumerate(events):
-            if event is compacted or not 0 < event.id <= compacted.upto:
-                break
-            cut = position
-    return (compacted if cut >= 0 else None), cut, frozenset(pruned)
 
 
 def _question_of(slot: Slot) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.conversation.compaction import Budget, Summarise, event_tokens, previous_summary
+from app.conversation.compaction import Budget, Summarise, event_tokens
+from app.conversation.cuts import compaction_marks
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -60,13 +61,8 @@ def _fitting(events: list[Event], tokens: int) -> list[Event]:
     for position in range(len(events) - 1, -1, -1):
         room -= event_tokens(events[position])
         if room < 0:
-            earlier = previous_summary(events)
-            cut = Compacted(
-                upto=max(events[position].id, earlier.upto if earlier else 0),
-                summary=earlier.summary if earlier else "",
-                method="truncation",
-            )
-            return [*events, cut]
+            cut = max(position, compaction_marks(events).cut)
+            return [*events, Compacted(upto=events[cut].id, summary="", method="truncation")]
     return events
 
 

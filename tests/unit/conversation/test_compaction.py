@@ -136,6 +136,20 @@ def test_then_the_model_summarises_and_then_history_is_cut() -> None:
     assert set(kinds) == {Truncate}
 
 
+def test_nothing_is_cut_without_a_summary_while_the_request_fits() -> None:
+    log = Log()
+    for number in range(30):
+        log.turn(f"question {number}", answer="y" * 2_000)
+    target = size(log.events) // 4
+    step = plan(log.events, Budget(size(log.events), target, 128_000))
+    assert isinstance(step, Summarise)
+    log.events.append(Compacted(id=log.events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary"))
+    used = size(log.events)
+    assert used > target
+    assert plan(log.events, Budget(used, target, 128_000)) is None
+    assert isinstance(plan(log.events, Budget(used, target, used)), Truncate)
+
+
 def test_without_a_summary_the_same_part_is_cut() -> None:
     log = Log()
     for number in range(30):

@@ -338,6 +338,14 @@ class TestCompaction:
     def test_a_cut_without_a_summary_says_so(self) -> None:
         assert "left out to make room" in self.log(7, summary="")[1]["content"]
 
+    def test_a_cut_after_a_summary_keeps_the_summary(self) -> None:
+        summarised = Compacted(upto=2, summary="we fixed it", method="summary")
+        cut = Compacted(upto=3, summary="", method="truncation")
+        sent = messages(*HELLO, response(text="covered"), summarised, cut, response(text="new"))
+        assert "we fixed it" in sent[1]["content"]
+        assert "between the summary and here was left out" in sent[1]["content"]
+        assert "covered" not in str(sent)
+
     def test_only_so_much_of_the_users_words_is_kept_but_always_the_last(self) -> None:
         log = (
             UserMessage(text="a" * 900),
