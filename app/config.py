@@ -3,9 +3,10 @@
 Each layer is parsed into the same strict model, so a misspelt key is an error with a name, not a silent default.
 """
 
+import contextlib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -144,6 +145,47 @@ def load(
     except ValidationError as error:
         raise ConfigError(_explain(error, "The command line or the environment")) from error
     return Configuration(settings, untrusted, ignored)
+
+
+def origin(
+    key: str,
+    *,
+    user_file: Path,
+    workspace: Path,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+    held: Collection[str] = (),
+) -> str:
+    """Where the value of a setting comes from, as the user knows it; empty for the default.
+
+    Args:
+        key: the setting.
+        user_file: the user's `config.toml`.
+        workspace: the workspace's root.
+        flags: what the command line set.
+        environment: the process's environment.
+        held: keys of the workspace's file that are not in force.
+    """
+    if flags.get(key) is not None:
+        return f"--{key.replace('_', '-')}"
+    if names := [name for name, setting in ENVIRONMENT.items() if setting == key and environment.get(name)]:
+        return f"${names[-1]}"
+    with contextlib.suppress(ConfigError):
+        if key not in held and key in read_file(workspace / WORKSPACE_FILE):
+            return WORKSPACE_FILE
+        if key in read_file(user_file):
+            return user_file.name
+    return ""
+
+
+def checked_value(key: str, value: Any) -> Any:
+    """The value that a setting takes on, its default for None; raises ConfigError if it is of the wrong kind."""
+    if value is None:
+        return getattr(Settings(), key)
+    try:
+        return getattr(Settings.model_validate({key: value}), key)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, "Not saved")) from error
 
 
 def save(user_file: Path, changes: Mapping[str, Any]) -> None:

@@ -5,8 +5,11 @@ UI-free: the app gives it a subscriber and calls its methods; tests drive it wit
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
+from app.agent.gate import GatePolicy
 from app.agent.session import Session
 from app.agent.updates import Failed, ProposalsChanged, Update
 from app.config import Settings
@@ -14,9 +17,14 @@ from app.connection import connect, open_session, turn_settings
 from app.conversation.events import Event
 from app.demo.process import DemoServer
 from app.llm.client import ModelClient
+from app.proposals.errors import UnknownProposal
 from app.proposals.models import Proposal
+from app.proposals.watching import ProposalWatcher
 from app.runtime import Runtime
 from app.storage.sessions import SessionRecord
+
+RECENT = 20
+"""Decided proposals that stay in the review's history."""
 
 Subscriber = Callable[[Update], None]
 
@@ -42,13 +50,18 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         self._known: dict[str, tuple[int, str]] = {}
         self._rewatch = asyncio.Event()
+        self._watcher = ProposalWatcher(runtime.workspace.root)
+        self._brought_up: list[str] = []
+        """Decided proposals that the user opened although they are not recent."""
 
     async def start(self) -> list[str]:
         """Recover what a crash left, re-base what waits, and begin to watch. Returns lines for the user."""
         lines = await asyncio.to_thread(self.runtime.desk.recover)
         await asyncio.to_thread(self.runtime.desk.refresh)
         self._known = _versions(await asyncio.to_thread(self.runtime.desk.waiting))
+        self._rewatch.set()
         self._spawn(self._hear_others())
+        self._spawn(self._keep_watching())
         self._spawn(self._watch_disk())
         return lines
 
@@ -94,9 +107,54 @@ class Host:
         if self._demo is not None:
             await self._demo.stop()
 
+    async def list_models(self, settings: Settings) -> list[str]:
+        """The models of the endpoint that these settings name; raises RequestFailed or NotConnected."""
+        # A name is needed to make a client; the list is asked for without it.
+        named = settings.model_copy(update={"model": settings.model or "any"})
+        client = connect(self.runtime, named)
+        try:
+            return await client.models()
+        finally:
+            await client.aclose()
+
+    def apply(self, settings: Settings) -> None:
+        """Put changed settings in force: the gate policy and the limits of a turn; the endpoint is `connect`'s."""
+        self.settings = settings
+        if self.session is None:
+            return
+        policy = GatePolicy(settings.gate, settings.chain_steps)
+        self.session.settings = replace(self.session.settings, max_steps=settings.max_steps)
+        if policy != self.session.gate.policy:
+            self.session.set_policy(policy)
+
     async def proposals(self) -> list[Proposal]:
-        """All proposals of the workspace, oldest first."""
-        return await asyncio.to_thread(self.runtime.desk.all)
+        """What waits, what was decided lately, and what the user brought up, oldest first."""
+
+        def read() -> list[Proposal]:
+            store = self.runtime.proposals
+            found = {one.id: one for one in (*store.decided(RECENT), *store.proposals(waiting_only=True))}
+            for wanted in self._brought_up:
+                if wanted not in found and (one := store.proposal(wanted)) is not None:
+                    found[one.id] = one
+            return sorted(found.values(), key=lambda one: int(one.id[1:]))
+
+        return await asyncio.to_thread(read)
+
+    async def bring_up(self, proposal_id: str) -> None:
+        """Keep a proposal in the review, however old; raises UnknownProposal."""
+        if await asyncio.to_thread(self.runtime.proposals.proposal, proposal_id) is None:
+            raise UnknownProposal(f"{proposal_id} is not in the store any more.")
+        if proposal_id not in self._brought_up:
+            self._brought_up = [*self._brought_up[-4:], proposal_id]
+
+    async def draft(self, session_id: str) -> str:
+        """What was being written in a session."""
+        return await asyncio.to_thread(self.runtime.sessions.setting, _draft_key(session_id)) or ""
+
+    async def keep_draft(self, session_id: str, text: str) -> None:
+        """Keep what is being written, once there is a pause in it."""
+        await asyncio.sleep(_DRAFT_PAUSE)
+        await asyncio.to_thread(self.runtime.sessions.set_setting, _draft_key(session_id), text or None)
 
     async def _leave(self) -> None:
         if self.session is not None:
@@ -121,7 +179,13 @@ class Host:
 
     async def _hear_others(self) -> None:
         """Take in what other processes wrote to this workspace."""
+        seen = await asyncio.to_thread(self.runtime.database.foreign_writes)
         async for _ in self.runtime.signal.heard():
+            # What this process wrote rings too; the database tells whether anyone else did.
+            now = await asyncio.to_thread(self.runtime.database.foreign_writes)
+            if now == seen:
+                continue
+            seen = now
             if self.session is not None:
                 last = self.session.log.events[-1].id if self.session.log.events else 0
                 foreign: list[Event] = await asyncio.to_thread(
@@ -140,18 +204,30 @@ class Host:
         if changed:
             self._pass_on(ProposalsChanged(changed))
 
+    async def _keep_watching(self) -> None:
+        """Watch the files of what waits, and only those."""
+        while True:
+            await self._rewatch.wait()
+            self._rewatch.clear()
+            self._watcher.watch(await asyncio.to_thread(self.runtime.desk.watched))
+
     async def _watch_disk(self) -> None:
         """Re-base what waits whenever one of its files changes on disk."""
-        from app.proposals.watching import watch_proposals
+        async with aclosing(self._watcher.changes()) as changes:
+            async for paths in changes:
+                if self.session is not None:
+                    await self.session.disk_changed(paths)
+                else:
+                    await asyncio.to_thread(self.runtime.desk.refresh, paths)
+                await self._notice_proposals()
 
-        async for paths in watch_proposals(self.runtime.desk, self._rewatch):
-            if self.session is not None:
-                await self.session.disk_changed(paths)
-            else:
-                await asyncio.to_thread(self.runtime.desk.refresh, paths)
-            await self._notice_proposals()
+
+def _draft_key(session_id: str) -> str:
+    return f"draft:{session_id}"
 
 
+_DRAFT_PAUSE = 0.3
+"""Seconds without a key before a draft is written."""
 _LOOK_BACK = 50
 """Ids before the last known one that are looked at again: this process may have heard of its own event first."""
 

@@ -55,6 +55,41 @@ def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
     return _split(keymap.get(action.id, action.keys))
 
 
+def without_default(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
+    """The actions that have a key only by this keymap, each with its keys."""
+    return [(action, keymap[action.id]) for action in ACTIONS if not action.keys and action.id in keymap]
+
+
+_NAMES = {
+    "escape": "Esc",
+    "enter": "Enter",
+    "space": "Space",
+    "tab": "Tab",
+    "backspace": "Backspace",
+    "delete": "Del",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "home": "Home",
+    "end": "End",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+}
+_MODIFIERS = {"ctrl": "Ctrl", "shift": "Shift", "alt": "Alt", "super": "Super", "meta": "Meta"}
+
+
+def key_name(key: str) -> str:
+    """A key as people know it: `ctrl+p` is Ctrl+P, `question_mark` is ?."""
+    from textual.keys import key_to_character
+
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
+    shown = _NAMES.get(name) or (name if len(name) == 1 else key_to_character(name)) or name.capitalize()
+    if modifiers and len(shown) == 1:
+        shown = shown.upper()
+    return "+".join([*(_MODIFIERS.get(modifier, modifier) for modifier in modifiers), shown])
+
+
 def _split(keys: str) -> tuple[str, ...]:
     return tuple(key for key in (part.strip() for part in keys.split(",")) if key)
 

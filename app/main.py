@@ -2,53 +2,48 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
 
-from app.actions import ACTIONS, bindings, in_scope
-from app.agent.session import Session
-from app.agent.updates import (
-    ConfirmationRequested,
-    ConfirmationResolved,
-    Failed,
-    GateChanged,
-    PhaseChanged,
-    ProposalsChanged,
-    Recorded,
-    Update,
-)
+from app.actions import bindings, in_scope
+from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Failed, ProposalsChanged, Update
+from app.attention import Attention
+from app.command_runner import CommandRunner
 from app.config import Settings
-from app.connection import NotConnected
-from app.conversation.events import TurnEnded
-from app.host import Host
-from app.keymap import KeymapError, checked
+from app.decisions import Decided, Decisions
+from app.external_editor import EditorFailed, ExternalEditor
+from app.keymap import KeymapError, checked, without_default
 from app.messages import SessionUpdated
-from app.proposals.errors import ProposalError
-from app.proposals.models import Proposal, ProposalState
-from app.runtime import Runtime
+from app.problems import told
 from app.screen_filter import UnsafeTextFilter
 from app.screens.workbench import Workbench
-from app.storage.errors import StorageError
-from app.storage.sessions import SessionRecord
+from app.slash_commands import COMMANDS, BadArgument
+from app.standing import calls_back, changes_status, standing
 from app.theme_files import OWN_THEMES, load_themes
-from app.workspace.git import branch
 from widgets.approval import messages as review
 from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane
-from widgets.common.status_bar import Status
 from widgets.diff.colours import diff_variable_defaults
+
+if TYPE_CHECKING:
+    from app.agent.session import Session
+    from app.connecting import Connector
+    from app.host import Host
+    from app.runtime import Runtime
+    from app.storage.sessions import SessionRecord
 
 FALLBACK_THEME = "signoff-dark"
 """The theme where the configured one does not exist."""
 
-_RECENT = 20
-"""Decided proposals that stay in the review's history."""
+_PANE_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt"})
+"""Actions that make sense only while the workbench is in front."""
 
 
 class SignoffApp(App[None]):
@@ -61,10 +56,10 @@ class SignoffApp(App[None]):
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: "Runtime",
         settings: Settings,
         *,
-        record: SessionRecord | None = None,
+        record: "SessionRecord | None" = None,
         demo: bool = False,
     ) -> None:
         """Make the app; nothing is opened before it runs.
@@ -75,30 +70,33 @@ class SignoffApp(App[None]):
             record: the session to go on with; a new one if None.
             demo: the endpoint is the demo model.
         """
+        self.attention = Attention()
         super().__init__()
-        self._runtime = runtime
-        self._settings = settings
+        self.runtime = runtime
+        self.settings = settings
+        self.demo = demo
         self._record = record
-        self._demo = demo
-        self._unsent: list[str] = []
-        """Messages from before there was a model."""
-        self._connecting = asyncio.Lock()
-        self.host = Host(runtime, settings, self._take_update)
+        self._host: Host | None = None
+        self._connector: Connector | None = None
+        self.commands = CommandRunner(self)
+        self.decisions = Decisions(self)
+        self.external_editor = ExternalEditor(self)
         self.workbench = Workbench(
             lambda: list(runtime.workspace.files()),
-            [(action.command, action.help) for action in ACTIONS if action.command],
+            [(name, action.help) for name, action in COMMANDS.items()],
         )
+        self._problems: list[str] = []
         self._load_themes()
         self._load_keymap()
 
     # Set-up
 
     def _load_themes(self) -> None:
-        loaded = load_themes((OWN_THEMES, self._runtime.places.themes))
-        self._problems = list(loaded.problems)
+        loaded = load_themes((OWN_THEMES, self.runtime.places.themes))
+        self._problems += loaded.problems
         for theme in loaded.themes:
             self.register_theme(theme.as_theme())
-        wanted = self._settings.theme
+        wanted = self.settings.theme
         if wanted not in self.available_themes:
             self._problems.append(f"There is no theme {wanted!r}; /theme lists them.")
             wanted = FALLBACK_THEME
@@ -106,9 +104,18 @@ class SignoffApp(App[None]):
 
     def _load_keymap(self) -> None:
         try:
-            self.set_keymap(checked(self._settings.keys))
+            keymap = checked(self.settings.keys)
         except KeymapError as error:
             self._problems.append(f"{error} The standard keys are in force.")
+            self.settings = self.settings.model_copy(update={"keys": {}})
+            return
+        self.set_keymap(keymap)
+        for action, keys in without_default(keymap):
+            self.bind(keys, action.handler, description=action.title, show=False)
+
+    def get_driver_class(self) -> type[Driver]:
+        """The platform's driver, through which attention is called for."""
+        return self.attention.listen_in(super().get_driver_class())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Defaults of the variables that our own style sheets use, mixed from the theme."""
@@ -124,61 +131,67 @@ class SignoffApp(App[None]):
         return self.workbench
 
     @on(Workbench.Ready)
-    async def begin(self) -> None:
-        """Show what is there, then connect."""
-        self.workbench.status.status = Status(model=self._settings.model, demo=self._demo)
-        for line in (*self._problems, *await self.host.start()):
+    def begin(self) -> None:
+        """The first picture is on its way; everything else comes after it."""
+        self.draw_status()
+        self.apply_settings()
+        self.call_after_refresh(self.work, self._begin())
+
+    async def _begin(self) -> None:
+        await asyncio.to_thread(_load_core)
+        for line in self._problems:
             self.tell(line, problem=True)
-        await self._show_proposals()
-        self.work(self._connect())
+        self.work(self.connector.begin(self._record), group="connect")
+        for line in await self.host.start():
+            self.tell(line, problem=True)
+        await self.show_proposals()
 
-    async def _connect(self) -> None:
-        """Connect and open the session, then say what waits; without an endpoint, say what is missing."""
-        async with self._connecting:
-            while self.host.session is None:
-                try:
-                    await self.host.connect(self._settings)
-                except NotConnected as error:
-                    if not await self._set_up(str(error)):
-                        break
-                else:
-                    await self.open_session(self._record)
-        unsent, self._unsent = self._unsent, []
-        for text in unsent:
-            if self.host.session is not None:
-                await self._send(text)
-            else:
-                self.workbench.chat.composer.draft = text
+    @property
+    def host(self) -> "Host":
+        """The open session and its model."""
+        if self._host is None:
+            from app.host import Host
 
-    async def _set_up(self, missing: str) -> bool:
-        """Offer what is there; whether the user picked an endpoint to connect to."""
-        from app.screens.setup import DEMO, SetupScreen
+            self._host = Host(self.runtime, self.settings, self._take_update)
+        return self._host
 
-        choice = await self.push_screen_wait(SetupScreen(missing, str(self._runtime.places.config_file)))
-        if choice is None:
-            self.workbench.chat.composer.set_placeholder("No model yet: send anything to choose one")
-            return False
-        if choice == DEMO:
-            choice = await self.host.start_demo()
-            self._demo = True
-        base_url, model = choice
-        self._settings = self._settings.model_copy(update={"base_url": base_url, "model": model})
-        return True
+    @property
+    def connector(self) -> "Connector":
+        """The way to a model."""
+        if self._connector is None:
+            from app.connecting import Connector
 
-    async def open_session(self, record: SessionRecord | None) -> None:
+            self._connector = Connector(self)
+        return self._connector
+
+    @property
+    def current_session(self) -> "Session | None":
+        """The open session, if there is one."""
+        return self._host.session if self._host is not None else None
+
+    def session(self) -> "Session":
+        """The open session; raises NotConnected."""
+        if self.host.session is None:
+            from app.connection import NotConnected
+
+            raise NotConnected("No session is open yet: choose a model first, with /model or in /settings.")
+        return self.host.session
+
+    async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
-        session = await self.host.open(record)
         chat = self.workbench.chat
+        typed = chat.composer.draft if self.host.session is None else ""
+        session = await self.host.open(record)
         chat.open_log(session.log.events)
-        chat.composer.set_history(await asyncio.to_thread(self._runtime.sessions.sent_messages))
-        draft = await asyncio.to_thread(lambda: self._runtime.sessions.setting(_draft_key(session.id)))
-        if draft and not chat.composer.draft:
-            chat.composer.draft = draft
-        self._draw_status()
+        chat.composer.set_history(await asyncio.to_thread(self.runtime.sessions.sent_messages))
+        chat.composer.draft = typed or await self.host.draft(session.id)
+        self.draw_status()
+        await self.show_proposals()
 
     async def action_quit(self) -> None:
         """Leave; the session is valid whatever it was doing."""
-        await self.host.close()
+        if self._host is not None:
+            await self._host.close()
         self.exit()
 
     # What the session says
@@ -191,7 +204,7 @@ class SignoffApp(App[None]):
         """Pass an update on to the panes that show it."""
         match event.update:
             case ProposalsChanged():
-                await self._show_proposals()
+                await self.show_proposals()
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.review.add_confirmation(key, confirmation)
             case ConfirmationResolved(key=key):
@@ -199,48 +212,21 @@ class SignoffApp(App[None]):
             case Failed(message=message):
                 self.tell(message, problem=True)
             case update:
-                self.workbench.apply(update)
-        match event.update:
-            case GateChanged() | PhaseChanged() | ProposalsChanged():
-                self._draw_status()
-            case Recorded(event=TurnEnded()):
-                self._call_back()
+                self.workbench.chat.apply(update)
+        if changes_status(event.update):
+            self.draw_status()
+        if (reason := calls_back(event.update)) and not self.app_focus:
+            self.attention.call(self.settings.notify, reason)
 
-    async def _show_proposals(self) -> None:
+    async def show_proposals(self) -> None:
+        """Hand the review what waits and what was decided lately."""
         proposals = await self.host.proposals()
-        waiting = [one for one in proposals if one.state.waiting]
-        decided = [one for one in proposals if not one.state.waiting]
-        self.workbench.review.set_proposals([*decided[-_RECENT:], *waiting])
-        self.workbench.tabs.waiting = len(waiting)
-        self._draw_status()
+        self.workbench.show_proposals(proposals)
+        self.draw_status()
 
-    def _call_back(self) -> None:
-        """Control is with the user: call for attention if the terminal is elsewhere."""
-        if not self.app_focus and self._settings.notify != "off":
-            self.bell()
-
-    def _draw_status(self) -> None:
-        bar, session = self.workbench.status, self.host.session
-        waiting = self.workbench.tabs.waiting
-        here = branch(self._runtime.workspace.root)
-        if session is None:
-            bar.status = Status(model=self._settings.model, demo=self._demo, waiting=waiting, branch=here)
-            return
-        policy = session.gate.policy
-        chain = f"chain {len(session.gate.staged)}/{policy.staging_steps}"
-        bar.status = Status(
-            model=self.host.settings.model,
-            demo=self._demo,
-            gate_closed=session.gate.closed,
-            policy=chain if policy.kind == "chain" else "every-edit",
-            waiting=waiting,
-            context_tokens=session.context.used if session.log.events else 0,
-            context_window=session.ports.model.profile.context_window or 0,
-            session_tokens=session.spent.tokens,
-            cost=session.spent.cost,
-            branch=here,
-            denials=session.pending.denials_in_row,
-        )
+    def draw_status(self) -> None:
+        """Bring the status bar up to date."""
+        self.workbench.status.status = standing(self)
 
     # What the user says
 
@@ -250,28 +236,52 @@ class SignoffApp(App[None]):
         self.work(self._send(event.text))
 
     async def _send(self, text: str) -> None:
+        composer = self.workbench.chat.composer
         if self.host.session is None:
-            # Said before there is a model: it is the first thing that the model hears.
-            self._unsent.append(text)
-            await self._connect()
+            composer.draft = text
+            await self.connector.begin(self._record)
             return
         try:
             await self.host.session.send(text)
-        except StorageError:
-            self.workbench.chat.composer.draft = text
+        except Exception:
+            composer.draft = "\n\n".join(part for part in (text, composer.draft) if part)
             raise
+
+    @on(Composer.CommandEntered)
+    def run_command(self, event: Composer.CommandEntered) -> None:
+        """A slash command."""
+        self.work(self.commands.run(event.name, event.argument), group="command")
+
+    def action_command(self, name: str) -> None:
+        """A command by key or from the palette."""
+        self.work(self.commands.run(name), group="command")
+
+    @on(Composer.EditorRequested)
+    def write_elsewhere(self, event: Composer.EditorRequested) -> None:
+        """Go on writing in the user's own editor."""
+
+        async def write() -> None:
+            text = await self.external_editor.edit(event.text)
+            self.workbench.chat.composer.draft = text.rstrip("\n")
+
+        self.work(write(), group="editor", exclusive=True)
 
     @on(ChatPane.QuestionAnswered)
     def answer(self, event: ChatPane.QuestionAnswered) -> None:
         """The answer to the model's question."""
-        if (session := self.host.session) is not None:
-            self.work(session.answer(event.text, event.call))
+        self.work(self.session().answer(event.text, event.call))
 
     @on(ChatPane.ProposalOpened)
     def open_proposal(self, event: ChatPane.ProposalOpened) -> None:
-        """Show a proposal in the review."""
-        self.workbench.review.show_item(event.proposal_id)
-        self.workbench.show_pane("diff")
+        """Show a proposal in the review, however old it is."""
+
+        async def show() -> None:
+            await self.host.bring_up(event.proposal_id)
+            await self.show_proposals()
+            self.workbench.review.show_item(event.proposal_id)
+            self.workbench.show_pane("diff")
+
+        self.work(show())
 
     @on(ChatPane.LinkOpened)
     def open_link(self, event: ChatPane.LinkOpened) -> None:
@@ -284,97 +294,53 @@ class SignoffApp(App[None]):
     @on(Composer.DraftChanged)
     def keep_draft(self, event: Composer.DraftChanged) -> None:
         """What is being written survives a restart."""
-        if (session := self.host.session) is not None:
-            keep = asyncio.to_thread(self._runtime.sessions.set_setting, _draft_key(session.id), event.text or None)
-            self.work(keep, group="draft", exclusive=True)
+        if (session := self.current_session) is not None:
+            self.work(self.host.keep_draft(session.id, event.text), group="draft", exclusive=True)
 
     # What the user decides
 
     @on(review.DiffsWanted)
     def load_diffs(self, event: review.DiffsWanted) -> None:
-        """Compute a proposal's diffs off the event loop."""
+        """A diff is wanted."""
+        self.work(self.decisions.load_diffs(event), group="diffs", exclusive=True)
 
-        async def load() -> None:
-            diffs = await asyncio.to_thread(self._runtime.desk.diffs, event.proposal_id)
-            self.workbench.review.set_diffs(event.proposal_id, diffs)
-
-        self.work(load(), group="diffs", exclusive=True)
+    @on(review.VersionsWanted)
+    def load_versions(self, event: review.VersionsWanted) -> None:
+        """The diff between two versions is wanted."""
+        self.work(self.decisions.load_versions(event), group="versions", exclusive=True)
 
     @on(review.Approve)
-    def approve(self, event: review.Approve) -> None:
-        """Write a proposal, or some hunks of it."""
-
-        async def decide() -> None:
-            result = await self._session().approve(event.proposal_id, event.hunks, event.revision)
-            self._report_written(result.proposal, [file.path for file in result.files])
-
-        self.work(decide())
-
     @on(review.ApproveAll)
-    def approve_all(self, event: review.ApproveAll) -> None:
-        """Write several proposals, the oldest first; the first that cannot be written stops it."""
-
-        async def decide() -> None:
-            for proposal_id, revision, hunks in zip(event.ids, event.revisions, event.hunks, strict=True):
-                result = await self._session().approve(proposal_id, hunks, revision)
-                self._report_written(result.proposal, [file.path for file in result.files])
-
-        self.work(decide())
-
     @on(review.Deny)
-    def deny(self, event: review.Deny) -> None:
-        """Discard a proposal; with feedback the model goes on at once."""
-
-        async def decide() -> None:
-            await self._session().deny(event.proposal_id, event.hunks, event.feedback, event.comments)
-            said = " Your words are on their way to the model." if event.feedback or event.comments else ""
-            self.workbench.review.outcome(f"{event.proposal_id} denied; nothing was written.{said}")
-
-        self.work(decide())
-
     @on(review.DenyAll)
-    def deny_all(self, event: review.DenyAll) -> None:
-        """Discard several proposals."""
-
-        async def decide() -> None:
-            for proposal_id in event.ids:
-                await self._session().deny(proposal_id)
-            self.workbench.review.outcome(f"{len(event.ids)} proposals denied; nothing was written.")
-
-        self.work(decide())
-
     @on(review.Undo)
-    def undo(self, event: review.Undo) -> None:
-        """Take an applied proposal back."""
-
-        async def decide() -> None:
-            result = await self._session().undo(event.proposal_id)
-            names = ", ".join(file.path for file in result.files)
-            self.workbench.review.outcome(f"{event.proposal_id} undone: {names}. U applies it again.")
-
-        self.work(decide())
-
     @on(review.Redo)
-    def redo(self, event: review.Redo) -> None:
-        """Apply an undone proposal again."""
+    def decide(self, event: Decided) -> None:
+        """Carry out a decision."""
+        self.work(self.decisions.carry_out(event))
 
-        async def decide() -> None:
-            result = await self._session().redo(event.proposal_id)
-            self._report_written(result.proposal, [file.path for file in result.files])
-
-        self.work(decide())
+    @on(review.Edit)
+    def edit(self, event: review.Edit) -> None:
+        """Change the proposed text."""
+        self.work(self.decisions.edit(event), group="edit", exclusive=True)
 
     @on(review.Confirmed)
     def confirm(self, event: review.Confirmed) -> None:
         """The answer to a tool that asked."""
-        if (session := self.host.session) is not None:
-            session.confirm(event.key, event.answer)
+        self.session().confirm(event.key, event.answer)
 
-    def _report_written(self, proposal: Proposal, paths: list[str]) -> None:
-        rest = " Other hunks still wait." if proposal.state is ProposalState.PARTLY_APPROVED else ""
-        self.workbench.review.outcome(f"{proposal.id} written: {', '.join(paths)}.{rest} u undoes it.")
+    @on(review.FullScreen)
+    def give_screen(self, event: review.FullScreen) -> None:
+        """The review takes the whole screen, or gives it back."""
+        self.workbench.set_full_screen(event.on)
 
     # Actions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A dialog in front has the keys to itself; only quitting always works."""
+        if action in _PANE_ACTIONS or action == "command":
+            return self.screen is self.workbench
+        return True
 
     def action_focus_chat(self) -> None:
         """Go to the chat."""
@@ -390,44 +356,74 @@ class SignoffApp(App[None]):
 
     def action_interrupt(self) -> None:
         """Stop the model; what was queued goes back to the composer."""
-        if (session := self.host.session) is None or not session.busy:
+        if (session := self.current_session) is None or not session.busy:
             return
-        queued = session.interrupt()
-        if queued:
-            composer = self.workbench.chat.composer
-            composer.draft = "\n\n".join((*queued, *((composer.draft,) if composer.draft else ())))
+        composer = self.workbench.chat.composer
+        composer.draft = "\n\n".join(part for part in (*session.interrupt(), composer.draft) if part)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action of the registry that works everywhere."""
         for action in in_scope("app"):
-            if action.id != "app.palette":
-                yield SystemCommand(
-                    action.title, action.help, lambda name=action.handler: self.work(self.run_action(name))
-                )
+            if action.id not in ("app.palette", "app.keys"):
+                run = self.action_command if action.command else lambda handler: self.work(self.run_action(handler))
+                what = action.command or action.handler
+                yield SystemCommand(action.title, action.help, lambda run=run, what=what: run(what))
+
+    # Settings
+
+    def change_settings(self, **changes: Any) -> None:
+        """Put settings in force, in this run only."""
+        self.settings = self.settings.model_copy(update=changes)
+        self.apply_settings()
+
+    def save_settings(self, **changes: Any) -> None:
+        """Write settings to the user's configuration; None takes one out. Raises ConfigError."""
+        from app.config import save
+
+        save(self.runtime.places.config_file, changes)
+
+    async def reload_settings(self) -> None:
+        """Read all configuration anew, as at the start."""
+        configuration = await asyncio.to_thread(self.runtime.reload)
+        before, self.settings = self.settings, configuration.settings
+        self.apply_settings()
+        endpoint = ("base_url", "model", "api_key", "headers", "profile", "context_window")
+        if any(getattr(before, key) != getattr(self.settings, key) for key in endpoint):
+            await self.connector.use(self.settings)
+
+    def origin_of(self, key: str) -> str:
+        """Where a setting comes from: a flag, a variable, a file; empty for the default."""
+        return self.runtime.origin_of(key)
+
+    def apply_settings(self) -> None:
+        """Bring panes and session in line with the settings."""
+        if self.settings.theme in self.available_themes:
+            self.theme = self.settings.theme
+        self.workbench.apply_settings(self.settings)
+        if self._host is not None:
+            self._host.apply(self.settings)
+        self.draw_status()
 
     # Work
 
     def work(self, coroutine: Coroutine[Any, Any, Any], *, group: str = "work", exclusive: bool = False) -> None:
-        """Do something beside the message loop; what the user can cause is told in one line."""
+        """Do something beside the message loop; whatever goes wrong is told in one line and does not end the app."""
 
         async def guarded() -> None:
             try:
                 await coroutine
-            except (ProposalError, StorageError, NotConnected) as error:
-                self.workbench.review.outcome(str(error), problem=True)
-                self.tell(str(error), problem=True)
+            except Exception as error:
+                line = told(error, self.runtime.places.log)
+                if group != "command":
+                    self.workbench.review.outcome(line, problem=True)
+                self.tell(line, problem=not isinstance(error, BadArgument | EditorFailed))
 
-        self.run_worker(guarded(), group=group, exclusive=exclusive, exit_on_error=True, description=group)
+        self.run_worker(guarded(), group=group, exclusive=exclusive, exit_on_error=False, description=group)
 
     def tell(self, text: str, *, problem: bool = False) -> None:
         """A line for the user that belongs to no pane."""
         self.notify(text, severity="warning" if problem else "information", markup=False)
 
-    def _session(self) -> Session:
-        if self.host.session is None:
-            raise NotConnected("No session is open yet: connect a model first.")
-        return self.host.session
 
-
-def _draft_key(session_id: str) -> str:
-    return f"draft:{session_id}"
+def _load_core() -> None:
+    """Import what runs sessions, on a thread while the first picture is on the screen."""

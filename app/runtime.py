@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.config import Configuration, Settings, load
+from app.config import Configuration, Settings, load, origin
 from app.proposals.desk import ProposalDesk
 from app.storage.database import Database
 from app.storage.errors import StorageError
@@ -30,11 +30,29 @@ class Runtime:
     proposals: SqliteProposalStore
     desk: ProposalDesk
     signal: Signal
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """What the command line set."""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> Settings:
         """The merged settings."""
         return self.configuration.settings
+
+    def reload(self) -> Configuration:
+        """Read all configuration anew, with the trust that the user gives now; raises ConfigError."""
+        return _load(self.places, self.workspace, self.sessions, self.flags, self.environment)
+
+    def origin_of(self, key: str) -> str:
+        """Where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file's name; empty for its default."""
+        return origin(
+            key,
+            user_file=self.places.config_file,
+            workspace=self.workspace.root,
+            flags=self.flags,
+            environment=self.environment,
+            held=self.configuration.untrusted + self.configuration.ignored,
+        )
 
     def close(self) -> None:
         """Close the database."""
@@ -59,13 +77,7 @@ def open_runtime(
     try:
         signal = Signal(where.signals, name)
         sessions = SessionStore(database, name, signal)
-        configuration = load(
-            user_file=where.config_file,
-            workspace=workspace.root,
-            flags=flags or {},
-            environment=environment,
-            trusted=_trusted(sessions, workspace),
-        )
+        configuration = _load(where, workspace, sessions, flags or {}, environment)
         proposals = SqliteProposalStore(database, name, signal)
         where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
         desk = ProposalDesk(workspace, proposals, where.locks / f"{signal.path.name}.lock")
@@ -77,7 +89,25 @@ def open_runtime(
     except BaseException:
         database.close()
         raise
-    return Runtime(where, configuration, workspace, database, sessions, proposals, desk, signal)
+    return Runtime(
+        where, configuration, workspace, database, sessions, proposals, desk, signal, flags or {}, environment
+    )
+
+
+def _load(
+    where: Places,
+    workspace: Workspace,
+    sessions: SessionStore,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> Configuration:
+    return load(
+        user_file=where.config_file,
+        workspace=workspace.root,
+        flags=flags,
+        environment=environment,
+        trusted=_trusted(sessions, workspace),
+    )
 
 
 def _trusted(sessions: SessionStore, workspace: Workspace) -> bool:

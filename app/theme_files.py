@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 OWN_THEMES = Path(__file__).resolve().parent.parent / "themes"
 """The folder of the themes that signoff brings."""
 
+OWN_THEME_PREFIX = "signoff-"
+"""What the names of these themes begin with."""
+
 Colour = Annotated[str, Field(pattern=r"^(#[0-9a-fA-F]{3}|#[0-9a-fA-F]{6}|ansi_[a-z_]+)$")]
 """`#rgb`, `#rrggbb`, or one of Textual's `ansi_…` names."""
 

@@ -1,107 +1,127 @@
 """The first screen where no model is set up: what is missing, what is there, and what to do."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from app.safe_text import visible
+from app.screens.dialog import Dialog
+
 if TYPE_CHECKING:
     from app.llm.discovery import LocalServer
-from app.safe_text import visible
 
-Choice = tuple[str, str] | None
-"""Base URL and model of the endpoint that the user picked; ("", "demo") for the demo; None for neither."""
+DEMO = ("", "demo")
+"""The result that stands for the demo model."""
 
-DEMO: Choice = ("", "demo")
-
-_HOW_TO = """\
-A hosted model     export OPENAI_API_KEY=…       then start signoff with --model NAME
-Another endpoint   export OPENAI_BASE_URL=…/v1   or --base-url URL
-For good           write base_url, model and api_key to the configuration file:"""
+_KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM", "unknown": "server"}
 
 
-class SetupScreen(ModalScreen[Choice]):
-    """Offers local servers that answer on loopback, the demo, and how to set a key."""
+class SetupScreen(Dialog[tuple[str, str]]):
+    """Offers local servers that answer on loopback, the demo, and how to set a key.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Later")]
+    Returns base URL and model of the endpoint that the user picked, `DEMO` for the demo, None for neither.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "look", "Look again")]
+    HEADING = "Welcome to signoff"
+    KEYS = "↑ ↓ Enter pick · r looks again · Esc goes on without a model"
 
     DEFAULT_CSS = """
     SetupScreen {
-        align: center middle;
-        background: $background 70%;
-
-        #setup {
-            width: 84;
-            max-width: 95%;
-            height: auto;
-            max-height: 90%;
-            padding: 1 2;
-            background: $surface;
-            border: tall $primary;
-        }
-        .title { text-style: bold; color: $text-accent; }
-        .part { margin-top: 1; }
-        .quiet { color: $text-muted; }
-        OptionList { margin-top: 1; height: auto; max-height: 10; }
+        & > #dialog { width: 88; }
+        #setup-idea { height: auto; margin: 0 1; }
+        #setup-missing { height: auto; margin: 1 1 0 1; color: $text-warning; }
+        #setup-found { height: auto; margin: 1 1 0 1; color: $text-primary; text-style: bold; }
+        OptionList { height: auto; max-height: 9; margin: 0 0 0 0; }
+        #setup-how { height: auto; margin: 1 1 0 1; }
     }
     """
 
-    def __init__(self, missing: str, config_file: str) -> None:
+    def __init__(self, missing: str, config_file: Path) -> None:
         """`missing` says in one line what is not set up; `config_file` is where settings are kept."""
-        super().__init__()
+        super().__init__(classes="-small")
         self._missing = missing
         self._config_file = config_file
         self._servers: list[LocalServer] = []
+        self._choices: list[tuple[str, str]] = [DEMO]
 
-    def compose(self) -> ComposeResult:
+    def body(self) -> Iterable[Widget]:
         """What is missing, what is there, what to do."""
-        with VerticalScroll(id="setup"):
-            yield Static("Welcome to signoff", classes="title")
-            yield Static(Content(self._missing), classes="part")
-            yield Static("Looking for models on this machine …", id="found", classes="part")
-            yield OptionList(Option("Try the demo model: no key, no network", id="demo"))
-            yield Static(Content(_HOW_TO), classes="part quiet")
-            yield Static(Content(f"  {self._config_file}"), classes="quiet")
-            yield Static("Enter picks · Esc goes on without a model", classes="part quiet")
+        yield Static(
+            "A model proposes changes to this folder; you read each one and sign it off, or not.", id="setup-idea"
+        )
+        yield Static(Content(visible(self._missing, keep="")), id="setup-missing")
+        yield Static("Pick a model", id="setup-found")
+        yield OptionList(_demo(), markup=False)
+        yield Static(how_to(self._config_file), id="setup-how")
 
     def on_mount(self) -> None:
         """Begin to look."""
-        self.query_one(OptionList).focus()
-        self._look()
+        options = self.query_one(OptionList)
+        options.highlighted = 0
+        options.focus()
+        self.action_look()
 
-    @work(exclusive=True, description="looking for local servers")
-    async def _look(self) -> None:
+    @work(group="look", exclusive=True, exit_on_error=False, description="looking for local servers")
+    async def action_look(self) -> None:
+        """Ask the usual ports of this machine."""
         from app.llm.discovery import local_servers
 
+        self.say("looking for models on this machine …")
         self._servers = await local_servers()
-        found = self.query_one("#found", Static)
-        if not self._servers:
-            found.update("No local server answers (Ollama, LM Studio, llama.cpp, vLLM).")
-            return
-        found.update("Found on this machine:")
+        found = [(server, model) for server in self._servers for model in server.models]
         options = self.query_one(OptionList)
-        choices = [
-            Option(Content(visible(f"{server.kind}: {model}  ({server.base_url})")), id=f"{number}:{model}")
-            for number, server in enumerate(self._servers)
-            for model in server.models
-        ]
-        demo = options.get_option("demo")
         options.clear_options()
-        options.add_options([*choices, demo])
+        options.add_options([*(Option(_label(server, model)) for server, model in found), _demo()])
         options.highlighted = 0
+        self._choices = [*((server.base_url, model) for server, model in found), DEMO]
+        count = len(found)
+        self.say(
+            f"{count} model{'s' if count > 1 else ''} on this machine" if found else "no model server on this machine"
+        )
 
     @on(OptionList.OptionSelected)
     def pick(self, event: OptionList.OptionSelected) -> None:
         """Hand the choice back."""
         event.stop()
-        if event.option.id == "demo" or event.option.id is None:
-            self.dismiss(DEMO)
-            return
-        number, _, model = event.option.id.partition(":")
-        self.dismiss((self._servers[int(number)].base_url, model))
+        self.dismiss(self._choices[event.option_index])
+
+
+def how_to(config_file: Path) -> Content:
+    """The ways to name a model that is not on this machine."""
+    return Content.assemble(
+        ("Or name one, and start again\n", "bold $text-primary"),
+        ("  hosted     ", "$text-muted"),
+        ("export OPENAI_API_KEY=…\n", "$text-accent"),
+        ("  elsewhere  ", "$text-muted"),
+        ("export OPENAI_BASE_URL=https://…/v1\n", "$text-accent"),
+        ("  for good   ", "$text-muted"),
+        "base_url, model and api_key in\n             ",
+        (visible(str(config_file), keep=""), "$text-accent"),
+    )
+
+
+def _label(server: "LocalServer", model: str) -> Content:
+    kind = _KINDS.get(server.kind, server.kind)
+    return Content.assemble(
+        ("  ● ", "$text-success"),
+        (visible(model, keep="").ljust(36), "bold"),
+        (visible(f" {kind} · {server.base_url}", keep=""), "$text-muted"),
+    )
+
+
+def _demo() -> Option:
+    return Option(
+        Content.assemble(
+            ("  ○ ", "$text-secondary"),
+            ("The demo model".ljust(36), "bold"),
+            (" no key, no network, on this machine", "$text-muted"),
+        )
+    )

@@ -89,6 +89,11 @@ class Database:
         with self._lock, self._explained():
             return self._connection.execute(statement, values).fetchall()
 
+    def foreign_writes(self) -> int:
+        """A number that changes once another process has written, and never by what this one writes."""
+        # https://www.sqlite.org/pragma.html#pragma_data_version
+        return int(str(self.rows("PRAGMA data_version")[0][0]))
+
     def close(self) -> None:
         """Close the connection; safe to call twice."""
         with self._lock:

@@ -38,6 +38,11 @@ class Places:
         return self.state / "locks"
 
     @property
+    def log(self) -> Path:
+        """The file that tells what went wrong inside."""
+        return self.state / "signoff.log"
+
+    @property
     def signals(self) -> Path:
         """Folder of the files that tell other processes of a change, one per workspace."""
         return self.state / "signals"

@@ -52,6 +52,14 @@ class SqliteProposalStore:
         )
         return [Proposal.model_validate_json(cast(str, body)) for (body,) in rows]
 
+    def decided(self, limit: int) -> Sequence[Proposal]:
+        """The newest `limit` proposals on which nothing is left to decide, oldest first."""
+        rows = self._database.rows(
+            "SELECT body FROM proposals WHERE workspace = ? AND waiting = 0 ORDER BY number DESC LIMIT ?",
+            (self._workspace, limit),
+        )
+        return [Proposal.model_validate_json(cast(str, body)) for (body,) in reversed(rows)]
+
     def put_blob(self, data: bytes) -> str:
         """Keep bytes, return their SHA-256 hex."""
         return self.put_blobs((data,))[0]

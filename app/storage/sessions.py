@@ -142,9 +142,22 @@ class SessionStore:
 
     def events(self, session_id: str, after: int = 0) -> list[Event]:
         """The events of a session with an id above `after`, in order."""
-        rows = self._database.rows(
-            "SELECT id, time, body FROM events WHERE session = ? AND id > ? ORDER BY id", (session_id, after)
+        return self._read(
+            session_id,
+            self._database.rows(
+                "SELECT id, time, body FROM events WHERE session = ? AND id > ? ORDER BY id", (session_id, after)
+            ),
         )
+
+    def last_events(self, session_id: str, count: int) -> list[Event]:
+        """The newest `count` events of a session, in order."""
+        rows = self._database.rows(
+            "SELECT id, time, body FROM events WHERE session = ? ORDER BY id DESC LIMIT ?", (session_id, count)
+        )
+        return self._read(session_id, rows[::-1])
+
+    @staticmethod
+    def _read(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:
         try:
             return [
                 EVENTS.validate_json(cast(str, body)).model_copy(update={"id": number, "time": at})

@@ -11,6 +11,9 @@ from textual.widget import Widget
 
 Pane = Literal["chat", "diff", "approvals"]
 
+PANES: tuple[Pane, ...] = ("chat", "diff", "approvals")
+"""In the order of Tab."""
+
 _TABS: tuple[tuple[Pane, str, str], ...] = (
     ("chat", "F2", "Chat"),
     ("diff", "F3", "Diff"),

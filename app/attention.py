@@ -1,0 +1,63 @@
+"""Calls the user back to a terminal that does not have the focus: by bell, or by a desktop notification.
+
+A terminal that knows OSC 9 (iTerm2, kitty, WezTerm, Windows Terminal, foot, Ghostty) or OSC 777 (urxvt, VTE) turns
+the sequence into a notification; every other one ignores an unknown OSC. The bell is for the rest.
+"""
+
+from typing import TYPE_CHECKING
+
+from app.safe_text import strip_unsafe
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+_LONGEST = 200
+
+
+def desktop_notification(title: str, text: str) -> str:
+    """The bytes that ask the terminal for a desktop notification; the words cannot end the sequence early."""
+    title, text = _plain(title), _plain(text)
+    # OSC 777 parts its fields by semicolons; OSC 9 has one field, but ConEmu reads `9;4;…` as something else.
+    return f"\x1b]9;{title}: {text}\x1b\\" + f"\x1b]777;notify;{title};{text}\x1b\\"
+
+
+def _plain(text: str) -> str:
+    return strip_unsafe(" ".join(text.split()), keep="").replace(";", ",")[:_LONGEST]
+
+
+class Attention:
+    """Rings or notifies, through the same queue that draws the screen so that no drawing is torn apart."""
+
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+        self.paused = False
+        """While another program has the terminal."""
+
+    def listen_in(self, base: type["Driver"]) -> type["Driver"]:
+        """The same driver, known to this object once it runs."""
+        attention = self
+
+        class NotedDriver(base):  # type: ignore[valid-type, misc]
+            """Textual's driver for this platform."""
+
+            def start_application_mode(self) -> None:
+                super().start_application_mode()
+                attention._driver = self
+
+            def stop_application_mode(self) -> None:
+                attention._driver = None
+                super().stop_application_mode()
+
+        return NotedDriver
+
+    def call(self, kind: str, text: str) -> None:
+        """Call for attention.
+
+        Args:
+            kind: `bell`, `desktop` or `off`.
+            text: what a notification says.
+        """
+        if self._driver is None or self.paused or kind == "off":
+            return
+        self._driver.write(desktop_notification("signoff", text) if kind == "desktop" else "\a")
+        self._driver.flush()

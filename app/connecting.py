@@ -1,0 +1,69 @@
+"""Gets the app a model: connects to what is configured, or lets the user choose what is missing."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from app.connection import OPENAI_URL, NotConnected
+from app.demo.process import DemoServerFailed
+
+if TYPE_CHECKING:
+    from app.config import Settings
+    from app.main import SignoffApp
+    from app.storage.sessions import SessionRecord
+
+NO_MODEL = "No model yet: send anything to choose one"
+
+
+class Connector:
+    """The way from settings to an open session."""
+
+    def __init__(self, app: "SignoffApp") -> None:
+        self._app = app
+
+    async def begin(self, record: "SessionRecord | None") -> None:
+        """Connect and open a session; ask for what is missing."""
+        settings = self._app.settings
+        if (settings.base_url or settings.api_key) and not settings.model:
+            name = await self.pick_model(settings)
+            if not name:
+                self._app.workbench.chat.composer.set_placeholder(NO_MODEL)
+                return
+            settings = settings.model_copy(update={"model": name})
+        try:
+            await self.use(settings)
+        except NotConnected as error:
+            await self._set_up(str(error), record)
+            return
+        await self._app.open_session(record)
+
+    async def use(self, settings: "Settings") -> None:
+        """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
+        await self._app.host.connect(settings)
+        self._app.change_settings(**{key: getattr(settings, key) for key in ("base_url", "model", "api_key")})
+
+    async def pick_model(self, settings: "Settings") -> str | None:
+        """Let the user choose among the endpoint's models, or write a name."""
+        from app.screens.models import ModelScreen
+
+        async def load() -> Sequence[str]:
+            return await self._app.host.list_models(settings)
+
+        address = settings.base_url or OPENAI_URL
+        return await self._app.push_screen_wait(ModelScreen(load, address, settings.model))
+
+    async def _set_up(self, missing: str, record: "SessionRecord | None") -> None:
+        from app.screens.setup import DEMO, SetupScreen
+
+        choice = await self._app.push_screen_wait(SetupScreen(missing, self._app.runtime.places.config_file))
+        if choice is None:
+            self._app.workbench.chat.composer.set_placeholder(NO_MODEL)
+            return
+        if choice == DEMO:
+            try:
+                choice = await self._app.host.start_demo()
+            except DemoServerFailed as error:
+                raise NotConnected(str(error)) from error
+            self._app.demo = True
+        base_url, model = choice
+        await self.use(self._app.settings.model_copy(update={"base_url": base_url, "model": model}))
+        await self._app.open_session(record)

@@ -1,0 +1,119 @@
+"""The doctor: examines the endpoint and shows each finding as soon as it is known."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.connection import LearnedProfiles
+from app.llm.doctor import CHECKS, Check, Diagnosis, examine
+from app.llm.profiles import remember, resolve
+from app.llm.types import Endpoint
+from app.runtime import Runtime
+from app.safe_text import visible
+from app.screens.dialog import Dialog
+
+_MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
+_TITLES = {
+    "reachable": "Reachable",
+    "key": "Key",
+    "model": "Model",
+    "streaming": "Streaming",
+    "usage": "Token counts",
+    "tools": "Tools",
+    "tool_choice": "tool_choice none",
+    "mid_system": "System messages",
+}
+
+
+class DoctorScreen(Dialog[bool]):
+    """Returns True once something was learned that the next request should use."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", "Again")]
+    HEADING = "Doctor"
+    KEYS = "r examines again · Esc closes"
+
+    DEFAULT_CSS = """
+    DoctorScreen {
+        & > #dialog { width: 92; }
+        #doctor-address { margin: 0 1 1 1; color: $text-muted; height: auto; }
+        #doctor-checks { margin: 0 1; height: auto; }
+        #doctor-summary { margin: 1 1 0 1; height: auto; text-style: bold; }
+    }
+    """
+
+    def __init__(self, runtime: Runtime, endpoint: Endpoint) -> None:
+        """`endpoint` is examined; what is learned of it goes into the runtime's store."""
+        super().__init__(classes="-small")
+        self._runtime = runtime
+        self._endpoint = endpoint
+        self._found: dict[str, Check] = {}
+        self._learned = False
+
+    def body(self) -> Iterable[Widget]:
+        """Address, findings, what follows."""
+        address = visible(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
+        yield Static(Content(address), id="doctor-address")
+        yield Static(id="doctor-checks")
+        yield Static(id="doctor-summary")
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self.action_again()
+
+    def action_again(self) -> None:
+        """Examine from the start."""
+        self._found = {}
+        self.query_one("#doctor-summary", Static).update("")
+        self._draw(busy=True)
+        self._examine()
+
+    @work(group="examine", exclusive=True, exit_on_error=False, description="examine the endpoint")
+    async def _examine(self) -> None:
+        begun = time.monotonic()
+        summary = self.query_one("#doctor-summary", Static)
+        cache = LearnedProfiles(self._runtime.sessions)
+        try:
+            profile = await asyncio.to_thread(
+                resolve, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
+            )
+            async for finding in examine(self._endpoint, profile):
+                match finding:
+                    case Check():
+                        self._found[finding.name] = finding
+                        self._draw(busy=True)
+                    case Diagnosis():
+                        await asyncio.to_thread(remember, cache, self._endpoint, profile, finding.profile)
+                        self._learned = True
+                        style = "$text-success" if finding.usable else "$text-error"
+                        summary.update(Content.styled(visible(finding.summary, keep=""), style))
+        except Exception as error:
+            summary.update(Content.styled(visible(f"The examination ended early: {error}", keep=""), "$text-error"))
+        self._draw(busy=False)
+        self.say(f"{time.monotonic() - begun:.1f} s")
+
+    def _draw(self, *, busy: bool) -> None:
+        rows: list[Content] = []
+        waiting = busy
+        for name in CHECKS:
+            title = _TITLES.get(name, name).ljust(18)
+            check = self._found.get(name)
+            if check is not None:
+                mark, style = _MARKS[check.ok]
+                rows.append(Content.assemble((f"{mark} ", style), (title, "bold"), visible(check.detail, keep="")))
+            elif waiting:
+                rows.append(Content.assemble(("… ", "$text-accent"), (title, "bold"), ("examining", "$text-muted")))
+                waiting = False
+            else:
+                rows.append(Content.styled(f"  {title}", "$text-muted"))
+        self.query_one("#doctor-checks", Static).update(Content("\n").join(rows))
+
+    def action_leave(self) -> None:
+        """Close."""
+        self.dismiss(self._learned)

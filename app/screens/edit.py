@@ -1,0 +1,144 @@
+"""Edit before approving: the proposed text of one file in a full-screen editor, or in the user's own."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static, TextArea
+
+from app.external_editor import EditorFailed
+from app.safe_text import inspect, visible
+from app.screens.ask import AskScreen
+from app.screens.dialog import Dialog
+
+if TYPE_CHECKING:
+    from app.proposals.models import FileDiff
+
+
+class Editing(Protocol):
+    """The user's own editor."""
+
+    async def edit(self, text: str, *, name: str = "message.md") -> str:
+        """Let the user edit a text; returns it as saved."""
+        ...
+
+
+def proposed_text(diff: "FileDiff") -> str:
+    """What an approval would write, as text."""
+    return "\n".join(diff.new) + ("\n" if diff.new and diff.new_final_newline else "")
+
+
+class EditScreen(Dialog[bool]):
+    """Returns True if a changed text was saved into the proposal."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "save", "Save", priority=True),
+        Binding("ctrl+g", "external", "Editor", priority=True),
+        Binding("escape", "leave", "Leave", priority=True),
+    ]
+    KEYS = "Ctrl+S saves it into the proposal · Ctrl+G opens your editor · Esc leaves · nothing is written to disk"
+
+    DEFAULT_CSS = """
+    EditScreen {
+        TextArea {
+            height: 1fr;
+            border: none;
+            padding: 0;
+            background: $background;
+            &:focus { border: none; }
+        }
+        #edit-warning { height: auto; margin: 0 1; color: $text-warning; }
+    }
+    """
+
+    def __init__(
+        self,
+        proposal_id: str,
+        path: str,
+        text: str,
+        save: Callable[[str], Awaitable[None]],
+        editor: Editing,
+        tell: Callable[..., None],
+    ) -> None:
+        """Make the screen.
+
+        Args:
+            proposal_id: the proposal.
+            path: the file in it.
+            text: what it would write now.
+            save: puts another text in its place; raises ProposalError or StorageError.
+            editor: the user's own.
+            tell: shows a line.
+        """
+        super().__init__(classes="-large")
+        self._proposal_id = proposal_id
+        self._path = path
+        self._text = text
+        self._save = save
+        self._editor = editor
+        self._tell = tell
+
+    def heading(self) -> str:
+        """Which file of which proposal."""
+        return f"{self._proposal_id} · {self._path}"
+
+    def body(self) -> Iterable[Widget]:
+        """A warning where the eye would miss something, and the text."""
+        found = inspect(self._text)
+        if found:
+            yield Static(Content(visible(f"This text holds {found}.", keep="")), id="edit-warning")
+        yield TextArea(self._text, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
+
+    def on_mount(self) -> None:
+        """The cursor goes to the text."""
+        self.query_one(TextArea).focus()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text is another than the proposed one."""
+        return self.query_one(TextArea).text != self._text
+
+    @work(group="save", exclusive=True, exit_on_error=False, description="save an edit")
+    async def action_save(self) -> None:
+        """Put the text into the proposal."""
+        from app.proposals.errors import ProposalError
+        from app.storage.errors import StorageError
+
+        if not self.changed:
+            self.dismiss(False)
+            return
+        try:
+            await self._save(self.query_one(TextArea).text)
+        except (ProposalError, StorageError) as error:
+            self._tell(str(error), problem=True)
+            return
+        self.dismiss(True)
+
+    @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
+    async def action_external(self) -> None:
+        """Go on in the user's own editor."""
+        area = self.query_one(TextArea)
+        try:
+            text = await self._editor.edit(area.text, name=self._path)
+        except EditorFailed as error:
+            self._tell(str(error), problem=True)
+            return
+        if text != area.text:
+            area.text = text
+            self.say("changed in your editor, not saved yet")
+
+    def action_leave(self) -> None:
+        """Leave; ask if something would be lost."""
+        if not self.changed:
+            self.dismiss(False)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.dismiss(False)
+
+        question = f"Your changes to {self._path} are lost; the proposal stays as it was."
+        self.app.push_screen(AskScreen("Leave without saving?", question), answered)

@@ -1,0 +1,129 @@
+"""A list that narrows as one types: the keys go to the search field, up, down and Enter to the list."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One line, or more, of a list."""
+
+    key: str
+    """What it stands for."""
+    label: Content
+    """What is shown."""
+    words: str
+    """What a search looks at."""
+
+
+class SearchList(Vertical):
+    """A search field above a list of choices."""
+
+    DEFAULT_CSS = """
+    SearchList {
+        height: 1fr;
+        & > OptionList { height: 1fr; margin-top: 1; }
+    }
+    """
+
+    STEERING: ClassVar[dict[str, str]] = {
+        "up": "cursor_up",
+        "down": "cursor_down",
+        "pageup": "page_up",
+        "pagedown": "page_down",
+    }
+    """Keys of the search field that belong to the list."""
+
+    @dataclass
+    class Highlighted(Message):
+        """The cursor is on this choice; None if nothing is left."""
+
+        choice: Choice | None
+
+    @dataclass
+    class Picked(Message):
+        """The user took a choice; None if nothing matches and the text itself is meant."""
+
+        choice: Choice | None
+        text: str
+
+    def __init__(self, placeholder: str, *, id: str | None = None) -> None:  # noqa: A002
+        """`placeholder` says what can be searched for; it is our own text."""
+        super().__init__(id=id)
+        self._field = Input(placeholder=placeholder)
+        self._list = OptionList(markup=False)
+        self._list.can_focus = False
+        self._all: list[Choice] = []
+        self._shown: list[Choice] = []
+
+    def compose(self) -> ComposeResult:
+        """Field and list."""
+        yield self._field
+        yield self._list
+
+    def on_mount(self) -> None:
+        """Typing begins at once."""
+        self._field.focus()
+
+    @property
+    def shown(self) -> Sequence[Choice]:
+        """The choices that match."""
+        return tuple(self._shown)
+
+    @property
+    def choice(self) -> Choice | None:
+        """The one under the cursor."""
+        at = self._list.highlighted
+        return self._shown[at] if at is not None and at < len(self._shown) else None
+
+    def set_choices(self, choices: Sequence[Choice], current: str = "") -> None:
+        """Show these; the cursor stays on its choice, or goes to `current`."""
+        wanted = current or (self.choice.key if self.choice else "")
+        self._all = list(choices)
+        self._narrow(wanted)
+
+    def _narrow(self, wanted: str = "") -> None:
+        query = self._field.value.casefold().split()
+        self._shown = [choice for choice in self._all if all(word in choice.words.casefold() for word in query)]
+        self._list.clear_options()
+        self._list.add_options([Option(choice.label) for choice in self._shown])
+        at = next((index for index, choice in enumerate(self._shown) if choice.key == wanted), 0)
+        self._list.highlighted = at if self._shown else None
+        self.post_message(self.Highlighted(self.choice))
+
+    @on(Input.Changed)
+    def _search(self, event: Input.Changed) -> None:
+        event.stop()
+        self._narrow()
+
+    @on(Input.Submitted)
+    def _take(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Picked(self.choice, self._field.value.strip()))
+
+    @on(OptionList.OptionHighlighted)
+    def _tell(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        self.post_message(self.Highlighted(self.choice))
+
+    @on(OptionList.OptionSelected)
+    def _click(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        if event.option_index < len(self._shown):
+            self.post_message(self.Picked(self._shown[event.option_index], self._field.value.strip()))
+
+    def on_key(self, event: events.Key) -> None:
+        """Steer the list from the field."""
+        if (action := self.STEERING.get(event.key)) is not None:
+            event.stop()
+            event.prevent_default()
+            getattr(self._list, f"action_{action}")()
