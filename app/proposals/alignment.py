@@ -28,7 +28,7 @@ MOST_LINES = 300
 
 _RARE = 16
 _CANDIDATES = 6
-_EQUAL, _EQUAL_BLANK, _ALIKE, _GAP, _FORBIDDEN = 6, 1, 3, -2, -10_000
+_EQUAL, _EQUAL_BLANK, _ALIKE, _GAP = 6, 1, 3, -2
 
 
 def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[Place]:
@@ -107,13 +107,11 @@ def _best_path(
     rows: list[list[int]] = [[0] * (width + 1)]
     gains: list[list[int]] = []
     for at, line in enumerate(wanted):
-        fixed = at in removed
         before = rows[-1]
-        skip = _FORBIDDEN if fixed else _GAP
-        row = [before[0] + skip]
-        gain = [_gain(line, key, fixed) for key in keys]
+        row = [before[0] + _GAP]
+        gain = [_gain(line, key, fixed=at in removed) for key in keys]
         for column in range(width):
-            best = before[column + 1] + skip
+            best = before[column + 1] + _GAP
             if row[column] + _GAP > best:
                 best = row[column] + _GAP
             if gain[column] and before[column] + gain[column] > best:
@@ -127,11 +125,10 @@ def _best_path(
     pairs: list[tuple[int, int]] = []
     while at and column:
         gain_here = gains[at - 1][column - 1]
-        skip = _FORBIDDEN if at - 1 in removed else _GAP
         if gain_here and rows[at][column] == rows[at - 1][column - 1] + gain_here:
             at, column = at - 1, column - 1
             pairs.append((at, column))
-        elif rows[at][column] == rows[at - 1][column] + skip:
+        elif rows[at][column] == rows[at - 1][column] + _GAP:
             at -= 1
         else:
             column -= 1
@@ -139,7 +136,7 @@ def _best_path(
     return score, pairs
 
 
-def _gain(line: str, key: str, fixed: bool) -> int:
+def _gain(line: str, key: str, *, fixed: bool) -> int:
     if line == key:
         return _EQUAL if line else _EQUAL_BLANK
     if fixed or not line or not key:

@@ -39,12 +39,15 @@ def scan_patch(text: str | bytes) -> list[FilePatch]:
         lines.pop()
     lines = _without_carriage_returns(lines)
     if is_begin_patch(lines):
-        return _checked(BeginPatchScanner(lines).scan(), lines, 0)
+        files = BeginPatchScanner(lines).scan()
+        check_conservation(files, lines, 0)
+        return files
     if any(line.startswith("***************") for line in lines):
         raise UnsupportedPatch("This is a context diff. Make a unified diff (`diff -u`, `git diff`).")
     scanner = UnifiedScanner(lines)
     files = scanner.scan()
-    return _checked(files, lines, scanner.header_pairs)
+    check_conservation(files, lines, scanner.header_pairs)
+    return files
 
 
 def _without_carriage_returns(lines: list[str]) -> list[str]:
@@ -55,8 +58,11 @@ def _without_carriage_returns(lines: list[str]) -> list[str]:
     return lines
 
 
-def _checked(files: list[FilePatch], lines: Sequence[str], header_pairs: int) -> list[FilePatch]:
-    """Count once more, apart from the scanners: no change mark of the text may be missing in what they made of it."""
+def check_conservation(files: Sequence[FilePatch], lines: Sequence[str], header_pairs: int) -> None:
+    """Count once more, apart from the scanners: no change mark of the text may be missing in what they made of it.
+
+    `header_pairs` is how many `---` lines with their `+++` lines are headers; raises MalformedPatch.
+    """
     if not files:
         raise MalformedPatch(
             "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
@@ -68,7 +74,6 @@ def _checked(files: list[FilePatch], lines: Sequence[str], header_pairs: int) ->
             raise MalformedPatch(
                 f"Of {written} lines that begin with `{mark}` only {found} belong to a hunk. Nothing was applied."
             )
-    return files
 
 
 def _marked_lines(lines: Sequence[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.proposals.diff import Change, diff, take
+from app.proposals.slide import canonical_groups
 
 FEW = st.lists(st.sampled_from("abc"), max_size=30)
 MANY = st.lists(st.integers(0, 40), max_size=40)
@@ -70,6 +71,11 @@ def test_a_group_slides_down_as_far_as_it_goes() -> None:
 def test_a_group_joins_the_one_it_meets() -> None:
     """The two deletions around the equal line describe the same texts as one of both."""
     assert diff("abab", "ab") == [Change(2, 4, 2, 2)]
+
+
+def test_a_group_slides_up_to_the_one_above() -> None:
+    """Of `xbb` without its first and last line, the last is as well the middle one: one deletion of two lines."""
+    assert list(canonical_groups("xbb", "b", bytearray(b"\1\0\1"), bytearray(1))) == [(0, 2, 0, 0)]
 
 
 def test_a_moved_function_is_not_torn_apart() -> None:

@@ -215,6 +215,14 @@ class TestTolerantRungs:
         assert "given: ············dada = handle.read()" in caught.value.message
         assert "file:  ············data = handle.read()" in caught.value.message
 
+    @pytest.mark.parametrize("there", ["    total = count_items(frst)\n", ""])
+    def test_a_removed_line_that_stands_elsewhere_is_no_excuse(self, there: str) -> None:
+        removed = "    total = count_items(first)\n"
+        head, tail = "def a(first):\n    one = 1\n    two = 2\n", "    three = 3\n    four = 4\n    return four\n"
+        source = f"{head}{there}{tail}\n\ndef b(first):\n{removed}"
+        with pytest.raises(NoMatch, match="neither exactly nor"):
+            edit(source, head + removed + tail, head + tail.replace("four", "4"))
+
     def test_two_tolerant_places_are_refused(self) -> None:
         with pytest.raises(AmbiguousMatch, match="lines 1, 3"):
             edit("a \nb\na \nb\n", "a\nb", "x\nb")

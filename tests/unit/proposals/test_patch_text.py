@@ -1,6 +1,7 @@
 """Reading patches: bodies count, headers hint, nothing is lost."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from app.proposals.models import Op
 from app.proposals.patch_names import git_header_names, plain_names, quoted, unquoted
 from app.proposals.patch_parts import FilePatch
-from app.proposals.patch_text import scan_patch
+from app.proposals.patch_text import check_conservation, scan_patch
 from app.proposals.refusals import EditRefused, MalformedPatch, UnsupportedPatch
 
 PLAIN = """\
@@ -262,6 +263,16 @@ def test_quoting_is_undone(path: str) -> None:
         assert unquoted(text + " rest") == (path, " rest")
     else:
         assert text == path
+
+
+def test_a_lost_change_is_noticed_apart_from_the_scanner() -> None:
+    files = scan_patch(PLAIN)
+    lines = PLAIN.split("\n")
+    check_conservation(files, lines, 1)
+    hunk = files[0].hunks[0]
+    shortened = replace(files[0], hunks=(replace(hunk, lines=hunk.lines[:3]), files[0].hunks[1]))
+    with pytest.raises(MalformedPatch, match=r"Of 2 lines that begin with `\+` only 1"):
+        check_conservation([shortened], lines, 1)
 
 
 def test_bytes_that_are_no_utf8_come_through() -> None:

@@ -4,7 +4,7 @@ import io
 import random
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ from app.proposals.document import Document, split_lines
 from app.proposals.models import Op
 from app.proposals.patch_apply import apply_file_patch
 from app.proposals.patch_text import scan_patch
-from app.proposals.refusals import EditRefused
+from app.proposals.refusals import EditRefused, MalformedPatch
+from app.proposals.transplant import ScriptLine, Step
 from app.proposals.unified import RenderFile, render
 
 LINES = [
@@ -274,6 +275,14 @@ def test_ten_thousand_hunks_come_back() -> None:
     result, matches = apply_file_patch(Document(b"".join(old)), file)
     assert result == b"".join(new)
     assert all(match.rung.exact for match in matches)
+
+
+def test_what_unidiff_reads_differently_is_refused() -> None:
+    (file,) = scan_patch("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n")
+    (hunk,) = file.hunks
+    forged = replace(hunk, lines=(*hunk.lines, ScriptLine(Step.KEEP, "c\n+d")))
+    with pytest.raises(MalformedPatch):
+        canonical([replace(file, hunks=(forged,))])
 
 
 def test_a_canonical_patch_has_its_counts_from_the_bodies() -> None:
