@@ -5,9 +5,9 @@ Importing this module does not import the OpenAI SDK; `ModelClient.preload` does
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.llm.assembly import ResponseAssembly, ResponseTooLong
 from app.llm.errors import AttemptFailed, Failure, FailureKind, RequestFailed
@@ -31,6 +31,9 @@ from app.llm.types import (
     StreamUpdate,
     TextDelta,
 )
+
+if TYPE_CHECKING:
+    from app.llm.corrections import Correction
 
 NO_FINISH_TOLERATED = 2
 """Clean ends without a finish reason after which they are taken for the server's way to end."""
@@ -110,9 +113,7 @@ class ModelClient:
             except AttemptFailed as failed:
                 failure, cause = failed.failure, failed
             self._note(failure)
-            from app.llm.corrections import correct  # Its many patterns take their time to compile.
-
-            if correction := correct(self._profile, failure, payload, corrected):
+            if correction := self._correction(failure, payload, corrected):
                 corrected.add(correction.name)
                 attempt -= 1
                 self._learn(correction.profile)
@@ -219,6 +220,12 @@ class ModelClient:
             return False
         self._learn(self._profile.model_copy(update={"finish_optional": True}))
         return True
+
+    def _correction(self, failure: Failure, payload: Payload, done: Collection[str]) -> "Correction | None":
+        # Imported when something fails: its many patterns take their time to compile.
+        from app.llm.corrections import correct
+
+        return correct(self._profile, failure, payload, done)
 
     def _note(self, failure: Failure) -> None:
         """Learn what needs no other request."""

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from app.llm.transport import Timeouts
 from app.llm.types import ReasoningDelta, TokenUsage
 from tests.wire.driving import client_of, complete, response, updates_of
-from tests.wire.replies import DONE, Reply, chunk, stream
+from tests.wire.replies import DONE, STALL, Reply, chunk, stream
 from tests.wire.server import WireServer
 
 
@@ -164,10 +165,8 @@ async def test_usage(server: WireServer, parts: list[Any], expected: TokenUsage 
 
 
 async def test_a_stream_that_lingers_after_its_finish_reason_ends(server: WireServer) -> None:
-    from tests.wire.replies import STALL
-
     server.script([stream(*HELLO, STALL)])
-    assert (await complete(server)).text == "Hello"
+    assert (await complete(server, timeouts=Timeouts(read=300, linger=0.1))).text == "Hello"
     assert len(server.requests) == 1
 
 

@@ -11,7 +11,7 @@ from app.llm.errors import FailureKind, RequestFailed
 from app.llm.profile import Profile
 from app.llm.types import Endpoint, RetryScheduled
 from tests.wire.driving import BRISK, FAST, client_of, complete, opening, response, updates_of
-from tests.wire.replies import Reply, Turn, document, error
+from tests.wire.replies import Reply, Turn, document, error, stream
 from tests.wire.server import WireServer
 
 K = FailureKind
@@ -190,8 +190,6 @@ async def test_a_rate_limit_is_no_full_context(server: WireServer, words: str) -
 
 
 async def test_a_full_context_inside_the_stream(server: WireServer) -> None:
-    from tests.wire.replies import stream
-
     failed = await failure(server, stream({"error": {"message": "Context length exceeded", "code": 400}}))
     assert failed.kind is FailureKind.CONTEXT_FULL
 
