@@ -8,7 +8,9 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.widgets import Footer, Input
 
+from app.conversation.events import LineComment
 from app.proposals.models import FileDiff, Proposal
+from app.tools.contract import Confirmation
 from widgets.approval.review import Review
 from widgets.diff.colours import diff_variable_defaults
 
@@ -45,6 +47,8 @@ class ReviewApp(App[None]):
         self.review = Review(clock=self.clock)
         self.posted: list[Message] = []
         self.theme = theme
+        self.first_comments: Sequence[LineComment] = ()
+        self.first_confirmation: Confirmation | None = None
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return diff_variable_defaults(self.current_theme)
@@ -55,7 +59,10 @@ class ReviewApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
+        self.review.set_sent_comments("P4", self.first_comments)
         self.tell()
+        if self.first_confirmation is not None:
+            self.review.add_confirmation("c1", self.first_confirmation)
 
     def tell(self) -> None:
         """Hand the proposals to the review."""

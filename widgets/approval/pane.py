@@ -68,7 +68,9 @@ class ApprovalPane(Vertical):
             text-overflow: ellipsis;
             scrollbar-size-vertical: 1;
             & > .option-list--option { padding: 0 1; }
-            &:focus { background: $surface; border: none; }
+            & > .option-list--option-highlighted { background: $foreground 9%; color: $foreground; text-style: none; }
+            &:focus { background: $surface; background-tint: $foreground 0%; border: none; }
+            &:focus > .option-list--option-highlighted { background: $primary 30%; color: $foreground; }
         }
         &.dragged { max-height: 80%; Queue { height: 1fr; max-height: 100%; } }
         &.-folded Queue { display: none; }

@@ -83,7 +83,8 @@ class _Builder:
         tail = 0 if last else CONTEXT_LINES
         hidden = count - head - tail
         opened = ((file, gap) in self.shape.opened) != self.shape.whole
-        if opened or hidden < SMALLEST_FOLD:
+        untouched = first and last and hidden > 0
+        if opened or (hidden < SMALLEST_FOLD and not untouched):
             self._context(file, old, new, count, gap)
             return
         self._context(file, old, new, head, gap)

@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.proposals.models import FileDiff, Proposal
+from app.proposals.models import FileDiff, Proposal, ProposalState
 from widgets.diff.arrange import Comment, Shape, arrange
 from widgets.diff.cells import display
 from widgets.diff.colours import COMPONENTS, DIFF_CSS
@@ -178,7 +178,7 @@ class DiffCanvas(ScrollView):
             ),
             digits=max(3, len(str(longest))),
             left_out=self.scene.left_out,
-            undecided=self.proposal.state.waiting,
+            undecided=self.proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED),
             query=self.scene.query,
         )
         self._painter = Painter(self.scene, self._style)

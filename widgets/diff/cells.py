@@ -12,13 +12,16 @@ from functools import lru_cache
 
 from rich.cells import split_graphemes
 
-from app.safe_text import visible
+from app.safe_text import inspect, visible
 
 TAB_SIZE = 4
 """Cells between tab stops."""
 
 _COMPLEX = re.compile(r"[\x20-\x7e]?[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2500-\u25fc]+")
 """Runs whose cells are not simply their characters, with the character before, which a combining mark changes."""
+
+_LONGEST_INSPECTED = 2_000
+"""In longer lines look-alike letters are counted in the warning but not marked."""
 
 _TAB = re.compile(r"(\t)")
 
@@ -44,8 +47,8 @@ class DisplayText:
     """Cells."""
     places: tuple[Place, ...] = ()
     """Empty where character, drawn character and cell are the same number."""
-    replaced: tuple[tuple[int, int], ...] = ()
-    """Ranges of `text` that stand for an invisible, control or bidirectional character."""
+    flagged: tuple[tuple[int, int], ...] = ()
+    """Ranges of `text` that a reader has to look at: glyphs for characters that don't show, look-alike words."""
 
     def drawn(self, source: int) -> int:
         """The index in `text` of a character of the source line."""
@@ -139,7 +142,8 @@ def _compose(line: str) -> DisplayText:
     put_plain(len(safe))
     places.append(Place(source, drawn, cell, True))
     shown = DisplayText("".join(pieces), cell, tuple(places))
-    if safe == line:
-        return shown
-    marks = (index for index, (was, now) in enumerate(zip(line, safe, strict=True)) if was != now)
-    return replace(shown, replaced=tuple((shown.drawn(mark), shown.drawn(mark) + 1) for mark in marks))
+    suspects = [(mark, mark + 1) for mark, (was, now) in enumerate(zip(line, safe, strict=True)) if was != now]
+    if not line.isascii() and len(line) <= _LONGEST_INSPECTED:
+        for word in inspect(line).lookalikes:
+            suspects += [(match.start(), match.end()) for match in re.finditer(re.escape(word), line)]
+    return replace(shown, flagged=tuple((shown.drawn(start), shown.drawn(end)) for start, end in suspects))

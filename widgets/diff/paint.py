@@ -62,7 +62,7 @@ class Painter:
             case FileRow():
                 return self._file(row, over)
             case FoldRow():
-                text = f"{' ' * (self.scene.gutter - 2)}⋯ {row.lines:,} unchanged lines"
+                text = f"{' ' * (self.scene.gutter - 2)}⋯ {row.lines:,} unchanged line{'s' * (row.lines != 1)}"
                 classes = ("diff--plain", "diff--fold", *over)
                 return self._full([(text, classes), (self._definition(row), classes)], classes)
             case NoteRow():
@@ -81,6 +81,8 @@ class Painter:
         """The definition that the code after a fold belongs to, as in Git's hunk headers."""
         lines = self.scene.diffs[row.file].new
         end = row.new_start + row.lines
+        if end >= len(lines):
+            return ""
         for number in range(end - 1, max(-1, end - _SEARCHED_LINES), -1):
             line = lines[number]
             if (line[:1].isalpha() or line[:1] in ("_", "$", "@", "#")) and len(line) < _LONGEST_DEFINITION:

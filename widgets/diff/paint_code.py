@@ -37,7 +37,7 @@ class Looks(NamedTuple):
     kind: str
     """`added`, `removed`, `moved`, or empty for context."""
     sign: str
-    """Two cells: + or -, and a mark for what is moved or differs in whitespace alone."""
+    """Three cells: a mark for what is moved or differs in whitespace alone, + or -, and a space."""
     words: Sequence[tuple[int, int]]
     """Changed characters of the source."""
     dim: bool
@@ -120,21 +120,21 @@ class CodePainter:
         gutter = ("diff--plain", f"diff--gutter-{looks.kind}" if tinted else "diff--gutter", *cursor)
         texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
         label = " ".join(text.rjust(self.scene.digits) for text in texts)
-        sign = "  " if part else looks.sign
+        sign = "   " if part else looks.sign
         code = self._code(Drawn(row, side, number, part, y, cursor, selection), looks)
-        return [Segment(f"{label} {sign}", self.style(gutter)), *code]
+        return [Segment(f"{label}{sign}", self.style(gutter)), *code]
 
     def _looks(self, row: LineRow, side: Side, number: int) -> Looks:
         if row.hunk is None:
-            return Looks("", "  ", (), False)
+            return Looks("", "   ", (), False)
         dim = self.scene.left_out_row(row)
         words, spaces = self.scene.marks.words(row.file, row.hunk, side, number)
         sign, kind = ("-", "removed") if side == "old" else ("+", "added")
         if spaces:
-            return Looks(kind, f"{sign}␣", words, dim)
+            return Looks(kind, f"␣{sign} ", words, dim)
         if (row.file, side, number) in self.scene.marks.moved:
-            return Looks("moved", f"{sign}»" if side == "old" else f"{sign}«", (), dim)
-        return Looks(kind, f"{sign} ", words, dim)
+            return Looks("moved", f"»{sign} " if side == "old" else f"«{sign} ", (), dim)
+        return Looks(kind, f" {sign} ", words, dim)
 
     def _code(self, at: Drawn, looks: Looks) -> list[Segment]:
         """The visible cells of a line, with tokens, changed words, matches and the selection."""
@@ -198,7 +198,7 @@ class CodePainter:
 
         for begin, end in looks.words if not looks.dim else ():
             mark(shown.drawn(begin), shown.drawn(end), _WORD)
-        for begin, end in shown.replaced:
+        for begin, end in shown.flagged:
             mark(begin, end, _UNSAFE)
         if looks.kind and at.side == "new" and last == len(shown.text):
             mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)

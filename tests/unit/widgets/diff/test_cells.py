@@ -72,9 +72,9 @@ def test_tabs_stop_at_multiples_of_four() -> None:
     assert display("中\tx").text == "中  x"
 
 
-def test_replaced_characters_are_reported() -> None:
-    shown = display("a\x1b[2Jb\u202ec")
-    assert [shown.text[start:end] for start, end in shown.replaced] == ["␛", "⇠"]
+def test_what_deceives_is_flagged() -> None:
+    shown = display("a\x1b[2Jb\u202ec\t= p\u0430ssword")
+    assert [shown.text[start:end] for start, end in shown.flagged] == ["␛", "⇠", "p\u0430ssword"]
 
 
 def test_emoji_sequences_stay_whole() -> None:

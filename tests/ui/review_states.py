@@ -1,0 +1,116 @@
+"""The states of the review that are looked at: by the snapshot tests, and by people."""
+
+from collections.abc import Sequence
+
+from app.conversation.events import LineComment
+from app.proposals.models import Conflict, FileDiff, HunkState, Op, Proposal, ProposalState, Rung
+from app.tools.contract import Confirmation
+from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import AFTER, BEFORE, file_diff, proposal, retry_proposal, stale
+
+Item = tuple[Proposal, Sequence[FileDiff]]
+
+HELPER = "def helper(value):\n    scaled = value * 2\n    return scaled + OFFSET\n"
+HOSTILE = (
+    "def check(user):\n\tif user.is_admin:  # \u202e } \u2066if begin admins only\n\t\treturn True\n"
+    "    p\u0430ssword = 'x\u200by'  \n    title = '日本語 👩\u200d👧 e\u0301'\n    esc = '\x1b[2J'\n    return False"
+)
+
+
+def many() -> list[Item]:
+    """A queue with something of everything."""
+    loose = [file_diff("app/links.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n", rung=Rung.INDENTATION, rebased=True)]
+    gone = [file_diff("app/legacy.py", "OLD = 1\n", None)]
+    done = [file_diff("README.md", "# Old\n", "# New\n")]
+    return [
+        retry_proposal("P4"),
+        (proposal("P5", loose, "Give b the value that the protocol wants"), loose),
+        (proposal("P6", gone, "Delete the module that nothing imports"), gone),
+        (proposal("P3", done, "Say what the program does", state=ProposalState.APPLIED), done),
+        (proposal("P2", done, "Rename everything", state=ProposalState.DENIED, feedback="Not now."), done),
+    ]
+
+
+def kinds() -> Item:
+    """Every kind of file change, moved lines and whitespace."""
+    body = "A = 1\nB = 2\nC = 3\nD = 4\nE = 5\n"
+    mode = file_diff("run.sh", "#!/bin/sh\n", "#!/bin/sh\n", op=Op.MODE)
+    assert mode.change.result is not None
+    result = mode.change.result.model_copy(update={"mode": 0o755})
+    diffs = [
+        file_diff("app/helper.py", HELPER + "\n\n" + body, body + "\n\n" + HELPER, first=1),
+        file_diff("app/space.py", "if a:\n  b = 1\n", "if a:\n    b = 1\n", first=5),
+        file_diff("app/renamed.py", "same\n", "same\n", old_path="app/old_name.py"),
+        file_diff("logo.png", None, None, hunks=(), binary=True),
+        mode.model_copy(update={"change": mode.change.model_copy(update={"result": result})}),
+        file_diff("app/gone.py", "a = 1\nb = 2\n", None, first=6),
+        file_diff("no_newline.txt", "a\nb\n", "a\nb", first=7, notes=("CRLF line endings kept",)),
+    ]
+    return proposal("P7", diffs, "One of everything"), diffs
+
+
+def hostile() -> Item:
+    """Characters that deceive, and ones that are wide."""
+    diffs = [file_diff("app/check.py", "def check(user):\n    return False", HOSTILE)]
+    return proposal("P8", diffs, "Check the user \x1b[31mred\x1b[0m [bold]not bold[/bold] [/]"), diffs
+
+
+def conflicted() -> Item:
+    """Stale, with the place where the disk and the proposal disagree."""
+    conflict = Conflict(line=7, base=("RETRIES = 2",), disk=("RETRIES = 5",), proposed=("RETRIES = 3",))
+    diffs = [file_diff("app/fetch.py", BEFORE, AFTER, conflicts=(conflict,))]
+    value = proposal("P9", diffs, "Retry with back-off")
+    return stale(value, "app/fetch.py changed on disk where this edit is"), diffs
+
+
+def partly() -> Item:
+    """One hunk written, one denied, the rest waiting."""
+    value, diffs = retry_proposal("P4", state=ProposalState.PARTLY_APPROVED)
+    change = diffs[0].change
+    states = (HunkState.APPLIED, HunkState.DENIED)
+    hunks = tuple(
+        hunk.model_copy(update={"state": state}) for hunk, state in zip(change.hunks, states, strict=False)
+    ) + tuple(change.hunks[2:])
+    files = (change.model_copy(update={"hunks": hunks}), *value.files[1:])
+    return value.model_copy(update={"files": files}), diffs
+
+
+def revised() -> Item:
+    """The second version of a proposal whose first got comments."""
+    return retry_proposal("P5", supersedes="P4", version=2)
+
+
+COMMENTS = (
+    LineComment(path="app/fetch.py", line=8, side="new", quote="", text="Name it LOG, it is a constant."),
+    LineComment(path="app/fetch.py", line=19, side="new", quote="", text="Keep the message of the last error."),
+)
+COMMAND = Confirmation("command", "Run a command", "uv run pytest -q tests/test_fetch.py --maxfail=1", ".")
+
+STATES: dict[str, tuple[list[Item], tuple[str, ...]]] = {
+    "empty": ([], ()),
+    "waiting": ([retry_proposal()], ()),
+    "queue": (many(), ()),
+    "left_out": ([retry_proposal()], ("right_square_bracket", "space")),
+    "kinds": ([kinds()], ()),
+    "hostile": ([hostile()], ()),
+    "stale": ([conflicted()], ()),
+    "partly": ([partly()], ()),
+    "question": ([many()[2]], ("y",)),
+    "approve_all": (many(), ("Y",)),
+    "search": ([retry_proposal()], ("slash", *"page", "enter")),
+    "comment": ([retry_proposal()], ("j", "j", "c", *"Why not 5?", "ctrl+s")),
+    "feedback": ([retry_proposal()], ("r", *"Use LOG.")),
+    "revised": ([revised()], ()),
+    "wrapped": ([hostile()], ("w",)),
+    "command": ([], ()),
+}
+"""Name of each state: what is in the queue, and the keys that lead there."""
+
+
+def app_in(state: str, theme: str = "textual-dark") -> ReviewApp:
+    """An app that will be in a state after its keys."""
+    items, _ = STATES[state]
+    app = ReviewApp(*items, theme=theme)
+    app.first_comments = COMMENTS if state == "revised" else ()
+    app.first_confirmation = COMMAND if state == "command" else None
+    return app
