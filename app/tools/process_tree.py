@@ -9,6 +9,8 @@ from pathlib import Path
 
 from app.tools.command_environment import MARKER
 
+PLATFORM: str = sys.platform
+"""`linux` has the `/proc` in which strays are found."""
 GRACE = 2.0
 """Seconds between asking processes to end and killing them."""
 _ROUNDS = 5
@@ -48,7 +50,7 @@ def _signal_group(group: int, number: signal.Signals) -> bool:
 
 def _kill_strays(marker: str) -> bool:
     """Kill every process with the marker in its environment; does nothing where there is no `/proc`."""
-    if sys.platform != "linux":
+    if PLATFORM != "linux":
         return False
     wanted = f"{MARKER}={marker}".encode()
     killed = False

@@ -228,9 +228,9 @@ def compile_patterns(text: str) -> tuple[_Run, ...]:
         pattern = line.strip()
         if not expression.startswith("^"):
             expression = f"^.*{expression}"
-        elif pattern.endswith("/**"):
+        if pattern.endswith("/**") and expression.endswith("/"):
             expression += ".+"
-        elif pattern.endswith("/**/"):
+        elif pattern.endswith("/**/") and set(pattern.strip("!/").split("/")) != {"**"}:
             expression += ".+/"
         if expression.startswith(_ANY_FOLDER) and "/" not in pattern.removesuffix("/"):
             names.append("^" + expression.removeprefix(_ANY_FOLDER))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -149,8 +150,12 @@ async def test_cancelling_ends_the_whole_tree(allowed: Bench) -> None:
     assert await gone(*await cancelled(allowed, command, pids, 2))
 
 
-async def test_a_process_that_ignores_sigterm_is_killed(allowed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("platform", [sys.platform, "no /proc"])
+async def test_a_process_that_ignores_sigterm_is_killed(
+    allowed: Bench, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
     monkeypatch.setattr(process_tree, "GRACE", 0.2)
+    monkeypatch.setattr(process_tree, "PLATFORM", platform)
     pids = allowed.workspace.root / "pids"
     command = f"trap '' TERM; echo $$ >> {pids}; while true; do sleep 0.05; done"
     assert await gone(*await cancelled(allowed, command, pids, 1))

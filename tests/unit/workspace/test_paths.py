@@ -325,6 +325,39 @@ def test_a_link_planted_between_check_and_read_is_not_followed(tmp_path: Path) -
             os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place.folder)
 
 
+@pytest.mark.parametrize("victim", ["d", "f"])
+def test_a_link_planted_right_after_the_check_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/f").write_bytes(SECRET)
+    root = tmp_path / "ws"
+    (root / "d").mkdir(parents=True)
+    (root / "d/f").write_bytes(b"inside")
+    workspace = Workspace(root)
+    ask = os.readlink
+    planted: list[str] = []
+
+    def readlink(path: str, *, dir_fd: int | None = None) -> str:
+        """Answers, and plants the link once the answer is known."""
+        try:
+            return ask(path, dir_fd=dir_fd)
+        finally:
+            if path == victim and not planted:
+                planted.append(path)
+                if victim == "d":
+                    (root / "d").rename(root / "moved")
+                    (root / "d").symlink_to("../outside")
+                else:
+                    (root / "d/f").unlink()
+                    (root / "d/f").symlink_to("../../outside/f")
+
+    monkeypatch.setattr(os, "readlink", readlink)
+    with pytest.raises(UnsafePath, match="turned into a link"):
+        workspace.read("d/f")
+    assert planted
+
+
 @pytest.fixture
 def flipping(tmp_path: Path) -> Iterator[Path]:
     """A workspace in which another thread keeps exchanging a folder and a file for links to the outside."""
