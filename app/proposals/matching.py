@@ -191,16 +191,16 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
     """Where the block of kept and removed lines stands by the first tolerant rung that finds it, or NoMatch."""
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines. Give the lines next to them too.")
+    for rung in TOLERANT_RUNGS:
+        found = places(index, block, rung)
+        if found:
+            return found
     elided = elided_line(block, bare=True)
     if elided:
         raise ElidedText(
             f"old stands {elided[:120]!r} for text that it does not spell out, so it can't be found. "
             "Give the lines in full, or make a smaller edit for each place that changes."
         )
-    for rung in TOLERANT_RUNGS:
-        found = places(index, block, rung)
-        if found:
-            return found
     found = aligned_places(index, block, removed_lines(script))
     if found:
         return found

@@ -276,6 +276,10 @@ class TestMalformed:
         with pytest.raises(ElidedText):
             edit(SOURCE, "import os\nimport sys\n", f"import os\n{line}\n")
 
+    def test_an_ellipsis_that_stands_in_the_file_is_code(self) -> None:
+        result, match = edit("def f():\n    ...  \n", "def f():\n    ...\n", "def g():\n    ...\n")
+        assert (result, match.rung) == ("def g():\n    ...  \n", Rung.TRAILING_SPACE)
+
     @pytest.mark.parametrize("line", ["    ...", "x = [...]", "# and so on ...", "# the rest is easy", "..."])
     def test_what_is_no_elision(self, line: str) -> None:
         assert edit(SOURCE, "import os\n", f"import ast\n{line}\n")[0].startswith(f"import ast\n{line}\n")
