@@ -7,7 +7,7 @@ what it shall hold, and the record tells which is which.
 """
 
 import errno
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Literal
@@ -20,7 +20,7 @@ from app.proposals.overlay import Contents, parents
 from app.proposals.store import JournalEntry, JournalRecord, ProposalStore
 
 _WRITERS = 8
-"""Threads that write the prepared files: one flush of the disk's journal then serves several files."""
+"""Threads that write and remove the prepared files: one flush of the disk's journal then serves several files."""
 
 _FOREIGN = (errno.ELOOP, errno.EFBIG, errno.EINVAL)
 """What reading says of a link, a file over the limit and a device: none of them was made by an apply."""
@@ -111,14 +111,7 @@ class Applier:
 
     def _prepare(self, record: JournalRecord) -> None:
         """Write the new contents beside their targets."""
-        entries = [entry for entry in record.entries if entry.after is not None]
-        if len(entries) < _WRITERS:
-            for entry in entries:
-                self._write_temp(entry)
-            return
-        with ThreadPoolExecutor(_WRITERS, "signoff-write") as pool:
-            for _ in pool.map(self._write_temp, entries):
-                pass
+        _for_each([entry for entry in record.entries if entry.after is not None], self._write_temp)
 
     def _write_temp(self, entry: JournalEntry) -> None:
         data = self._contents.get(_version(entry.after))
@@ -249,14 +242,27 @@ class Applier:
             raise Mismatch(f"{entry.path} changed at this very moment")
 
     def _remove_temps(self, record: JournalRecord) -> None:
-        for entry in record.entries:
-            for name in (entry.temp, f"{entry.temp}~"):
-                with suppress(OSError):
-                    self._filesystem.remove(name)
+        _for_each(record.entries, self._remove_temp)
+
+    def _remove_temp(self, entry: JournalEntry) -> None:
+        for name in (entry.temp, f"{entry.temp}~"):
+            with suppress(OSError):
+                self._filesystem.remove(name)
 
     def _hash(self, path: str) -> str | None:
         file = self._filesystem.read(path)
         return file.version.sha256 if file else None
+
+
+def _for_each(entries: Sequence[JournalEntry], work: Callable[[JournalEntry], None]) -> None:
+    """Do the same for many files, several at a time; raises the first error."""
+    if len(entries) < _WRITERS:
+        for entry in entries:
+            work(entry)
+        return
+    with ThreadPoolExecutor(_WRITERS, "signoff-write") as pool:
+        for _ in pool.map(work, entries):
+            pass
 
 
 def reason_of(error: BaseException) -> str:

@@ -122,8 +122,11 @@ def approve(
         hunks = with_state(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
             start = starts.get(change.path, base) if not change.old_path else base
-            landed = change.model_copy(update={"base": start, "result": result, "state": HunkState.APPLIED})
-            changes.append(_settled(contents, landed, hunks, number))
+            landed = change.model_copy(
+                update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
+            )
+            as_shown = same(start, change.base) and same(result, change.result)
+            changes.append(landed if as_shown else _settled(contents, landed, hunks, number))
         else:
             left = change.model_copy(
                 update={
@@ -294,6 +297,8 @@ def _transitions(change: FileChange, base: FileVersion | None, result: FileVersi
 def _stat(
     contents: Contents, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
 ) -> FileStat:
+    if same(base, change.base) and same(result, change.result):
+        return FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
     counted = recompared(
         contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
     )

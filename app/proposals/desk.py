@@ -8,11 +8,11 @@ from pathlib import Path
 from app.conversation.events import FileStat, HunkFact
 from app.proposals import deciding
 from app.proposals.apply import Applier, reason_of
-from app.proposals.changes import make_change
 from app.proposals.draft import Draft
 from app.proposals.editing import with_text
 from app.proposals.errors import (
     ChangedSinceSeen,
+    DiskFailed,
     NothingToUndo,
     NotWaiting,
     PatchRefused,
@@ -22,7 +22,7 @@ from app.proposals.errors import (
 )
 from app.proposals.exporting import as_patch, file_diff
 from app.proposals.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.history import reopened, starts
+from app.proposals.history import reopened, starts, transition_stats
 from app.proposals.journal import Action, Transition, effective, plan, undone
 from app.proposals.locking import WorkspaceLock
 from app.proposals.models import FileDiff, Proposal, ProposalState
@@ -239,7 +239,7 @@ class ProposalDesk:
                 )
             folders = {folder for record in records for folder in record.made_folders}
             self._write("undo", proposal, after, transitions, folders)
-            return self._after_replay(proposal, transitions)
+            return self._after_replay(proposal, transitions, backwards=True)
 
     def redo(self, proposal_id: str) -> DecisionResult:
         """Write an undone proposal again.
@@ -309,6 +309,8 @@ class ProposalDesk:
                 recover(self._store, self._applier)
             try:
                 yield
+            except OSError as error:
+                raise DiskFailed(f"the disk would not answer: {reason_of(error)}; nothing has changed") from error
             finally:
                 self._overlay = None
                 self._filesystem.close()
@@ -397,12 +399,11 @@ class ProposalDesk:
         except UndoConflict as conflict:
             raise UndoConflict(f"{proposal.id} can't be {word}: {conflict}") from None
 
-    def _after_replay(self, proposal: Proposal, transitions: Sequence[Transition]) -> DecisionResult:
+    def _after_replay(
+        self, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool = False
+    ) -> DecisionResult:
         changed = self._settle(proposal.id)
-        changes = [make_change(self._contents, step.path, step.before, step.after) for step in transitions]
-        files = tuple(
-            FileStat(path=each.path, op=each.op, added=each.added, removed=each.removed) for each in changes
-        )
+        files = transition_stats(self._contents, proposal, transitions, backwards=backwards)
         return DecisionResult(self.get(proposal.id), files, (), changed)
 
     def _facts(self, proposal: Proposal, choice: deciding.Choice, landed: Collection[str]) -> tuple[HunkFact, ...]:

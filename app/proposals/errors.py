@@ -57,6 +57,18 @@ class InvalidTransition(ProposalError):
     """A proposal cannot go from this state to that."""
 
 
+class MissingContent(ProposalError, KeyError):
+    """The store has lost a content that a proposal needs."""
+
+    def __str__(self) -> str:
+        """The message as it is; a KeyError would quote it."""
+        return str(self.args[0])
+
+
+class DiskFailed(ProposalError):
+    """The disk would not answer; nothing has changed."""
+
+
 class PatchRefused(ProposalError):
     """A patch from elsewhere does not fit this workspace."""
 

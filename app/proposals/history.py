@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from app.proposals.changes import next_number, recompared
+from app.conversation.events import FileStat
+from app.proposals.changes import make_change, next_number, recompared
 from app.proposals.filesystem import version_of
+from app.proposals.journal import Transition
 from app.proposals.models import FileChange, FileVersion, HunkState, Op, Proposal
-from app.proposals.overlay import Contents
+from app.proposals.overlay import Contents, same
 from app.proposals.store import JournalRecord
 
 Versions = Mapping[str, FileVersion | None]
@@ -73,6 +75,33 @@ def reopened(
         )
         files.append(recompared(contents, again, next_number=number, previous=hunks))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+
+
+def transition_stats(
+    contents: Contents, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool
+) -> tuple[FileStat, ...]:
+    """What an undo or redo wrote, in numbers.
+
+    Args:
+        contents: Where the bytes are.
+        proposal: Whose lines are counted already; files that have changed since are compared anew.
+        transitions: What was written.
+        backwards: For an undo.
+    """
+    known = {}
+    for change in proposal.files:
+        ends = (change.result, change.base) if backwards else (change.base, change.result)
+        counts = (change.removed, change.added) if backwards else (change.added, change.removed)
+        known[change.path] = (*ends, *counts)
+    stats = []
+    for step in transitions:
+        before, after, added, removed = known.get(step.path, (None, None, 0, 0))
+        if before and after and same(before, step.before) and same(after, step.after):
+            stats.append(FileStat(path=step.path, op=Op.EDIT, added=added, removed=removed))
+            continue
+        change = make_change(contents, step.path, step.before, step.after)
+        stats.append(FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed))
+    return tuple(stats)
 
 
 def measured(contents: Contents, version: FileVersion | None) -> FileVersion | None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 
+from app.proposals.errors import MissingContent
 from app.proposals.filesystem import DiskFile, Filesystem, Kind, files_below, version_of
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.store import ProposalStore
@@ -67,7 +68,7 @@ class Contents:
         """The bytes of a version; nothing for None.
 
         Raises:
-            KeyError: neither in memory nor in the store.
+            MissingContent: neither in memory nor in the store.
         """
         if version is None:
             return b""
@@ -76,7 +77,13 @@ class Contents:
             if data is None:
                 data = self._recent.get(version.sha256)
         if data is None:
-            data = self._store.blob(version.sha256)
+            try:
+                data = self._store.blob(version.sha256)
+            except KeyError as error:
+                name = version.sha256[:12]
+                raise MissingContent(
+                    f"the content {name} is missing from the store; propose the edit anew"
+                ) from error
             self.remember(version.sha256, data)
         return data
 

@@ -37,10 +37,6 @@ def check(
         need = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
         if need > (free := filesystem.free_bytes()):
             raise ApplyFailed(f"the disk is full: {need:,} bytes are needed, {free:,} are free; make room first")
-    except KeyError as error:
-        raise ApplyFailed(
-            f"the content {str(error.args[0])[:12]} is missing from the store; propose it anew"
-        ) from error
     except ProposalError as error:
         raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {error}") from error
     except (OSError, WorkspaceError) as error:

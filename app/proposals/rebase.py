@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from app.proposals.apply import reason_of
 from app.proposals.changes import next_number, recompared
 from app.proposals.document import Document, decode
+from app.proposals.errors import MissingContent
 from app.proposals.journal import folded
 from app.proposals.merge import MergeResult, merge
 from app.proposals.models import Conflict, FileChange, FileVersion, Proposal, ProposalState
@@ -206,7 +207,7 @@ def _whole_conflict(
 ) -> tuple[Conflict, ...]:
     try:
         sides = [Document(overlay.contents.get(version)) for version in (base, current, result)]
-    except KeyError:
+    except MissingContent:
         return ()
     if any(side.binary for side in sides):
         return ()

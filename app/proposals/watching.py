@@ -7,7 +7,7 @@ from pathlib import Path
 
 _QUIET_MS = 60
 """How long changes are gathered before they are told."""
-_STEP_MS = 20
+_STEP_MS = 100
 _TIMEOUT_MS = 3_600_000
 """How long the watching thread sleeps at most; it wakes at once for a change or to be stopped."""
 

@@ -1,0 +1,57 @@
+"""Applying a change set over 1,000 files, safe against a crash at any instant, against `git apply`, which is not."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from app.proposals.desk import ProposalDesk
+from app.proposals.draft import Replacement
+from app.storage.database import Database
+from app.storage.proposals import SqliteProposalStore
+from app.storage.signals import Signal
+from app.workspace.paths import Workspace
+
+FILES = 1_000
+RATIO = 30.0
+"""Measured on ext4: 0.4 for an approval, 0.6 for an undo, since git removes the old files one by one. On a disk in
+memory, where only the bookkeeping is left (hashes, journal, checks of every path), 15 to 20."""
+
+
+def seconds(work: Callable[[], object]) -> float:
+    os.sync()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def test_a_thousand_files_against_git_apply(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    for number in range(FILES):
+        path = root / f"folder{number % 50}" / f"file{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"line {line} of {number}\n" for line in range(200)))
+    shutil.copytree(root, tmp_path / "git")
+    store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", Signal(tmp_path / "state", "here"))
+    desk = ProposalDesk(Workspace(root), store, tmp_path / "state" / "lock")
+    draft = desk.draft("session")
+    for number in range(FILES):
+        edit = Replacement(f"line 50 of {number}\n", "a new line\nand another\n")
+        draft.edit(f"folder{number % 50}/file{number}.py", [edit])
+    proposal = desk.stage(draft, "A thousand files")
+    patch = tmp_path / "patch.diff"
+    patch.write_text(desk.as_unified_diff(proposal.id))
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "apply", *arguments, str(patch)], cwd=tmp_path / "git", check=True)
+
+    there = seconds(git)
+    ours = seconds(lambda: desk.approve(proposal.id))
+    back = seconds(lambda: git("-R"))
+    undo = seconds(lambda: desk.undo(proposal.id))
+    print(f"\napply {ours:.2f} s, git {there:.2f} s: {ours / there:.1f}")
+    print(f"undo  {undo:.2f} s, git {back:.2f} s: {undo / back:.1f}")
+    assert ours < RATIO * there
+    assert undo < RATIO * back
