@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words and words[0] in COMMANDS:
             return _run_command(command_parser().parse_args(words))
+        if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
+            return _wrong_usage(problem)
         return _open_app(app_parser().parse_args(words))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -145,6 +147,8 @@ def _open_app(arguments: argparse.Namespace) -> int:
     from app.config import ConfigError
     from app.storage.errors import StorageError
 
+    if problem := _not_a_folder(arguments.workspace):
+        return _wrong_usage(problem)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         print_error("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
         return Exit.USAGE
@@ -158,3 +162,21 @@ def _open_app(arguments: argparse.Namespace) -> int:
     except StorageError as error:
         print_error(str(error))
         return Exit.FAILED
+
+
+def _wrong_usage(problem: str) -> int:
+    from app.commands.output import Exit, print_error
+
+    print_error(problem)
+    return Exit.USAGE
+
+
+def _not_a_folder(workspace: str | None) -> str:
+    """Why this cannot be opened, with the command that may have been meant; empty if it can."""
+    if workspace is None or Path(workspace).is_dir():
+        return ""
+    import difflib
+
+    meant = difflib.get_close_matches(workspace, COMMANDS, n=1)
+    hint = f"Did you mean `signoff {meant[0]}`?" if meant else "Give the folder to open, or see `signoff --help`."
+    return f"There is no folder {workspace!r}. {hint}"

@@ -15,6 +15,7 @@ from app.config import Settings
 from app.conversation.events import Event
 from app.llm.client import ModelClient
 from app.llm.profiles import ProfileError, resolve
+from app.llm.retry import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
 from app.runtime import Runtime
@@ -44,7 +45,13 @@ def endpoint_of(settings: Settings) -> Endpoint:
     return Endpoint(settings.base_url or OPENAI_URL, settings.model, settings.api_key, dict(settings.headers))
 
 
-def connect(runtime: Runtime, settings: Settings | None = None, *, timeouts: Timeouts | None = None) -> ModelClient:
+def connect(
+    runtime: Runtime,
+    settings: Settings | None = None,
+    *,
+    timeouts: Timeouts | None = None,
+    retry: RetryPolicy = STANDARD,
+) -> ModelClient:
     """A client for the configured endpoint, with what was learned of it before; raises NotConnected."""
     settings = settings or runtime.settings
     endpoint = endpoint_of(settings)
@@ -56,7 +63,7 @@ def connect(runtime: Runtime, settings: Settings | None = None, *, timeouts: Tim
         profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     except ProfileError as error:
         raise NotConnected(str(error)) from error
-    return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts)
+    return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts, retry=retry)
 
 
 def open_session(

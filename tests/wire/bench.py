@@ -10,6 +10,7 @@ from app.agent.updates import Update
 from app.connection import connect, open_session
 from app.conversation.events import Event, TurnEnded
 from app.conversation.validity import violations
+from app.llm.retry import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.runtime import Runtime, open_runtime
 from tests.wire.server import Request, WireServer
@@ -60,7 +61,9 @@ class Bench:
 
 
 @contextlib.asynccontextmanager
-async def bench(server: WireServer, folder: Path, **settings: Any) -> AsyncIterator[Bench]:
+async def bench(
+    server: WireServer, folder: Path, *, retry: RetryPolicy = STANDARD, **settings: Any
+) -> AsyncIterator[Bench]:
     """Open a workspace below `folder` on the server; the settings are those of the configuration."""
     root = folder / "workspace"
     if not root.exists():
@@ -68,7 +71,7 @@ async def bench(server: WireServer, folder: Path, **settings: Any) -> AsyncItera
         (root / "greet.py").write_text(FILE)
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key", **settings}
     runtime = open_runtime(root, flags, {})
-    model = connect(runtime, timeouts=TIMEOUTS)
+    model = connect(runtime, timeouts=TIMEOUTS, retry=retry)
     session = open_session(runtime, model, runtime.sessions.latest())
     try:
         yield Bench(runtime, session, server)

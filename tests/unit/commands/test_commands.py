@@ -235,3 +235,9 @@ def test_completion_scripts_name_the_commands(signoff: Run, shell: str) -> None:
     assert (
         done.returncode == 0 and "approve" in done.stdout and "--hunks" in done.stdout.replace("-l hunks", "--hunks")
     )
+
+
+@pytest.mark.parametrize(("word", "hint"), [("aprove P1", "signoff approve"), ("no/such/folder", "--help")])
+def test_a_folder_that_is_not_there_is_named(signoff: Run, word: str, hint: str) -> None:
+    line = refused(signoff(*word.split()), 2)
+    assert word.split()[0] in line and hint in line
