@@ -71,6 +71,15 @@ def test_calls_become_results_when_all_have_one() -> None:
     assert (turn.last, turn.unfinished_calls) == (Last.RESULTS, ())
 
 
+def test_cut_calls_stay_cut_although_each_is_told_that_it_did_not_run() -> None:
+    turn = after(AssistantMessage(calls=(READ,), state="truncated"), done("c1.0", Outcome.INVALID))
+    assert (turn.last, turn.unfinished_calls) == (Last.CUT_CALLS, ())
+
+
+def test_results_from_before_the_closing_request_are_not_its_answer() -> None:
+    assert after(*step(1), RequestSent(closing=True)).last is Last.USER
+
+
 def test_a_question_is_open_until_an_answer_or_a_message() -> None:
     asked = Question(call="c1.0", text="which?")
     for end in (Answer(call="c1.0", text="left"), UserMessage(text="never mind")):
