@@ -53,8 +53,8 @@ class ApprovalPane(Vertical):
         #question {
             height: auto;
             padding: 0 1;
-            background: $warning-muted;
-            color: $text-warning;
+            background: $warning 25%;
+            color: $foreground;
             display: none;
             &.shown { display: block; }
         }
@@ -73,7 +73,7 @@ class ApprovalPane(Vertical):
             &:focus > .option-list--option-highlighted { background: $primary 30%; color: $foreground; }
         }
         &.dragged { max-height: 80%; Queue { height: 1fr; max-height: 100%; } }
-        &.-folded Queue { display: none; }
+        &.-asking #headline { display: none; }
     }
     """
 
@@ -120,6 +120,7 @@ class ApprovalPane(Vertical):
         """Show a question in the place of everything else, or take it away."""
         bar = self.query_one("#question", Static)
         bar.update(question or "")
+        self.set_class(question is not None, "-asking")
         bar.set_class(question is not None, "shown")
 
     def outcome(self, text: Content | None, *, problem: bool = False) -> None:

@@ -34,6 +34,7 @@ class ReviewPanes(Vertical):
     ReviewPanes {
         width: 1fr;
         height: 1fr;
+        &.-writing #headline { display: none; }
         &.-full Queue { display: none; }
         &.-full Splitter { display: none; }
     }

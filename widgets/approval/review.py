@@ -304,15 +304,16 @@ class Review(ReviewPanes):
             field.open_for_confirmation(key, self.state.confirmation, draft)
         elif (proposal := self.state.proposal) is not None and proposal.state.waiting:
             field.open_for(proposal, self.state.remarks.get(key, ()), draft)
+        self.set_class(field.is_open, "-writing")
 
     @on(WritingField.Closed, "#feedback")
     def _keep_draft(self, event: WritingField.Closed) -> None:
         self.state.drafts[event.subject] = event.draft
-        self.view.focus()
+        self._end_writing()
 
     @on(WritingField.Sent, "#feedback")
     def _send_feedback(self, event: WritingField.Sent) -> None:
-        self.view.focus()
+        self._end_writing()
         key = event.subject
         if key in self.state.confirmations:
             self._answer(key, ConfirmationAnswer(allowed=False, feedback=event.text))
@@ -330,6 +331,10 @@ class Review(ReviewPanes):
         self.state.sent[key] = comments
         self._done()
         self.post_message(messages.Deny(key, proposal.revision, None, event.text, comments))
+
+    def _end_writing(self) -> None:
+        self.remove_class("-writing")
+        self.view.focus()
 
     @on(DiffPane.Commented)
     def _take_comment(self, event: DiffPane.Commented) -> None:

@@ -202,7 +202,7 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
     return [
         Content.assemble(safe(confirmation.title, "bold"), (f"  {others} more waiting" if others else "", QUIET)),
         Content.assemble(
-            safe(confirmation.detail, "bold $text-warning"), (f"  in {display(confirmation.folder).text}", QUIET)
+            safe(confirmation.detail, "bold $text-warning"), (f"  in {folder_words(confirmation)}", QUIET)
         ),
         _chips(
             (key("approve"), "allow once", "$success"),
@@ -233,13 +233,18 @@ def question_line(question: Ask, key: KeyOf) -> Content:
 
 def confirmation_notes(confirmation: Confirmation) -> list[NoteRow]:
     """The whole of what is asked, for the large pane."""
-    folder = "the workspace" if confirmation.folder in ("", ".") else confirmation.folder
+    folder = folder_words(confirmation)
     what = "The model wants to run, in" if confirmation.kind == "command" else "The model wants to read, in"
     return [
         NoteRow(-1, f"{what} {folder}:", "warning"),
         NoteRow(-1, "", "plain"),
         *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
     ]
+
+
+def folder_words(confirmation: Confirmation) -> str:
+    """Where it would happen."""
+    return "the workspace" if confirmation.folder in ("", ".") else display(confirmation.folder).text
 
 
 def key_label(keys: str) -> str:

@@ -154,13 +154,11 @@ DiffCanvas {
         & > .diff--moved { color: ansi_blue; }
         & > .diff--added-word { text-style: bold underline; }
         & > .diff--removed-word { text-style: bold underline; }
-        & > .diff--trailing { text-style: reverse; }
-        & > .diff--cursor { text-style: reverse; }
-        & > .diff--cursor-blurred { text-style: bold; }
+        & > .diff--trailing { text-style: underline; }
+        & > .diff--cursor { text-style: bold; }
         & > .diff--match { text-style: underline; }
-        & > .diff--match-current { text-style: reverse bold; }
-        & > .diff--unsafe { text-style: reverse bold; }
-        & > .diff--map-view { text-style: reverse; }
+        & > .diff--match-current { text-style: bold underline; }
+        & > .diff--unsafe { background: ansi_yellow; color: ansi_black; }
     }
 }
 """

@@ -82,8 +82,9 @@ class CodePainter:
 
     def _state(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
         """The two cells that say what becomes of the hunk."""
+        here = "›" if cursor and part == 0 else " "
         if row.hunk is None:
-            return Segment("  ", self.style(("diff--plain", *cursor)))
+            return Segment(f" {here}", self.style(("diff--plain", "diff--state", *cursor)))
         hunk = self.scene.diffs[row.file].change.hunks[row.hunk]
         first = row.position == 0 and part == 0
         match hunk.state:
@@ -97,7 +98,7 @@ class CodePainter:
                 glyph, name = "○" if first else "┊", "diff--state-out"
             case _:
                 glyph, name = "●" if first else "┃", "diff--state"
-        mark = "↻" if first and hunk.repeat_of else " "
+        mark = "↻" if first and hunk.repeat_of else here
         return Segment(glyph + mark, self.style(("diff--plain", name, *cursor)))
 
     def _side(
@@ -222,10 +223,10 @@ class CodePainter:
         for (token, flag), run in groupby(zip(tokens, flags, strict=True)):
             length = sum(1 for _ in run)
             classes = [*base]
-            if token:
-                classes.append(token)
             if flag & _WORD:
                 classes.append(word)
+            elif token:
+                classes.append(token)
             classes += at.cursor
             if flag > _WORD:
                 classes += (name for bit, name in _FLAG_CLASSES if flag & bit)

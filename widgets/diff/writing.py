@@ -45,7 +45,6 @@ class WritingField(Vertical):
         max-height: 60%;
         display: none;
         background: $surface;
-        border-top: solid $accent;
         padding: 0 1;
 
         &.shown { display: block; }

@@ -1,0 +1,46 @@
+"""Pictures of the review in each of its states, in a narrow terminal and a wide one."""
+
+from collections.abc import Callable
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+
+from tests.ui.review_app import ReviewApp
+from tests.ui.review_states import STATES, app_in
+
+SIZES = {"narrow": (80, 24), "wide": (160, 44)}
+
+
+async def still(pilot: Pilot[None], keys: tuple[str, ...]) -> None:
+    """Press the keys that lead to a state, and wait until nothing changes any more."""
+    app = pilot.app
+    assert isinstance(app, ReviewApp)
+    for area in app.query(TextArea):
+        area.cursor_blink = False
+    for line in app.query(Input):
+        line.cursor_blink = False
+    await pilot.pause()
+    app.review.view.focus()
+    await pilot.pause()
+    app.clock.pass_grace()
+    app.review.pane.remove_class("-changed")
+    await pilot.press(*keys)
+    await pilot.pause()
+    await app.review.view.workers.wait_for_complete()
+    await pilot.pause()
+
+
+class TestReview:
+    """The whole review."""
+
+    @pytest.mark.parametrize("size", SIZES)
+    @pytest.mark.parametrize("state", STATES)
+    def test_state(self, snap_compare: Callable[..., bool], state: str, size: str) -> None:
+        keys = STATES[state][1]
+        assert snap_compare(app_in(state), terminal_size=SIZES[size], run_before=lambda pilot: still(pilot, keys))
+
+    @pytest.mark.parametrize("theme", ["textual-light", "nord", "gruvbox", "ansi-dark"])
+    def test_theme(self, snap_compare: Callable[..., bool], theme: str) -> None:
+        app = app_in("kinds", theme)
+        assert snap_compare(app, terminal_size=(100, 40), run_before=lambda pilot: still(pilot, ()))
