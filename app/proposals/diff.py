@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TypeVar
 
 from app.proposals.myers import Budget, mark_changes, worth_comparing
@@ -118,8 +119,8 @@ def _unanchored(
     comparing.
     """
     old, new, numbers = whole
-    old_counts = Counter(numbers[line] for line in old if line in numbers)
-    new_counts = Counter(numbers[line] for line in new if line in numbers)
+    old_counts = Counter(map(numbers.get, old, repeat(-1)))
+    new_counts = Counter(map(numbers.get, new, repeat(-1)))
     budget = Budget(UNANCHORED_STEPS)
     _script(
         (old_ids, worth_comparing(old_ids, new_counts, _often(len(old))), old_flags),

@@ -9,6 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _UNREACHED = 1 << 60
+_HOPELESS, _FAIR, _FREQUENT = 0, 1, 2
+_KEEP = bytes([0, 1, 1]) + bytes(253)
+_WINDOW = 100
+"""How far around a frequent line its surroundings are looked at."""
 
 
 @dataclass(slots=True)
@@ -132,36 +136,32 @@ def worth_comparing(lines: Sequence[int], other_counts: Mapping[int, int], limit
     A line that the other side lacks is out. A line that the other side has `limit` times or more is out when it
     stands among lines that are out: matching it would tie a block to an unrelated place (the idea is xdiff's).
     """
-    kinds = bytearray(len(lines))
-    frequent = []
-    for index, line in enumerate(lines):
-        count = other_counts.get(line, 0)
-        if count and count >= limit:
-            kinds[index] = 2
-            frequent.append(index)
-        elif count:
-            kinds[index] = 1
-    keep = bytearray(kind != 0 for kind in kinds)
-    for index in frequent:
+    counts = [other_counts.get(line, 0) for line in lines]
+    kinds = bytearray([_HOPELESS if not count else _FREQUENT if count >= limit else _FAIR for count in counts])
+    keep = bytearray(kinds.translate(_KEEP))
+    if _HOPELESS not in kinds:
+        return keep
+    index = kinds.find(_FREQUENT)
+    while index >= 0:
         if _adrift(kinds, index):
             keep[index] = 0
+        index = kinds.find(_FREQUENT, index + 1)
     return keep
 
 
 def _adrift(kinds: bytearray, index: int) -> bool:
-    window = 100
+    """Whether a frequent line stands between hopeless ones, with few frequent ones among them."""
+    first, last = max(index - _WINDOW, 0), min(index + _WINDOW + 1, len(kinds))
+    if kinds.find(_HOPELESS, first, index) < 0 or kinds.find(_HOPELESS, index, last) < 0:
+        return False
     hopeless = 0
     frequent = 2
-    for step, stop in ((-1, max(index - window - 1, -1)), (1, min(index + window + 1, len(kinds)))):
-        found = 0
-        for at in range(index + step, stop, step):
-            if kinds[at] == 1:
-                break
-            if kinds[at]:
-                frequent += 1
-            else:
-                found += 1
+    for around in (kinds[first:index][::-1], kinds[index + 1 : last]):
+        end = around.find(_FAIR)
+        near = around if end < 0 else around[:end]
+        found = near.count(_HOPELESS)
         if not found:
             return False
         hopeless += found
+        frequent += near.count(_FREQUENT)
     return frequent * 4 < frequent + hopeless

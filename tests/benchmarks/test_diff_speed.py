@@ -13,7 +13,7 @@ from app.proposals.merge import merge
 LINES = 50_000
 MOST_TIMES_GIT_DIFF = 5
 """git's time includes its start, a few milliseconds."""
-MOST_TIMES_GIT_MERGE = 10
+MOST_TIMES_GIT_MERGE = 15
 
 
 def best(action: Callable[[], object], rounds: int = 5) -> float:
