@@ -180,11 +180,15 @@ class SignoffApp(App[None]):
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
         chat = self.workbench.chat
-        typed = chat.composer.draft if self.host.session is None else ""
+        left_behind = chat.composer.draft if self.host.session is not None else ""
         session = await self.host.open(record)
         chat.open_log(session.log.events)
-        chat.composer.set_history(await asyncio.to_thread(self.runtime.sessions.sent_messages))
-        chat.composer.draft = typed or await self.host.draft(session.id)
+        history = await asyncio.to_thread(self.runtime.sessions.sent_messages)
+        draft = await self.host.draft(session.id)
+        chat.composer.set_history(history)
+        if chat.composer.draft == left_behind:
+            # Else the user has typed meanwhile, and what is being typed is never taken away.
+            chat.composer.draft = draft
         self.draw_status()
         await self.show_proposals()
 

@@ -108,10 +108,12 @@ class DoctorScreen(Dialog[bool]):
                 mark, style = _MARKS[check.ok]
                 rows.append(Content.assemble((f"{mark} ", style), (title, "bold"), visible(check.detail, keep="")))
             elif waiting:
-                rows.append(Content.assemble(("… ", "$text-accent"), (title, "bold"), ("examining", "$text-muted")))
+                rows.append(
+                    Content.assemble(("… ", "$text-accent"), (title, "bold"), ("examining", "$foreground 60%"))
+                )
                 waiting = False
             else:
-                rows.append(Content.styled(f"  {title}", "$text-muted"))
+                rows.append(Content.styled(f"  {title}", "$foreground 60%"))
         self.query_one("#doctor-checks", Static).update(Content("\n").join(rows))
 
     def action_leave(self) -> None:

@@ -62,4 +62,4 @@ def _label(choice: tuple[str, int | None], now: bool) -> Content:
     kind, steps = choice
     words = "after every step that stages an edit" if steps is None else f"after {steps} steps that stage one"
     mark = "●" if now else " "
-    return Content.assemble((f"{mark} ", "$text-accent"), (kind.ljust(12), "bold"), (words, "$text-muted"))
+    return Content.assemble((f"{mark} ", "$text-accent"), (kind.ljust(12), "bold"), (words, "$foreground 60%"))

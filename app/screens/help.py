@@ -90,7 +90,7 @@ class HelpScreen(Dialog[None]):
             self._group("Commands (in the composer, or by Ctrl+P)", [_command(one, width) for one in commands])
         )
         shown = [part for part in parts if part.plain]
-        text = Content("\n\n").join(shown) if shown else Content.styled("Nothing matches.", "$text-muted")
+        text = Content("\n\n").join(shown) if shown else Content.styled("Nothing matches.", "$foreground 60%")
         self.query_one("#help-content", Static).update(text)
 
     def _fits(self, action: Action, words: Iterable[str]) -> bool:

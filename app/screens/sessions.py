@@ -79,7 +79,7 @@ class SessionScreen(Dialog[SessionRecord]):
         )
         self.say(f"{len(records)}")
         if not records:
-            self._preview(Content.styled("There are no sessions here yet.", "$text-muted"))
+            self._preview(Content.styled("There are no sessions here yet.", "$foreground 60%"))
 
     @on(SearchList.Highlighted)
     def look(self, event: SearchList.Highlighted) -> None:
@@ -146,9 +146,8 @@ def preview(record: SessionRecord, events: Sequence[Event]) -> Content:
                 parts.append(_said("● ", "$text-primary", event.text))
             case ProposalStaged():
                 parts.append(_said(f"{event.proposal} ", "bold $text-warning", event.summary))
-    head = Content.styled(
-        f"{record.id} · {visible(record.model) or 'no model'} · {_when(record.updated)}", "$text-muted"
-    )
+    facts = f"{record.id} · {visible(record.model, keep='') or 'no model'} · {_when(record.updated)}"
+    head = Content.styled(facts, "$foreground 60%")
     return Content("\n\n").join([head, *parts[-_LAST_MESSAGES:]])
 
 
@@ -166,7 +165,7 @@ def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
         mark,
         (title, "bold" if current else ""),
         "\n  ",
-        (f"{_ago(now - record.updated)} · {visible(record.model, keep='')}{forked}", "$text-muted"),
+        (f"{_ago(now - record.updated)} · {visible(record.model, keep='')}{forked}", "$foreground 60%"),
     )
     return Choice(record.id, label, f"{record.title} {record.model} {record.id}")
 

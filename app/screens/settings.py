@@ -34,7 +34,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     (
         "Looks",
         (
-            Row("theme", "Theme", "Own, Textual's, or a file in the themes folder", "theme"),
+            Row("theme", "Theme", "own, Textual's, or of the themes folder", "theme"),
             Row("layout", "Diff layout", "auto goes by the width", "choice", ("auto", "unified", "split")),
             Row("wrap", "Wrap long lines", "in the diff", "switch"),
             Row("show_interventions", "Show signoff's words", "what signoff tells the model", "switch"),
@@ -126,11 +126,11 @@ class SettingsScreen(Dialog[None]):
     def _line(self, row: Row) -> Content:
         value = getattr(self._owner.settings, row.key)
         origin = self._owner.origin_of(row.key)
+        elsewhere = origin not in ("", "config.toml")
         return Content.assemble(
             f"  {row.title:<23}",
-            (f"{_shown(row, value):<24}", "bold $text-accent" if origin else ""),
-            (f"{row.help}", "$text-muted"),
-            (f"  {origin}" if origin not in ("", "config.toml") else "", "$text-warning"),
+            (f"{_shown(row, value):<25}", "bold $text-accent" if origin else ""),
+            (f"from {origin}", "$text-warning") if elsewhere else (row.help, "$foreground 60%"),
         )
 
     @property

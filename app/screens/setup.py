@@ -98,11 +98,11 @@ def how_to(config_file: Path) -> Content:
     """The ways to name a model that is not on this machine."""
     return Content.assemble(
         ("Or name one, and start again\n", "bold $text-primary"),
-        ("  hosted     ", "$text-muted"),
+        ("  hosted     ", "$foreground 60%"),
         ("export OPENAI_API_KEY=…\n", "$text-accent"),
-        ("  elsewhere  ", "$text-muted"),
+        ("  elsewhere  ", "$foreground 60%"),
         ("export OPENAI_BASE_URL=https://…/v1\n", "$text-accent"),
-        ("  for good   ", "$text-muted"),
+        ("  for good   ", "$foreground 60%"),
         "base_url, model and api_key in\n             ",
         (visible(str(config_file), keep=""), "$text-accent"),
     )
@@ -113,7 +113,7 @@ def _label(server: "LocalServer", model: str) -> Content:
     return Content.assemble(
         ("  ● ", "$text-success"),
         (visible(model, keep="").ljust(36), "bold"),
-        (visible(f" {kind} · {server.base_url}", keep=""), "$text-muted"),
+        (visible(f" {kind} · {server.base_url}", keep=""), "$foreground 60%"),
     )
 
 
@@ -122,6 +122,6 @@ def _demo() -> Option:
         Content.assemble(
             ("  ○ ", "$text-secondary"),
             ("The demo model".ljust(36), "bold"),
-            (" no key, no network, on this machine", "$text-muted"),
+            (" no key, no network, on this machine", "$foreground 60%"),
         )
     )

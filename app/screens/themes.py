@@ -70,7 +70,7 @@ _SAMPLE = Content("\n").join(
             (" - ", "$diff-removed-color"), ("low = high()  ", "$foreground on $diff-removed-background")
         ),
         Content.assemble((" + ", "$diff-added-color"), ("low = high() / 2", "$foreground on $diff-added-background")),
-        Content.assemble(("link ", "$text-primary"), ("code ", "$text-secondary"), ("quiet", "$text-muted")),
+        Content.assemble(("link ", "$text-primary"), ("code ", "$text-secondary"), ("quiet", "$foreground 60%")),
     ]
 )
 
@@ -83,5 +83,5 @@ def _rank(theme: Theme) -> int:
 
 def _choice(theme: Theme) -> Choice:
     kind = "terminal's own colours" if theme.ansi else "dark" if theme.dark else "light"
-    label = Content.assemble(theme.name.ljust(24), (kind, "$text-muted"))
+    label = Content.assemble(theme.name.ljust(24), (kind, "$foreground 60%"))
     return Choice(theme.name, label, f"{theme.name} {kind}")

@@ -54,7 +54,7 @@ class TrustScreen(Dialog[bool]):
 
     DEFAULT_CSS = """
     TrustScreen {
-        #trust-text { height: 1fr; min-height: 3; margin: 0 1; padding: 0 1; background: $background; }
+        #trust-text { height: auto; min-height: 3; max-height: 20; margin: 0 1; padding: 0 1; background: $background; }
         #trust-text Static { height: auto; }
         #trust-effects { height: auto; margin: 1 1 0 1; }
     }
@@ -62,7 +62,7 @@ class TrustScreen(Dialog[bool]):
 
     def __init__(self, examined: Examined) -> None:
         """What `examine` found."""
-        super().__init__(classes="-small" if examined.problem or not examined.content else "")
+        super().__init__(classes="-small")
         self._examined = examined
 
     def keys_line(self) -> str:
@@ -115,7 +115,7 @@ def effects(found: Examined) -> Content:
     rows = [
         _row("Trusted: in force" if found.trusted else "Waits for your trust", held, "$text-warning"),
         _row("In force without trust", free, "$text-success"),
-        _row("Never taken from a workspace", never, "$text-muted"),
+        _row("Never taken from a workspace", never, "$foreground 60%"),
     ]
     found_odd = inspect(found.content.decode("utf-8", "replace"))
     if found_odd:

@@ -57,6 +57,6 @@ class PaneTabs(Widget):
         tabs: list[tuple[Pane, Content]] = []
         for pane, key, title in _TABS:
             count = f" ({self.waiting})" if pane == "approvals" and self.waiting else ""
-            style = "bold reverse" if pane == self.shown else "$text-accent bold" if count else "$text-muted"
+            style = "bold reverse" if pane == self.shown else "$text-accent bold" if count else "$foreground 60%"
             tabs.append((pane, Content.styled(f" {key} {title}{count} ", style)))
         return tabs

@@ -77,16 +77,16 @@ class StatusBar(Widget):
         status = self.status
         parts = []
         if status.policy != "every-edit":
-            parts.append(Content.styled(f"policy {status.policy}", "$text-muted"))
+            parts.append(Content.styled(f"policy {status.policy}", "$foreground 60%"))
         if status.session_tokens:
-            parts.append(Content.styled(f"{_thousands(status.session_tokens)} tokens", "$text-muted"))
+            parts.append(Content.styled(f"{_thousands(status.session_tokens)} tokens", "$foreground 60%"))
         if status.cost:
-            parts.append(Content.styled(f"${status.cost:.3f}", "$text-muted"))
+            parts.append(Content.styled(f"${status.cost:.3f}", "$foreground 60%"))
         if status.context_tokens and status.context_window:
             share = 100 * status.context_tokens // status.context_window
-            parts.append(Content.styled(f"context {share} %", "$text-warning" if share >= 80 else "$text-muted"))
+            parts.append(Content.styled(f"context {share} %", "$text-warning" if share >= 80 else "$foreground 60%"))
         elif status.context_tokens:
-            parts.append(Content.styled(f"context {_thousands(status.context_tokens)}", "$text-muted"))
+            parts.append(Content.styled(f"context {_thousands(status.context_tokens)}", "$foreground 60%"))
         if status.denials:
             parts.append(Content.styled(f"{status.denials} denied in a row", "$text-warning"))
         if status.branch:
