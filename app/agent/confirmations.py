@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
+from app.agent.interrupt import Interrupted
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Update
 from app.tools.contract import Confirmation, ConfirmationAnswer
 
@@ -23,7 +24,11 @@ class Confirmations:
         return {key: confirmation for key, (confirmation, _) in self._open.items()}
 
     async def ask(self, confirmation: Confirmation) -> ConfirmationAnswer:
-        """Wait for the user; what was allowed for the session is allowed at once, and only if it is the very same."""
+        """Wait for the user; what was allowed for the session is allowed at once, and only if it is the very same.
+
+        Raises:
+            Interrupted: the turn ended before the user answered.
+        """
         if confirmation in self._allowed:
             return ConfirmationAnswer(allowed=True)
         key = f"confirm-{next(self._numbers)}"
@@ -47,4 +52,5 @@ class Confirmations:
     def withdraw(self) -> None:
         """The turn is over: nothing waits any more."""
         for _, future in self._open.values():
-            future.cancel()
+            if not future.done():
+                future.set_exception(Interrupted())

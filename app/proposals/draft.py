@@ -152,6 +152,17 @@ class Draft:
             data, version = overlay.content(real), overlay.version(real)
             return None if data is None or version is None else (data, version.mode)
 
+    def touched(self) -> set[str]:
+        """Files whose content is not the disk's: pending edits have changed them, or this draft has."""
+        with self._lock:
+            paths = self._overlay().touched()
+            for path, held in self.held.items():
+                if held.data is None:
+                    paths.discard(path)
+                else:
+                    paths.add(path)
+            return paths
+
     def paths(self) -> tuple[set[str], set[str]]:
         """Paths that pending edits and this draft add to the disk, and those that they take away."""
         with self._lock:

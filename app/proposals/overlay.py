@@ -142,6 +142,10 @@ class Overlay:
         file = self.disk(path)
         return file.version if file else None
 
+    def touched(self) -> set[str]:
+        """Files that hold pending changes."""
+        return {path for path, entry in self._entries.items() if entry.version is not None}
+
     def content(self, path: str) -> bytes | None:
         """The bytes of a file; None if there is none."""
         if entry := self._entries.get(path):

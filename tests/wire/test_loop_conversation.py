@@ -171,7 +171,7 @@ async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: Wi
         on.check()
 
 
-@pytest.mark.parametrize("instant", ["request open", "text streams", "tool runs"])
+@pytest.mark.parametrize("instant", ["request open", "text streams", "tool runs", "edit asks"])
 async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, tmp_path: Path, instant: str) -> None:
     async with bench(server, tmp_path) as on:
         match instant:
@@ -183,6 +183,10 @@ async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, 
                 server.turn(
                     calls=[("run_command", {"command": "sleep 60"}), ("read_file", {"path": "greet.py"})],
                 )
+            case "edit asks":
+                (on.root / ".env").write_text("KEY=1\n")
+                edits = [{"old": "KEY=1", "new": "KEY=2"}]
+                server.turn(calls=[("edit_file", {"path": ".env", "edits": edits})])
         await on.session.send("Do something long")
         match instant:
             case "request open":
@@ -194,10 +198,12 @@ async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, 
                 key = next(update.key for update in on.updates if isinstance(update, ConfirmationRequested))
                 on.session.confirm(key, ConfirmationAnswer(allowed=True))
                 await seen(on, lambda: any(isinstance(update, PhaseChanged) for update in on.updates))
+            case "edit asks":
+                await seen(on, lambda: any(isinstance(update, ConfirmationRequested) for update in on.updates))
         on.session.interrupt()
         await on.session.settled()
         assert on.stopped == "aborted"
-        if instant != "tool runs":
+        if instant in ("request open", "text streams"):
             assert await server.last.left(), "the stream is closed, so the server stops"
         server.say("Sorry.")
         await on.say("Never mind")
@@ -205,7 +211,7 @@ async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, 
         said = "\n".join(of_role(server.last, "assistant"))
         if instant == "text streams":
             assert "I was about to" in said and "interrupted" in said
-        if instant == "tool runs":
+        if instant in ("tool runs", "edit asks"):
             assert all("bort" in text for text in of_role(server.last, "tool"))
         assert of_role(server.last, "user")[-1].endswith("Never mind")
 

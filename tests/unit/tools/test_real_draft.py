@@ -91,3 +91,19 @@ async def test_refusals_are_errors_and_stage_nothing(
     with pytest.raises(ToolError, match=message):
         await bench.call(name, **arguments)
     assert not draft.changed
+
+
+async def test_search_sees_pending_edits_and_not_what_they_replace(
+    bench: Bench, desk: ProposalDesk, draft: Draft
+) -> None:
+    await bench.call("edit_file", path="src/a.py", edits=[{"old": "two", "new": "zwei"}])
+    await bench.call("write_file", path="new.py", content="zwei\n")
+    found = (await bench.call("search_text", pattern="zwei")).text
+    assert "src/a.py" in found and "new.py" in found
+    assert "src/a.py" not in (await bench.call("search_text", pattern="two")).text
+    desk.stage(draft, "German")
+    later = Bench(bench.workspace, desk.draft("s2"))
+    assert "new.py" in (await later.call("search_text", pattern="zwei")).text
+    await later.call("rename_file", path="new.py", new_path="neu.py")
+    renamed = (await later.call("search_text", pattern="zwei")).text
+    assert "neu.py" in renamed and "new.py" not in renamed
