@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.proposals.models import FileDiff
 from widgets.diff.paint_code import occurrences
-from widgets.diff.rows import Context, FileRow, Layout, LineRow, Row, Side, Single, Split, Unified
+from widgets.diff.rows import Context, FileRow, FoldRow, Layout, LineRow, Row, Side, Single, Split, Unified
 
 
 class Found(NamedTuple):
@@ -55,21 +55,38 @@ class Landmarks:
 
 
 def locate(layout: Layout, row: Row) -> int | None:
-    """The number of an equal row in another layout of the same change, or of the fold that hides it."""
+    """The number of an equal row in another layout of the same change.
+
+    A line that is folded there is found at its fold, a fold that is open there at its first line, and anything else
+    that is gone at the head of its file.
+    """
     fallback: int | None = None
     for start, segment in layout.starts():
         if segment.file != row.file:
             continue
         if isinstance(segment, Single):
-            if segment.content == row:
+            if segment.content == row or _hides(segment.content, row):
                 return start
             if isinstance(segment.content, FileRow):
                 fallback = start
         elif isinstance(row, LineRow) and (inner := _inside(segment, row)) is not None:
             return start + inner
-        elif isinstance(segment, Context) and isinstance(row, LineRow) and segment.new_start <= (row.new or 0):
-            fallback = start
+        elif isinstance(row, FoldRow) and isinstance(segment, Context):
+            inner = row.new_start - segment.new_start
+            if 0 <= inner < segment.rows:
+                return start + inner
     return fallback
+
+
+def _hides(fold: Row, row: Row) -> bool:
+    """Whether a line of context is in a fold."""
+    return (
+        isinstance(fold, FoldRow)
+        and isinstance(row, LineRow)
+        and row.hunk is None
+        and row.new is not None
+        and fold.new_start <= row.new < fold.new_start + fold.lines
+    )
 
 
 def _inside(segment: object, row: LineRow) -> int | None:

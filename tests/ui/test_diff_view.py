@@ -1,0 +1,266 @@
+"""The diff view by keys and mouse: layouts, folds, wraps, search, copying, and text that must not reach the terminal."""
+
+import pytest
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+from textual.widgets import Input
+
+from tests.ui.review_app import ReviewApp
+from tests.ui.review_states import hostile, kinds
+from tests.ui.sample_diffs import blocks, file_diff, many_lines, proposal, retry_proposal
+from widgets.diff.minimap import MiniMap
+from widgets.diff.rows import FileRow, FoldRow, LineRow
+from widgets.diff.view import DiffView
+
+
+async def opened(pilot: Pilot[None]) -> DiffView:
+    """The view with the focus, once everything is drawn."""
+    app = pilot.app
+    assert isinstance(app, ReviewApp)
+    await pilot.pause()
+    app.review.view.focus()
+    await pilot.pause()
+    app.clock.pass_grace()
+    return app.review.view
+
+
+async def test_narrow_is_unified_and_wide_stands_side_by_side() -> None:
+    for width, split in ((100, False), (160, True)):
+        app = ReviewApp(retry_proposal())
+        async with app.run_test(size=(width, 40)) as pilot:
+            view = await opened(pilot)
+            assert view.split is split
+            await pilot.press("v")
+            assert view.split is not split
+
+
+async def test_side_by_side_pairs_similar_lines_on_one_row() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(160, 60)) as pilot:
+        await opened(pilot)
+        (line,) = [line for line in app.text().splitlines() if "time.sleep(attempt)" in line]
+        assert "time.sleep(2**attempt)" in line
+
+
+async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(120, 30)) as pilot:
+        view = await opened(pilot)
+        await pilot.press(*["right_square_bracket"] * 3, "j", "j")
+        row = view.row_at_cursor
+        assert isinstance(row, LineRow)
+        for key in ("v", "w", "Z", "v", "w", "Z"):
+            await pilot.press(key)
+            await pilot.pause()
+            now = view.row_at_cursor
+            assert isinstance(now, LineRow)
+            assert row.new is None or now.new == row.new, key
+            top = view.scroll_offset.y
+            assert top <= view.rows.line_of(view.cursor) < top + view.size.height, key
+
+
+async def test_a_fold_opens_where_it_is_and_closes_again() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(100, 60)) as pilot:
+        view = await opened(pilot)
+        rows = view.rows.rows
+        fold = next(number for number in range(rows) if isinstance(view.rows.row(number), FoldRow))
+        view.move_to(fold)
+        await pilot.press("enter")
+        assert view.rows.rows > rows
+        assert view.cursor == fold, "the cursor is on the first line that was hidden"
+        await pilot.press("z")
+        assert view.rows.rows == rows
+        assert view.cursor == fold
+
+
+async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(100, 70)) as pilot:
+        view = await opened(pilot)
+        rows = view.rows.rows
+        fold = next(number for number in range(rows) if isinstance(view.rows.row(number), FoldRow))
+        await pilot.click("DiffView", offset=(20, view.rows.line_of(fold) - view.scroll_offset.y))
+        assert view.rows.rows > rows
+        await pilot.click("DiffView", offset=(20, 0))
+        assert isinstance(view.rows.row(2), FileRow), "only the head of the first file is left"
+
+
+async def test_moving_by_hunks_and_files() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(100, 24)) as pilot:
+        view = await opened(pilot)
+        numbers = []
+        for _ in range(6):
+            hunk = view.hunk_at_cursor
+            assert hunk is not None
+            numbers.append(hunk.number)
+            await pilot.press("right_square_bracket")
+        assert numbers == [1, 2, 3, 4, 5, 6]
+        await pilot.press("left_curly_bracket", "left_curly_bracket")
+        assert view.file_at_cursor == 0
+        await pilot.press("right_curly_bracket")
+        assert view.file_at_cursor == 1
+        await pilot.press("g")
+        assert view.cursor == 0
+        await pilot.press("G")
+        assert view.cursor == view.rows.rows - 1
+
+
+async def test_wrapping_shows_the_whole_of_a_long_line() -> None:
+    long = "value = " + " + ".join(f"part_{number}" for number in range(60))
+    diffs = [file_diff("a.py", "x\n", f"{long}\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(80, 40)) as pilot:
+        await opened(pilot)
+        assert "part_59" not in app.text()
+        await pilot.press("w")
+        await pilot.pause()
+        assert "part_59" in app.text()
+
+
+async def test_long_lines_scroll_to_the_side_and_line_numbers_stay() -> None:
+    long = "start " + "." * 100 + " end"
+    diffs = [file_diff("a.py", "x\n", f"{long}\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(80, 30)) as pilot:
+        await opened(pilot)
+        await pilot.press(*["l"] * 6)
+        await pilot.pause()
+        shown = next(line for line in app.text().splitlines() if " end" in line)
+        assert "1 + " in shown
+        assert "start" not in shown
+
+
+async def test_search_counts_jumps_into_folds_and_ends() -> None:
+    old = [f"line {number}" for number in range(200)]
+    old[150] = "needle in a fold"
+    new = ["a new needle", *old]
+    diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new))]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = await opened(pilot)
+        await pilot.press("slash", *"needle", "enter")
+        assert view.matches == 2
+        assert app.focused is view
+        await pilot.press("full_stop")
+        await pilot.pause()
+        assert "needle in a fold" in app.text()
+        row = view.row_at_cursor
+        assert isinstance(row, LineRow) and row.new == 151
+        await pilot.press("comma", "slash", "escape")
+        await pilot.pause()
+        assert view.matches == 0
+        assert app.focused is view
+
+
+async def test_the_search_line_takes_keys_that_would_decide() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(pilot)
+        await pilot.press("slash", *"ynYNu")
+        assert app.posted == []
+        assert isinstance(app.focused, Input) and app.focused.value == "ynYNu"
+
+
+async def test_nothing_of_a_hostile_file_reaches_the_terminal_raw() -> None:
+    app = ReviewApp(hostile())
+    async with app.run_test(size=(100, 40)) as pilot:
+        await opened(pilot)
+        for key in ("v", "w", "Z"):
+            text = app.text()
+            assert not set(text) & set("\x1b\x9b\u202e\u2066\u200b"), key
+            await pilot.press(key)
+            await pilot.pause()
+        assert "2 bidirectional controls" in text
+        assert "[bold]not bold[/bold] [/]" in text
+
+
+async def test_wide_characters_do_not_shift_the_right_half() -> None:
+    diffs = [file_diff("a.txt", "日本語\tx\nabc\n", "日本語\ty\nabc\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(160, 30)) as pilot:
+        view = await opened(pilot)
+        for y in range(view.size.height):
+            strip = view.render_line(y)
+            assert strip.cell_length == view.size.width
+            assert sum(segment.cell_length for segment in strip) == view.size.width
+
+
+@pytest.mark.parametrize("keys", [(), ("v",), ("w",), ("v", "w")])
+async def test_every_line_is_as_wide_as_the_view(keys: tuple[str, ...]) -> None:
+    app = ReviewApp(kinds())
+    async with app.run_test(size=(97, 50)) as pilot:
+        view = await opened(pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        widths = {sum(segment.cell_length for segment in view.render_line(y)) for y in range(view.size.height)}
+        assert widths == {view.size.width}
+
+
+async def test_copying_gives_source_without_numbers_and_signs() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(100, 60)) as pilot:
+        view = await opened(pilot)
+        first = view.rows.line_of(view.landmarks.hunks[0])
+        selection = Selection(Offset(0, first), Offset(6, first + 2))
+        assert view.get_selection(selection) == ("import logging\nimport time\nfrom u", "\n")
+
+
+async def test_a_selection_made_with_the_mouse_can_be_copied() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(100, 60)) as pilot:
+        view = await opened(pilot)
+        y = view.rows.line_of(view.landmarks.hunks[0])
+        await pilot.mouse_down("DiffView", offset=(12, y))
+        await pilot.hover("DiffView", offset=(18, y))
+        await pilot.mouse_up("DiffView", offset=(18, y))
+        await pilot.pause()
+        copied = app.screen.get_selected_text()
+        assert copied is not None and copied.startswith("import")
+
+
+async def test_the_map_jumps_to_where_it_is_clicked() -> None:
+    diffs = blocks(3_000)
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 40)) as pilot:
+        view = await opened(pilot)
+        height = app.query_one(MiniMap).size.height
+        await pilot.click(MiniMap, offset=(0, height - 1))
+        await pilot.pause()
+        assert view.scroll_offset.y > view.max_scroll_y * 0.9
+
+
+async def test_a_large_change_is_walked_through_without_being_built() -> None:
+    diffs = many_lines(200_000)
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 40)) as pilot:
+        view = await opened(pilot)
+        await pilot.press("G")
+        await pilot.pause()
+        assert "value_199999 = 199999 * 2" in app.text()
+        assert len(view.rows.segments) < 10
+
+
+async def test_the_theme_can_change_under_a_diff() -> None:
+    app = ReviewApp(kinds())
+    async with app.run_test(size=(100, 40)) as pilot:
+        view = await opened(pilot)
+        before = view.render_line(3)
+        app.theme = "textual-light"
+        await pilot.pause()
+        assert view.render_line(3).text == before.text
+        assert [segment.style for segment in view.render_line(3)] != [segment.style for segment in before]
+
+
+async def test_the_splitter_drags() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(100, 40)) as pilot:
+        await opened(pilot)
+        before = app.review.pane.size.height
+        await pilot.mouse_down("Splitter", offset=(10, 0))
+        await pilot.hover("DiffView", offset=(10, 8))
+        await pilot.mouse_up("DiffView", offset=(10, 8))
+        await pilot.pause()
+        assert app.review.pane.size.height > before
