@@ -42,8 +42,7 @@ def compaction_marks(events: Sequence[Event]) -> Marks:
             cut = position
     if compacted is None or cut < 0:
         return Marks(pruned=frozenset(pruned))
-    within = [one for one in summaries if one.upto <= compacted.upto]
-    summary = max(within, key=lambda one: one.upto, default=None)
+    summary = max(summaries, key=lambda one: one.upto, default=None)
     return Marks(
         cut=cut,
         summary=summary.summary.strip() if summary else "",
