@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import Any, cast
 
 from app.agent.gate import GatePolicy
@@ -18,6 +19,7 @@ from app.llm.profiles import ProfileError, resolve
 from app.llm.retry import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
+from app.proposals.commit import commit_proposal
 from app.runtime import Runtime
 from app.storage.sessions import SessionRecord, SessionStore
 from app.tools.registry import standard_tools
@@ -79,6 +81,7 @@ def open_session(
         tools=standard_tools(),
         workspace=runtime.workspace,
         model=model,
+        commit=partial(commit_proposal, runtime.workspace.root) if settings.commit else None,
     )
     return Session(record.id, ports, turn_settings(runtime, settings, record), events)
 

@@ -44,7 +44,7 @@ class Gate:
         self._staged: list[str] = []
         self._paths: list[str] = []
         self.turn_runs = False
-        """Whether a turn is under way; a log that ends in mid-turn says so wrongly: whoever opens it puts it right."""
+        """Whether a turn is under way. A log that ends in mid-turn says so wrongly: who opens it puts it right."""
 
     @property
     def closed(self) -> bool:

@@ -7,7 +7,7 @@ does). A session belongs to one event loop; the desk's work happens on threads.
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.agent import interventions
@@ -39,6 +39,7 @@ from app.conversation.events import (
     Event,
     Intervention,
     LineComment,
+    Notice,
     ProposalChanged,
     ProposalDecided,
     Question,
@@ -49,6 +50,7 @@ from app.conversation.log import EventLog, EventSink
 from app.conversation.pending import PendingProposals
 from app.llm.types import Payload
 from app.proposals.desk import DecisionResult, ProposalDesk
+from app.proposals.errors import ProposalError
 from app.proposals.models import Proposal
 from app.tools.contract import ConfirmationAnswer
 from app.tools.registry import ToolSet
@@ -66,6 +68,8 @@ class Ports:
     tools: ToolSet
     workspace: Workspace
     model: ModelPort
+    commit: Callable[[Proposal], str] | None = None
+    """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
 
 
 class _Publisher:
@@ -190,6 +194,7 @@ class Session:
         """Write a proposal, or some hunks of it, to disk. Raises `ProposalError`; nothing is written then."""
         result = await asyncio.to_thread(self.ports.desk.approve, proposal_id, hunks, revision)
         await self._decided(result, approval(result, partial=hunks is not None))
+        await self._commit(result.proposal)
         return result
 
     async def deny(
@@ -250,7 +255,7 @@ class Session:
 
     def use_model(self, model: ModelPort, settings: TurnSettings) -> None:
         """Talk to another model from the next turn on."""
-        self.ports = Ports(self.ports.sink, self.ports.desk, self.ports.tools, self.ports.workspace, model)
+        self.ports = replace(self.ports, model=model)
         self.settings = settings
 
     async def absorb(self, foreign: Sequence[Event]) -> None:
@@ -382,6 +387,16 @@ class Session:
             self._publish_gate()
         self._publish(ProposalsChanged((result.proposal.id, *(other.id for other in result.changed))))
         await self._tell_changed(result.changed)
+
+    async def _commit(self, proposal: Proposal) -> None:
+        if (commit := self.ports.commit) is None:
+            return
+        try:
+            name = await asyncio.to_thread(commit, proposal)
+        except ProposalError as error:
+            await self.log.append(Notice(text=str(error), level="warning"))
+        else:
+            await self.log.append(Notice(text=f"{proposal.id} is committed as {name[:10]}."))
 
     async def _tell_changed(self, changed: Sequence[Proposal]) -> None:
         if not changed:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from app.agent.deciding import approval, decided
 from app.commands.documents import DecisionDocument, FileLine, ProposalDetail, ProposalLine
-from app.commands.output import CommandError, Exit, print_json, print_line
+from app.commands.output import CommandError, Exit, print_error, print_json, print_line
 from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided
+from app.proposals.commit import commit_proposal
 from app.proposals.desk import DecisionResult
 from app.proposals.errors import ProposalError
 from app.proposals.models import Proposal
@@ -50,6 +51,12 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     hunks = _hunks(proposal, arguments.hunks)
     result = runtime.desk.approve(proposal.id, hunks)
     _record(runtime, result, approval(result, partial=hunks is not None))
+    if runtime.settings.commit:
+        try:
+            commit_proposal(runtime.workspace.root, result.proposal)
+        except ProposalError as error:
+            # The files are written all the same; what failed is only the commit.
+            print_error(str(error))
     return _report(result, arguments, "approved")
 
 
@@ -148,7 +155,3 @@ def _line(proposal: Proposal) -> str:
     more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
     state = proposal.state.replace("_", " ")
     return f"{proposal.id}  {state:<9} +{proposal.added} -{proposal.removed}  {proposal.summary}  [{files}{more}]"
-
-
-REFUSALS = (ProposalError,)
-"""What ends these commands with exit code 3."""

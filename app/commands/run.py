@@ -103,7 +103,8 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     if arguments.json:
         print_json(outcome)
     else:
-        _print(outcome)
+        # On a terminal the answer has been read already, as it streamed in.
+        _print(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
     if outcome.stopped == "aborted":
         return INTERRUPTED
     return Exit.FAILED if outcome.stopped == "failed" else Exit.DONE
@@ -140,8 +141,8 @@ def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocu
     )
 
 
-def _print(outcome: RunDocument) -> None:
-    if outcome.text:
+def _print(outcome: RunDocument, *, text: bool) -> None:
+    if text and outcome.text:
         for line in outcome.text.splitlines():
             print_line(line)
     if outcome.question:

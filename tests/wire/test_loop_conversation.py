@@ -1,6 +1,7 @@
 """Feedback, questions, interruptions and failures, from what the next request says."""
 
 import asyncio
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     LineComment,
+    Notice,
     Question,
     RequestFailed,
     ToolStarted,
@@ -127,6 +129,24 @@ async def test_a_partial_approval_says_what_landed(server: WireServer, tmp_path:
         facts = "\n".join(of_role(server.last, "system")[1:])
         assert "landed" in facts and "line three" in facts
         on.check()
+
+
+async def test_an_approval_is_committed_where_the_user_asked_for_it(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "greet.py").write_text(FILE)
+    git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for key, value in (("user.name", "A"), ("user.email", "a@example.org")):
+        subprocess.run([*git, "config", key, value], check=True)
+    (root / "other.txt").write_text("not part of it\n")
+    subprocess.run([*git, "add", "other.txt"], check=True)
+    async with bench(server, tmp_path, commit=True) as on:
+        await on.session.approve(await staged(on))
+        shown = subprocess.run([*git, "show", "--stat", "HEAD"], capture_output=True, text=True, check=True).stdout
+        assert "greet.py" in shown and "other.txt" not in shown
+        assert any(isinstance(event, Notice) and "committed" in event.text for event in on.events)
 
 
 async def test_three_denials_in_a_row_tell_the_model_to_ask(server: WireServer, tmp_path: Path) -> None:
