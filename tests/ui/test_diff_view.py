@@ -1,4 +1,4 @@
-"""The diff view by keys and mouse: layouts, folds, wraps, search, copying, and text that must not reach the terminal."""
+"""The diff view by keys and mouse: layouts, folds, wraps, search, copying, and text that stays harmless."""
 
 import pytest
 from textual.geometry import Offset

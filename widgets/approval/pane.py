@@ -73,6 +73,7 @@ class ApprovalPane(Vertical):
             &:focus > .option-list--option-highlighted { background: $primary 30%; color: $foreground; }
         }
         &.dragged { max-height: 80%; Queue { height: 1fr; max-height: 100%; } }
+        &.-changed #headline { text-opacity: 60%; }
         &.-asking #headline { display: none; }
     }
     """
@@ -100,7 +101,7 @@ class ApprovalPane(Vertical):
 
     def show(self, state: ReviewState, key: KeyOf) -> None:
         """Draw the state as it is now."""
-        self.query_one("#headline", Static).update(Content("\n").join(headline(state, key)))
+        self.show_headline(state, key)
         queue = self.queue
         prompts: Mapping[str, Content] = {
             **{item: confirmation_row(value) for item, value in state.confirmations.items()},
@@ -115,6 +116,10 @@ class ApprovalPane(Vertical):
                 for item, prompt in prompts.items():
                     queue.replace_option_prompt(item, prompt)
             queue.highlighted = keys.index(state.current) if state.current in keys else None
+
+    def show_headline(self, state: ReviewState, key: KeyOf) -> None:
+        """Draw the lines about the current item alone."""
+        self.query_one("#headline", Static).update(Content("\n").join(headline(state, key)))
 
     def ask(self, question: Content | None) -> None:
         """Show a question in the place of everything else, or take it away."""

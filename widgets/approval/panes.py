@@ -244,7 +244,7 @@ class ReviewPanes(Vertical):
     def _take_seen(self) -> None:
         if self.view.proposal is not None and not self.comparing:
             self.state.seen.setdefault(self.view.proposal.id, set()).update(self.view.seen)
-            self.draw_approvals()
+            self.pane.show_headline(self.state, self._key)
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:

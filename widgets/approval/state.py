@@ -8,9 +8,6 @@ from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, Prop
 from app.tools.contract import Confirmation
 from widgets.diff.rows import Side
 
-RECENT = 20
-"""Decided proposals that stay listed."""
-
 
 @dataclass(frozen=True, slots=True)
 class Remark:
@@ -69,8 +66,7 @@ class ReviewState:
         known = list(proposals)
         was_waiting = self.proposal is not None and self.proposal.state.waiting
         self.waiting = sorted((item for item in known if item.state.waiting), key=lambda item: item.created)
-        decided = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
-        self.recent = decided[:RECENT]
+        self.recent = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
         shown = self.proposal
         if self.current in self.confirmations:
             return

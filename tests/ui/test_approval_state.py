@@ -1,0 +1,155 @@
+"""What the review knows and decides, without a screen: the queue, the choice, the verdicts, and the words."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.proposals.models import HunkState, Op, Proposal, ProposalState, Rung
+from app.tools.contract import Confirmation
+from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
+from widgets.approval.comments import quote
+from widgets.approval.decide import Ask, Do, Refuse, approve, approve_all, deny_all
+from widgets.approval.guard import GRACE_SECONDS, Guard
+from widgets.approval.state import Remark, ReviewState, caveats
+from widgets.approval.wording import confirmation_row, headline, proposal_row
+
+
+def one(name: str, **facts: object) -> Proposal:
+    """A proposal with one hunk."""
+    return proposal(name, [file_diff("a.py", "a\n", "b\n")], **facts)
+
+
+def seen(state: ReviewState, *values: Proposal) -> ReviewState:
+    """The state after everything in these was on screen."""
+    for value in values:
+        state.seen[value.id] = {hunk.id for hunk in value.hunks} | {change.path for change in value.files}
+    return state
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(list(ProposalState))), max_size=12))
+def test_what_is_shown_stays_shown_while_it_waits(steps: list[tuple[int, ProposalState]]) -> None:
+    state = ReviewState()
+    known: dict[str, Proposal] = {}
+    for number, to in steps:
+        before = state.proposal
+        known[f"P{number}"] = one(f"P{number}", state=to)
+        state.update(known.values())
+        if before is not None and before.state.waiting and known[before.id].state.waiting:
+            assert state.current == before.id
+        if any(item.state.waiting for item in known.values()):
+            assert state.proposal is not None and state.proposal.state.waiting, "something that waits is shown"
+        assert {*state.keys} == {*known}
+
+
+def test_a_proposal_from_the_history_that_the_user_picked_stays_when_another_arrives() -> None:
+    state = ReviewState()
+    done = one("P1", state=ProposalState.APPLIED)
+    state.update([done])
+    state.current, state.picked = "P1", True
+    state.update([done, one("P2")])
+    assert state.current == "P1"
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, 5), max_size=10))
+def test_the_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
+    value, _ = retry_proposal()
+    state = ReviewState(waiting=[value], current="P1")
+    for number in toggles:
+        state.toggle(value, [value.hunks[number % len(value.hunks)]])
+    choice = state.choice(value)
+    left = [
+        hunk for number, hunk in enumerate(value.hunks) if [n % len(value.hunks) for n in toggles].count(number) % 2
+    ]
+    assert set(choice.hunks) == {hunk.id for hunk in value.hunks} - {hunk.id for hunk in left}
+    assert choice.added == value.added - sum(hunk.new_count for hunk in left)
+    assert choice.removed == value.removed - sum(hunk.old_count for hunk in left)
+
+
+def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
+    value, _ = retry_proposal()
+    change = value.files[0]
+    hunks = (change.hunks[0].model_copy(update={"state": HunkState.DENIED}), *change.hunks[1:])
+    partly = value.model_copy(update={"files": (change.model_copy(update={"hunks": hunks}), value.files[1])})
+    state = ReviewState(waiting=[partly])
+    state.toggle(partly, [hunks[0]])
+    assert state.choice(partly).total == len(value.hunks) - 1
+    assert state.choice(partly).all
+
+
+def test_verdicts_on_one_proposal() -> None:
+    value = one("P1")
+    state = ReviewState(waiting=[value], current="P1")
+    assert isinstance(approve(state, value, shown=True, versions=False), Ask), "its hunk was never on screen"
+    seen(state, value)
+    assert approve(state, value, shown=True, versions=False) == Do("approve", ("P1",))
+    assert isinstance(approve(state, value, shown=False, versions=False), Refuse)
+    assert isinstance(approve(state, value, shown=True, versions=True), Refuse)
+    for decided in (ProposalState.APPLIED, ProposalState.STALE, ProposalState.SUPERSEDED):
+        other = value.model_copy(update={"state": decided})
+        assert isinstance(approve(state, other, shown=True, versions=False), Refuse)
+
+
+def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
+    loose = proposal("P2", [file_diff("b.py", "a\n", "b\n", rung=Rung.LINE_HINT)])
+    moved = proposal("P3", [file_diff("c.py", "a\n", "b\n", rebased=True)])
+    gone = proposal("P4", [file_diff("d.py", "a\n", None)])
+    stale = one("P5", state=ProposalState.STALE)
+    state = ReviewState(waiting=[one("P1"), loose, moved, gone, stale])
+    verdict = approve_all(state)
+    assert isinstance(verdict, Ask)
+    assert verdict.ids == ("P1",)
+    assert verdict.named == ("P2", "P3", "P4")
+    assert all(name in verdict.question for name in verdict.named)
+    assert "P5" not in verdict.question
+
+
+def test_a_space_at_the_end_of_a_line_is_not_doubtful() -> None:
+    assert caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=Rung.TRAILING_SPACE)])) == []
+
+
+def test_denying_all_of_nothing_and_of_one() -> None:
+    assert isinstance(deny_all(ReviewState()), Refuse)
+    assert deny_all(ReviewState(waiting=[one("P1")])) == Do("deny", ("P1",))
+
+
+def test_the_guard_opens_only_after_the_grace_period() -> None:
+    now = [10.0]
+    guard = Guard(lambda: now[0])
+    assert guard.open
+    assert guard.watch("a")
+    assert not guard.open
+    now[0] += GRACE_SECONDS - 0.01
+    assert not guard.open
+    assert not guard.watch("a")
+    now[0] += 0.01
+    assert guard.open
+    assert guard.watch("b")
+    assert not guard.open
+
+
+def test_words_of_others_are_never_markup_or_escapes() -> None:
+    hostile = "x[/]y [bold]b[/bold] [@click=app.quit]c[/] \x1b]0;title\x07 \u202e"
+    value = one(
+        "P1", summary=hostile, reason=hostile, state=ProposalState.STALE, files=(file_diff(hostile, "a", "b").change,)
+    )
+    state = ReviewState(waiting=[value], current="P1")
+    rows = [proposal_row(state, value), *headline(state, lambda action: "y")]
+    rows.append(confirmation_row(Confirmation("command", hostile, hostile, hostile)))
+    for row in rows:
+        assert not set(row.plain) & set("\x1b\x07\u202e")
+        assert not any("click" in str(span.style) for span in row.spans)
+    assert any("[@click=app.quit]" in row.plain for row in rows)
+
+
+def test_a_quote_has_the_lines_around_with_their_signs() -> None:
+    diff = file_diff("a.py", "1\n2\n3\n4\n5\n", "1\n2\nthree\n4\n5\n")
+    assert quote(diff, Remark("a.py", "old", 2, "?")) == " 1\n 2\n-3\n+three\n 4\n 5"
+    assert quote(diff, Remark("a.py", "new", 4, "?")) == "-3\n+three\n 4\n 5"
+
+
+def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
+    value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=Op.MODE)])
+    state = ReviewState(waiting=[value])
+    assert state.unseen(value) == 1
+    assert seen(state, value).unseen(value) == 0
