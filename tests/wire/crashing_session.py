@@ -1,0 +1,43 @@
+"""Run by the crash test, and killed: a scripted session that tells on standard output what it was told is done."""
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+
+from app.connection import connect, open_session
+from app.proposals.errors import ProposalError
+from app.runtime import open_runtime
+
+
+async def main(root: Path, base_url: str, seed: int) -> None:
+    """Say, approve and deny until killed."""
+    source = random.Random(seed)
+    runtime = open_runtime(root, {"base_url": base_url, "model": "test-model"}, {})
+    runtime.desk.recover()
+    model = connect(runtime)
+    session = open_session(runtime, model, runtime.sessions.latest())
+    print("ready", flush=True)
+    while True:
+        waiting = runtime.desk.waiting()
+        if waiting and source.random() < 0.7:
+            proposal = waiting[0]
+            try:
+                if source.random() < 0.6:
+                    await session.approve(proposal.id)
+                    print(f"approved {proposal.id}", flush=True)
+                else:
+                    feedback = f"Not {proposal.id}.\nOtherwise, please."
+                    await session.deny(proposal.id, feedback=feedback if source.random() < 0.5 else "")
+                    print(f"denied {proposal.id}", flush=True)
+            except ProposalError as error:
+                print(f"refused {proposal.id}: {error}", flush=True)
+        else:
+            text = f"message {source.random()}"
+            await session.send(text)
+            print(f"said {text}", flush=True)
+        await session.settled()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,113 @@
+"""SIGKILL at random instants, a hundred times over one session: nothing that was said to be done is lost."""
+
+import os
+import random
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import Event, UserMessage
+from app.conversation.projection import Facts, project
+from app.conversation.validity import violations
+from app.llm.profile import Profile
+from app.proposals.models import ProposalState
+from app.runtime import Runtime, open_runtime
+from tests.wire.endpoints import OBEYS
+from tests.wire.replies import Call, Turn
+from tests.wire.server import Request, WireServer
+
+KILLS = 100
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def writer(request: Request) -> Turn:
+    """A model that reads, and then rewrites two files in one step."""
+    number = request.number
+    if number % 3 == 0:
+        return Turn("Looking.", calls=(Call("read_file", {"path": "a.txt"}), Call("list_files", {})))
+    text = f"version {number}\n" * 40
+    return Turn(
+        "Writing.",
+        calls=(
+            Call("write_file", {"path": "a.txt", "content": "a " + text}),
+            Call("write_file", {"path": "b.txt", "content": "b " + text}),
+        ),
+    )
+
+
+def run_and_kill(root: Path, server: WireServer, seed: int, home: Path) -> list[str]:
+    """Run the session for a random while after it is ready, kill it, and return what it said was done."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.wire.crashing_session", str(root), server.base_url, str(seed)],
+        cwd=ROOT,
+        env={**os.environ, "SIGNOFF_HOME": str(home)},
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    lines: list[bytes] = []
+    data = b""
+    try:
+        while b"ready" not in data:
+            data += os.read(child.stdout.fileno(), 65536)
+            assert child.poll() is None, data
+        end = time.monotonic() + random.Random(seed).random() * 0.6
+        while (left := end - time.monotonic()) > 0:
+            if select.select([child.stdout], [], [], left)[0]:
+                data += os.read(child.stdout.fileno(), 65536)
+    finally:
+        child.kill()
+        data += child.stdout.read()
+        child.wait()
+        child.stdout.close()
+    assert child.returncode == -9, data
+    lines = data.split(b"\n")[:-1]
+    return [line.decode() for line in lines]
+
+
+def check(runtime: Runtime, done: list[str]) -> None:
+    """The state on disk agrees with everything that was said to be done."""
+    recovered = runtime.desk.recover()
+    assert not any("blocked" in line for line in recovered), recovered
+    latest = runtime.sessions.latest()
+    events: list[Event] = runtime.sessions.events(latest.id) if latest else []
+    payload = project(events, Profile(), Facts("system", []))
+    assert violations(payload.messages) == []
+    decided = {(one.decided.decision.value, one.decided.proposal) for one in runtime.sessions.decisions()}
+    messages = {event.text for event in events if isinstance(event, UserMessage)}
+    for line in done:
+        verb, _, rest = line.partition(" ")
+        if verb in ("approved", "denied"):
+            assert (verb, rest) in decided, line
+            state = runtime.desk.get(rest).state
+            assert state is (ProposalState.APPLIED if verb == "approved" else ProposalState.DENIED), (line, state)
+        elif verb == "said":
+            assert rest in messages, line
+    a, b = (runtime.workspace.root / name for name in ("a.txt", "b.txt"))
+    assert a.exists() == b.exists()
+    if a.exists():
+        assert a.read_text()[2:] == b.read_text()[2:], "both files are of one version"
+    leftovers = [path.name for path in runtime.workspace.root.iterdir() if path.name not in ("a.txt", "b.txt")]
+    assert leftovers == []
+
+
+@pytest.mark.timeout(600)
+def test_sigkill_a_hundred_times(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, root = tmp_path / "home", tmp_path / "workspace"
+    root.mkdir()
+    monkeypatch.setenv("SIGNOFF_HOME", str(home))
+    server.behave(OBEYS)
+    server.model(writer)
+    everything: list[str] = []
+    for seed in range(KILLS):
+        everything += run_and_kill(root, server, seed, home)
+        runtime = open_runtime(root, {}, {})
+        try:
+            check(runtime, everything[-200:])
+        finally:
+            runtime.close()
+    kinds = {line.split(" ")[0] for line in everything}
+    assert {"said", "approved", "denied"} <= kinds, "the kills came before anything happened"
