@@ -229,6 +229,22 @@ async def test_typing_goes_on_while_text_floods_in() -> None:
         assert app.pane.composer.draft == "x" * (len(text) // 4000 + 1)
 
 
+async def test_paging_from_the_composer_moves_the_transcript() -> None:
+    app = ChatApp(conversation(60))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("a", "pageup")
+        await pilot.pause()
+        assert not app.pane.transcript.following
+        assert app.pane.composer.editor.has_focus
+        await pilot.press("pagedown")
+        await pilot.pause()
+        assert app.pane.transcript.following
+        app.pane.composer.draft = "line\n" * 50
+        await pilot.press("pageup")
+        await pilot.pause()
+        assert app.pane.transcript.following
+
+
 async def test_a_narrow_and_a_tiny_terminal_do_not_break_it() -> None:
     app = ChatApp([*conversation(20), *QUESTION])
     async with app.run_test(size=SIZE) as pilot:

@@ -93,6 +93,13 @@ class Composer(Vertical):
 
         name: str
 
+    @dataclass
+    class PageWanted(Message):
+        """The user pages through the transcript while writing."""
+
+        direction: int
+        """1 for down, -1 for up."""
+
     def __init__(
         self,
         files: Callable[[], Sequence[str]] = tuple,
@@ -228,6 +235,9 @@ class Composer(Vertical):
         if self.popup.is_open:
             return self._steer_popup(key)
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
+            return True
+        if key in ("page_up", "page_down") and not self.editor.max_scroll_y:
+            self.post_message(self.PageWanted(1 if key == "page_down" else -1))
             return True
         if key == "up" and self.editor.on_first_row:
             return self._recall(-1)

@@ -17,7 +17,7 @@ _STEERED = frozenset({"tab", "escape"})
 class Editor(TextArea):
     """A `TextArea` that asks `steer` before it uses a key that could also steer a list of choices.
 
-    `steer` gets `up`, `down`, `tab`, `escape` or a digit, and returns whether it has used it.
+    `steer` gets `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit, and returns whether it has used it.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"editor--paste"}
@@ -98,6 +98,16 @@ class Editor(TextArea):
         """Down, unless a list or the history takes it."""
         if select or not self._steer("down"):
             super().action_cursor_down(select)
+
+    def action_cursor_page_up(self) -> None:
+        """A page up, in the transcript if the text has only one page."""
+        if not self._steer("page_up"):
+            super().action_cursor_page_up()
+
+    def action_cursor_page_down(self) -> None:
+        """A page down, in the transcript if the text has only one page."""
+        if not self._steer("page_down"):
+            super().action_cursor_page_down()
 
     @property
     def on_first_row(self) -> bool:

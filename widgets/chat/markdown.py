@@ -119,7 +119,8 @@ class MarkdownDocument:
         self._waiting.extend(lines)
 
     def _cleaned(self, line: str) -> str:
-        return self._clean(line).replace("\t", "    ")
+        # To the parser a lone carriage return would be a line end, and no two lines may hide in one.
+        return self._clean(line).replace("\t", "    ").replace("\r", " ")
 
     def _settle(self, chunks: list[Chunk]) -> None:
         for chunk in chunks:

@@ -239,6 +239,15 @@ class ChatPane(Vertical):
         """Remember when a key was pressed; the message goes on to the app."""
         self._typed = time.monotonic()
 
+    @on(Composer.PageWanted)
+    def page_transcript(self, event: Composer.PageWanted) -> None:
+        """Page through the transcript; the focus stays where the user writes."""
+        event.stop()
+        if event.direction > 0:
+            self.transcript.action_page_down()
+        else:
+            self.transcript.action_page_up()
+
     @on(StatusLine.NewestWanted)
     def show_newest(self, event: StatusLine.NewestWanted) -> None:
         """Go to the end of the transcript."""

@@ -10,6 +10,21 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from widgets.chat.block_starts import (
+    DELIMITER,
+    FENCE,
+    HEADING,
+    INNER_FENCE,
+    ITEM,
+    ITEM_MARK,
+    NESTED_ITEM,
+    QUOTE,
+    RULE,
+    UNDERLINE,
+    indentation,
+    starts_block,
+)
+
 Kind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
 
 LONGEST_PARAGRAPH = 4096
@@ -20,17 +35,7 @@ SHORTEST_FENCE = 40
 LONGEST_TABLE = 24
 """Rows of a table in one chunk; the first chunk decides the widths of the columns."""
 LONGEST_QUOTE = 40
-"""Lines of a quotation after which an empty quoted line cuts it."""
-
-_FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
-_INNER_FENCE = re.compile(r"\s*(?:[-*+]\s+|\d{1,9}[.)]\s+)?(`{3,}(?=[^`]*$)|~{3,})")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-_RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$")
-_UNDERLINE = re.compile(r" {0,3}(?:-+|=+)[ \t]*$")
-_ITEM = re.compile(r"( {0,3})(?:([-*+])|(\d{1,9})([.)]))(?:([ \t]+)(?=\S)|[ \t]*$)")
-_NESTED_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
-_QUOTE = re.compile(r" {0,3}>")
-_DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+"""Lines of a quotation after which an empty quoted line cuts it; three times as many, and any line does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Splitter:
         "_begins",
         "_fence",
         "_fence_indent",
+        "_fence_opening",
         "_header",
         "_indent",
         "_info",
@@ -81,6 +87,7 @@ class Splitter:
         self._pending_blank = False
         self._fence = ""
         self._fence_indent = 0
+        self._fence_opening = ""
         self._inner_fence = ""
         self._info = ""
         self._header = ""
@@ -114,9 +121,9 @@ class Splitter:
 
     def overflow(self, partial: str) -> tuple[list[Chunk], str]:
         """Cut a paragraph whose unfinished last line is already too long; returns chunks and what is left of it."""
-        if self._kind in ("block", "rest") and not _starts_block(partial, inside_paragraph=True):
+        if self._kind in ("block", "rest") and not starts_block(partial, inside_paragraph=True):
             self._add(partial)
-        elif self._kind is None and not _starts_block(partial) and not partial.startswith(" "):
+        elif self._kind is None and not starts_block(partial) and not partial.startswith(" "):
             self._open("block", partial)
         else:
             return [], partial
@@ -138,60 +145,63 @@ class Splitter:
         if not line.strip():
             self._pending_blank = True
             return []
-        if fence := _FENCE.match(line):
+        if fence := FENCE.match(line):
             self._open("fence")
             self._fence_indent = len(fence[1])
             self._fence = fence[2]
             self._info = fence[3].strip()
             return []
-        if _HEADING.match(line):
+        if HEADING.match(line):
             self._open("heading", line)
             return [self._close()]
-        if _RULE.match(line):
+        if RULE.match(line):
             self._open("rule", line)
             return [self._close()]
-        if item := _ITEM.match(line):
+        if item := ITEM.match(line):
             self._open_item(item, line, None)
             return []
-        self._open("quote" if _QUOTE.match(line) else "block", line)
+        self._open("quote" if QUOTE.match(line) else "block", line)
+        if self._kind == "quote":
+            self._track_inner_fence(line.strip().lstrip("> "), line)
         return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH and self._kind == "block" else []
 
     def _in_fence(self, line: str) -> list[Chunk]:
         stripped = line.strip()
-        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and _indentation(line) < 4:
+        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and indentation(line) < 4:
             if not self._lines and not self._begins:
                 self._kind = None
                 return []
             return [self._close()]
-        self._add(line[min(_indentation(line), self._fence_indent) :])
+        self._add(line[min(indentation(line), self._fence_indent) :])
         count = len(self._lines)
         if count >= LONGEST_FENCE or (count >= SHORTEST_FENCE and not stripped):
             return [self._piece()]
         return []
 
     def _in_item(self, line: str) -> list[Chunk]:
-        indentation = _indentation(line)
+        depth = indentation(line)
         blank = not line.strip()
-        if self._inner_fence and (blank or indentation >= self._indent):
+        if self._inner_fence and (blank or depth >= self._indent):
+            chunks = self._cut_item() if self._size > LONGEST_PARAGRAPH else []
+            if chunks:
+                self._add(self._fence_opening)
             self._add(line)
-            stripped = line.strip()
-            if stripped.startswith(self._inner_fence) and not stripped.strip(self._inner_fence[0]):
-                self._inner_fence = ""
-            return []
+            self._track_inner_fence(line.strip(), line)
+            return chunks
         self._inner_fence = ""
         if blank:
             self._add(line)
             self._pending_blank = True
             return []
-        if indentation >= self._indent:
+        if depth >= self._indent:
             return self._continue_item(line)
-        item = None if _RULE.match(line) else _ITEM.match(line)
+        item = None if RULE.match(line) else ITEM.match(line)
         if item:
             chunks = [self._close()]
             same = (item[2] or item[4]) == self._marker
             self._open_item(item, line, self._number if same else None)
             return chunks
-        if not self._pending_blank and not _starts_block(line):
+        if not self._pending_blank and not starts_block(line):
             self._add(line)
             return []
         return [self._close(), *self._between(line)]
@@ -199,52 +209,76 @@ class Splitter:
     def _continue_item(self, line: str) -> list[Chunk]:
         chunks: list[Chunk] = []
         if self._size > LONGEST_PARAGRAPH // 2 and (
-            self._pending_blank or _NESTED_ITEM.match(line) or self._size > LONGEST_PARAGRAPH
+            self._pending_blank or NESTED_ITEM.match(line) or self._size > LONGEST_PARAGRAPH
         ):
-            indent, number, marker = self._indent, self._number, self._marker
-            chunks.append(self._close())
-            self._open("item_rest")
-            self._begins = False
-            self._indent, self._number, self._marker = indent, number, marker
+            chunks = self._cut_item()
         self._pending_blank = False
         self._add(line)
-        if fence := _INNER_FENCE.match(line):
-            self._inner_fence = fence[1]
+        self._track_inner_fence(ITEM_MARK.sub("", line), line)
         return chunks
 
+    def _cut_item(self) -> list[Chunk]:
+        """Close a list item that has grown long, and go on with it in a chunk of its own."""
+        indent, number, marker, fence = self._indent, self._number, self._marker, self._inner_fence
+        chunk = self._close()
+        self._open("item_rest")
+        self._begins = False
+        self._indent, self._number, self._marker, self._inner_fence = indent, number, marker, fence
+        return [chunk]
+
     def _in_table(self, line: str) -> list[Chunk]:
-        if not line.strip() or _starts_block(line):
+        if not line.strip() or starts_block(line):
             closed = [self._close()] if self._lines or self._begins else self._drop()
             return [*closed, *self._between(line)]
         self._add(line)
         return [self._piece()] if len(self._lines) >= LONGEST_TABLE else []
 
     def _in_quote(self, line: str) -> list[Chunk]:
-        if _QUOTE.match(line):
-            if len(self._lines) >= LONGEST_QUOTE and line.strip() == ">":
-                chunk = self._piece()
-                self._spaced = True
-                return [chunk]
-            self._add(line)
-            return []
-        if not line.strip() or _starts_block(line):
+        if QUOTE.match(line):
+            return self._continue_quote(line)
+        if not line.strip() or starts_block(line):
             closed = [self._close()] if self._lines else self._drop()
             return [*closed, *self._between(line)]
         self._add(line)
         return []
 
+    def _continue_quote(self, line: str) -> list[Chunk]:
+        quoted = line.strip().lstrip("> ")
+        count = len(self._lines)
+        if not quoted and not self._inner_fence and count >= LONGEST_QUOTE:
+            chunk = self._piece()
+            self._spaced = True
+            return [chunk]
+        chunks: list[Chunk] = []
+        if count >= 3 * LONGEST_QUOTE:
+            chunks.append(self._piece())
+            if self._inner_fence:
+                self._add(self._fence_opening)
+        self._add(line)
+        self._track_inner_fence(quoted, line)
+        return chunks
+
+    def _track_inner_fence(self, content: str, line: str) -> None:
+        """Note where a fence inside a quote or a list item begins and ends; `content` is the line without markers."""
+        if not self._inner_fence:
+            if fence := INNER_FENCE.match(content):
+                self._inner_fence = fence[1]
+                self._fence_opening = line
+        elif content.startswith(self._inner_fence) and not content.strip(self._inner_fence[0]):
+            self._inner_fence = ""
+
     def _in_paragraph(self, line: str) -> list[Chunk]:
         if not line.strip():
             return [self._close(), *self._between(line)]
         if self._kind == "block":
-            if _UNDERLINE.match(line) and not self._lines[0].startswith("    "):
-                if _DELIMITER.match(line) and "|" in self._lines[-1] and len(self._lines) == 1:
+            if UNDERLINE.match(line) and not self._lines[0].startswith("    "):
+                if DELIMITER.match(line) and "|" in self._lines[-1] and len(self._lines) == 1:
                     return self._begin_table(line)
                 self._add(line)
                 return [self._close("heading")]
-            if _DELIMITER.match(line) and "|" in line and "|" in self._lines[-1]:
+            if DELIMITER.match(line) and "|" in line and "|" in self._lines[-1]:
                 return self._begin_table(line)
-        if _starts_block(line, inside_paragraph=True):
+        if starts_block(line, inside_paragraph=True):
             return [self._close(), *self._between(line)]
         self._add(line)
         return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH else []
@@ -281,8 +315,7 @@ class Splitter:
         padding = len(item[5] or " ")
         marker_end = len(item[1]) + len(item[2] or item[3] + item[4])
         self._indent = marker_end + (padding if padding <= 4 else 1)
-        if fence := _INNER_FENCE.match(line):
-            self._inner_fence = fence[1]
+        self._track_inner_fence(ITEM_MARK.sub("", line), " " * self._indent + ITEM_MARK.sub("", line))
 
     def _add(self, line: str) -> None:
         self._lines.append(line)
@@ -299,7 +332,7 @@ class Splitter:
     def _chunk(self, kind: Kind) -> Chunk:
         lines = self._lines
         if kind == "item_rest":
-            lines = [line[min(_indentation(line), self._indent) :] for line in lines]
+            lines = [line[min(indentation(line), self._indent) :] for line in lines]
         text = "\n".join(lines)
         if kind != "fence":
             text = text.rstrip()
@@ -350,18 +383,3 @@ class Splitter:
         self._lines = text.split("\n") if chunks else self._lines
         self._size = len(text) + 1
         return chunks
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
-
-
-def _starts_block(line: str, inside_paragraph: bool = False) -> bool:
-    """Whether the line begins a block of its own, so that an open paragraph, table or quote ends before it."""
-    if _FENCE.match(line) or _HEADING.match(line) or _RULE.match(line) or _QUOTE.match(line):
-        return True
-    item = _ITEM.match(line)
-    if not item:
-        return False
-    # In the middle of a paragraph an empty item or a number other than 1 is just text.
-    return not inside_paragraph or (item[5] is not None and item[3] in (None, "1"))

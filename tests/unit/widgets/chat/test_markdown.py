@@ -143,7 +143,7 @@ def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:
     for start in range(0, len(text), 97):
         document.append(text[start : start + 97])
         document.advance()
-        assert " ".join(line.text for line in document.lines).split()[-3:] == text[: start + 97].split()[-3:]
+        assert " ".join(line.text for line in document.lines).split() == text[: start + 97].split()
 
 
 def test_an_unfinished_deadline_leaves_the_rest_to_the_next_call() -> None:
@@ -176,6 +176,53 @@ def test_control_characters_are_cleaned_before_they_are_laid_out() -> None:
 def test_addresses_become_links_and_keep_their_target() -> None:
     line = markdown_lines("see https://example.org/a_b. and [here](https://x.y/z)", 80)[0]
     assert [face.href for _, face in line.spans if face.href] == ["https://example.org/a_b", "https://x.y/z"]
+
+
+@pytest.mark.parametrize(
+    "start, row, prefix",
+    [
+        ("> ```py\n", "> value = 1\n", "▎ "),
+        ("- item\n  ```py\n", "  value = 1\n", "  "),
+        ("1. ```py\n", "   value = 1\n", "   "),
+    ],
+)
+def test_a_fence_inside_a_container_stays_a_fence_however_long(start: str, row: str, prefix: str) -> None:
+    lines = markdown_lines(start + row * 600, 40)
+    code = [line for line in lines if line.fill == "code"]
+    assert len(code) == 600
+    assert all(line.text.startswith(prefix) and line.text.endswith("value = 1") for line in code)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "word ",
+        "> quoted words\n",
+        "- item\n",
+        "  more of it\n",
+        "x",
+        "日本",
+        "> > deep\n",
+        "| a | b |\n",
+        "***",
+        "<p>\n",
+    ],
+)
+def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
+    """Counts the characters that are laid out again, rather than seconds."""
+
+    def laid_out(length: int) -> int:
+        text = ("- a\n" if unit.startswith(" ") else "") + unit * (length // len(unit))
+        document = MarkdownDocument(70)
+        work = 0
+        for start in range(0, len(text), 200):
+            document.append(text[start : start + 200])
+            settled = document.settled
+            document.advance()
+            work += sum(len(line.text) for line in document.lines[settled:])
+        return work
+
+    assert laid_out(24_000) < 2.6 * laid_out(12_000)
 
 
 def test_html_is_text() -> None:
