@@ -205,6 +205,7 @@ async def test_nothing_ticks_when_nothing_moves() -> None:
         await pilot.pause()
         assert not app.pane.status_line.is_ticking
         assert not app.pane.is_flushing
+        assert not app.pane.composer.editor.cursor_blink
 
 
 async def test_the_queue_comes_with_updates() -> None:

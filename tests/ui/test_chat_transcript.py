@@ -177,6 +177,19 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
         assert app.shown() == before
 
 
+async def test_a_huge_message_is_folded_and_opens() -> None:
+    app = ChatApp([UserMessage(id=1, text="\n".join(f"row {number}" for number in range(3000)))])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        rows = [row for row in app.shown() if row]
+        assert len(rows) == 21
+        assert rows[-1] == "▌ … 2,980 more lines"
+        app.pane.transcript.focus()
+        await pilot.press("enter", "end")
+        await pilot.pause()
+        assert "▌ row 2999" in app.shown()
+
+
 async def test_running_commands_show_the_end_of_their_output() -> None:
     app = ChatApp()
     async with app.run_test(size=SIZE) as pilot:

@@ -40,6 +40,8 @@ class Editor(TextArea):
     def __init__(self, steer: Callable[[str], bool]) -> None:
         """An empty editor."""
         super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
+        # A blinking cursor is a timer that never stops, and wakes the machine twice a second.
+        self.set_reactive(TextArea.cursor_blink, False)
         self.pastes = Pastes()
         self._steer = steer
         self._last_cursor: Location = (0, 0)

@@ -27,7 +27,7 @@ def entry_lines(entry: Entry, width: int, opened: bool = False) -> list[Line]:
     """The rows of an entry for `width` cells beside its marks; at least one."""
     match entry:
         case UserEntry(text=text):
-            lines = _folded(wrap_text(visible(text), Face("user"), width), LONGEST_MESSAGE, opened)
+            lines = _message(text, width, opened)
         case AnswerEntry():
             lines = _answer(entry, width, opened)
         case ReasoningEntry():
@@ -106,12 +106,18 @@ def copy_text(entry: Entry) -> str:
             return message
 
 
-def _folded(lines: list[Line], limit: int, opened: bool, face: Face = MUTED) -> list[Line]:
-    if opened or len(lines) <= limit + 1:
-        return lines
-    kept = limit - 4
-    rest = len(lines) - kept
-    return [*lines[:kept], Line(((f"… {rest} more lines", face),), 0, None, action="toggle")]
+def _message(text: str, width: int, opened: bool) -> list[Line]:
+    """The user's words; of very many, the first are shown, and the rest is not even laid out until asked for."""
+    face = Face("user")
+    if opened:
+        return wrap_text(visible(text), face, width)
+    looked_at = LONGEST_MESSAGE * width
+    lines = wrap_text(visible(text[:looked_at]), face, width)
+    unseen = max(1, text.count("\n", looked_at)) if len(text) > looked_at else 0
+    if len(lines) + unseen <= LONGEST_MESSAGE + 1:
+        return wrap_text(visible(text), face, width) if unseen else lines
+    kept = LONGEST_MESSAGE - 4
+    return [*lines[:kept], _more(len(lines) - kept + unseen)]
 
 
 def _discarded(entry: AnswerEntry, width: int, opened: bool) -> list[Line]:
@@ -125,7 +131,7 @@ def _discarded(entry: AnswerEntry, width: int, opened: bool) -> list[Line]:
 
 
 def _more(count: int) -> Line:
-    return Line(((f"… {count} more lines", MUTED),), 0, None, action="toggle")
+    return Line(((f"… {count:,} more lines", MUTED),), 0, None, action="toggle")
 
 
 def _reasoning(entry: ReasoningEntry, width: int, opened: bool) -> list[Line]:

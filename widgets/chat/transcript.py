@@ -38,6 +38,9 @@ class Transcript(TranscriptView, can_focus=True):
 
         href: str
 
+    _link: object = None
+    """The link under the mouse."""
+
     @property
     def cursor_entry(self) -> Entry | None:
         """The entry that Enter would open."""
@@ -216,4 +219,6 @@ class Transcript(TranscriptView, can_focus=True):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Show where a link leads."""
         href = event.style.meta.get("href")
-        self.tooltip = Content(visible(str(href))) if href else None
+        if href != self._link:
+            self._link = href
+            self.tooltip = Content(visible(str(href))) if href else None
