@@ -296,7 +296,10 @@ class ProposalDesk:
         """Finish what a crash broke off; one line for each apply that was rolled back or forward."""
         with self._lock.held():
             self._overlay = None
-            return recover(self._store, self._applier)
+            try:
+                return recover(self._store, self._applier)
+            finally:
+                self._filesystem.close()
 
     # Inside
 

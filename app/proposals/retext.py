@@ -14,25 +14,21 @@ def retext(document: Document, text: str) -> bytes:
         return encode(text)
     text = text.removeprefix("\ufeff")
     wanted = split_text(text)
+    bodies = document.bodies
     lines: list[bytes] = []
     position = 0
     for change in diff(document.texts, wanted):
-        lines += document.lines[position : change.old_start]
+        lines += bodies[position : change.old_start]
         position = change.old_end
         for offset in range(change.added):
             near = min(change.old_start + offset, max(change.old_end - 1, change.old_start))
             lines.append(document.encode_line(wanted[change.new_start + offset], near))
-    lines += document.lines[position:]
-    if not lines:
-        return document.mark
-    first = document.lines[0]
-    if (mark := document.mark) and lines[0] is not first and not lines[0].startswith(mark):
-        lines[0] = mark + lines[0]
+    lines += bodies[position:]
     closed = text.replace("\r\n", "\n").endswith("\n")
     for index, line in enumerate(lines):
         last = index == len(lines) - 1
         lines[index] = _ended(document, line, index, closed or not last)
-    return b"".join(lines)
+    return document.mark + b"".join(lines)
 
 
 def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:

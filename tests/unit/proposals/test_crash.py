@@ -320,6 +320,16 @@ def test_a_file_that_someone_changed_after_the_crash_blocks_the_recovery(folder:
     case.check(site, lines)
 
 
+@pytest.mark.parametrize("decide", ["approve", "deny", "refresh"])
+def test_whoever_writes_next_finishes_first_what_another_process_left(folder: Path, decide: str) -> None:
+    case = make_case(folder, "apply")
+    site = break_off(case, "left")
+    desk = site.open()
+    desk.refresh() if decide == "refresh" else getattr(desk, decide)("P1")
+    assert site.tree() == (case.after if decide == "approve" else case.before)
+    assert site.open().recover() == []
+
+
 def test_every_changing_operation_of_the_ports_is_a_step() -> None:
     names = {name for name in vars(PosixFilesystem) if not name.startswith("_")}
     assert names - CHANGING == {"kind", "read", "names", "free_bytes", "writable", "close", "folder"}

@@ -68,6 +68,16 @@ def test_an_edit_of_what_is_gone_does_not_go_to_its_twin(bench: Make) -> None:
     assert not draft.changed
 
 
+def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    draft = site.desk.draft("session")
+    version = draft.read("a.txt").version
+    draft.edit("a.txt", [Replacement("line 2\n", "line 2\ninserted\n")], version)
+    draft.edit("a.txt", [Replacement("line 3\n", "three\n")], version)
+    site.desk.approve(site.desk.stage(draft, "").id)
+    assert site.read("a.txt").decode() == numbered(9, l2="line 2\ninserted", l3="three")
+
+
 def test_an_unknown_version_falls_back_to_the_present(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     draft = site.desk.draft("session")

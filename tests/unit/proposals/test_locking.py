@@ -1,0 +1,52 @@
+"""One writer at a time, in threads and in processes."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from app.proposals.errors import WorkspaceBusy
+from app.proposals.locking import WorkspaceLock
+
+
+def test_a_busy_workspace_is_said_in_one_line(tmp_path: Path) -> None:
+    with (
+        FileLock(tmp_path / "lock"),
+        pytest.raises(WorkspaceBusy, match="another signoff is writing in this workspace; try again"),
+        WorkspaceLock(tmp_path / "lock", wait_seconds=0.01).held(),
+    ):
+        pass
+
+
+def test_it_is_free_again_after_an_error_and_can_be_nested(tmp_path: Path) -> None:
+    lock = WorkspaceLock(tmp_path / "made" / "lock", wait_seconds=0.01)
+    with pytest.raises(RuntimeError), lock.held(), lock.held():
+        raise RuntimeError
+    with WorkspaceLock(tmp_path / "made" / "lock", wait_seconds=0.01).held():
+        pass
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorkspaceBusy, match="can't be locked"), WorkspaceLock(tmp_path / "file" / "lock").held():
+        pass
+
+
+def test_threads_wait_for_each_other(tmp_path: Path) -> None:
+    lock = WorkspaceLock(tmp_path / "lock")
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        with lock.held():
+            inside.append(1)
+            most.append(len(inside))
+            inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 12
