@@ -24,9 +24,9 @@ async def still(pilot: Pilot[None], keys: tuple[str, ...]) -> None:
     app.review.view.focus()
     await pilot.pause()
     app.clock.pass_grace()
-    app.review.pane.remove_class("-changed")
     await pilot.press(*keys)
     await pilot.pause()
+    app.review.pane.remove_class("-changed")
     await app.review.view.workers.wait_for_complete()
     await pilot.pause()
 

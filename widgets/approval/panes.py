@@ -26,6 +26,9 @@ from widgets.approval.wording import confirmation_notes, key_label, question_lin
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
 
+_A_LITTLE = 0.05
+"""Seconds by which the look of the keys may lag behind their working again."""
+
 
 class ReviewPanes(Vertical):
     """The diff preview above the approvals, always showing one item of the queue."""
@@ -205,7 +208,7 @@ class ReviewPanes(Vertical):
         self.choice_guard.watch(item)
         if self.guard.watch((item, shown, chosen, self.question)):
             self.pane.add_class("-changed")
-            self.set_timer(GRACE_SECONDS, self._end_grace)
+            self.set_timer(GRACE_SECONDS + _A_LITTLE, self._end_grace)
         self.draw_approvals()
         self.diff_pane.set_title(self._title())
 
