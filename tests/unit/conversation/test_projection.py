@@ -441,6 +441,14 @@ class TestProfiles:
         assert messages(*self.LOG, profile=required, facts=self.SAME)[2]["reasoning_content"] == "hm"
         assert messages(*self.LOG, profile=required)[2]["reasoning_content"] == ""
 
+    def test_opaque_fields_cannot_replace_a_messages_own(self) -> None:
+        log = (
+            *HELLO,
+            response(text="hi", endpoint="e", model="m", extras={"role": "user", "content": "x", "kept": 1}),
+        )
+        sent = messages(*log, profile=Profile(reasoning_echo="same_model"), facts=self.SAME)
+        assert sent[-1] == {"role": "assistant", "content": "hi", "kept": 1}
+
     def test_call_extras_go_back_to_the_same_model_only(self) -> None:
         log = (*HELLO, response(call(extras={"extra_content": 1}), endpoint="e", model="m"))
         echo = Profile(call_extras_echo=True)
