@@ -24,7 +24,7 @@ _LAID_OUT = 400
 """Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
 _LAYOUT_BUDGET = 0.004
 """Seconds of layout between two looks at the keyboard while text streams in."""
-_BEHIND_INTERVAL = 0.08
+_BEHIND_INTERVAL = 0.1
 """Seconds between two paints while layout lags behind a flood of text."""
 
 
