@@ -38,6 +38,9 @@ STATE_WORDS: Mapping[ProposalState, str] = {
 
 _KEY_LABELS = {"question_mark": "?", "full_stop": ".", "slash": "/", "comma": ","}
 
+_COUNT_CELLS = 9
+"""Room for the numbers of a row, so that summaries begin in one column."""
+
 QUIET = "$foreground 60%"
 KeyOf = Callable[[str], str]
 """The label of an action's key, by its id without the scope: `approve` → `y`."""
@@ -67,9 +70,9 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     head = Content.assemble(
         (f"{glyph} ", f"bold {colour}"),
         (f"{proposal.id:<4} ", "bold" if proposal.state.waiting else QUIET),
+        (numbers := counts(*shown)),
+        " " * max(2, _COUNT_CELLS - numbers.cell_length),
         safe(proposal.summary or "Edit", quiet),
-        "  ",
-        counts(*shown),
     )
     return Content("\n").join([head, Content.assemble("       ", details(state, proposal))])
 
@@ -131,8 +134,11 @@ def headline(state: ReviewState, key: KeyOf) -> list[Content]:
 def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
     choice = state.choice(proposal)
     position, total = state.queue_position(proposal.id), len(state.waiting_keys)
-    queue = f"  {position} of {total} waiting" if total > 1 else "  waiting for you"
-    first = Content.assemble((f"{proposal.id} ", "bold"), safe(proposal.summary or "Edit", "bold"), (queue, QUIET))
+    first = Content.assemble(
+        (f"Waiting {position} of {total}  " if total > 1 else "Waiting for you  ", QUIET),
+        (f"{proposal.id}  ", "bold $text-accent"),
+        safe(proposal.summary or "Edit", "bold"),
+    )
     if not can_be_approved(proposal):
         return [
             first,
