@@ -181,6 +181,25 @@ d = call_delta
             [READ_A],
             id="a known id wins over the index",
         ),
+        pytest.param(
+            deltas(d(0, name="read_file", arguments=A), d(0, call_id="2", name="read_file", arguments=B)),
+            [("", *READ_A[1:]), READ_B],
+            id="an id only from the second call on",
+        ),
+        pytest.param(
+            deltas(
+                d(0, call_id="1", name="read_file", arguments=A),
+                d(0, call_id="2"),
+                d(0, name="read_file", arguments=B),
+            ),
+            [READ_A, READ_B],
+            id="a new id by itself",
+        ),
+        pytest.param(
+            deltas(d(0, call_id="1", name="read_file"), d(0, name="()"), d(0, arguments=A)),
+            [READ_A],
+            id="junk after a whole name",
+        ),
         pytest.param(deltas(d(0, call_id="1", name="read_file", arguments={"path": "a"})), [READ_A], id="dict"),
         pytest.param(
             deltas(d(0, call_id="1", name="read_file", arguments=json.dumps(A))), [READ_A], id="encoded twice"
