@@ -100,7 +100,7 @@ class TimedApp(ChatApp):
 async def shown(app: ChatApp, pilot: Pilot[None]) -> None:
     """Wait until the end of the text is on screen and nothing is left to do."""
     async with asyncio.timeout(60):
-        while app.pane.is_flushing or not any(END in row for row in app.shown()[-4:]):  # noqa: ASYNC110
+        while app.pane.is_flushing or not any(END in row for row in app.shown()[-4:]):
             await asyncio.sleep(0.005)
     await pilot.pause()
 

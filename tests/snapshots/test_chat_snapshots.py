@@ -152,7 +152,7 @@ class SceneApp(ChatApp):
         self.pane.status_line = StatusLine(lambda: 1000.0)
 
     def on_mount(self) -> None:
-        for path in Path("themes").glob("*.toml"):
+        for path in (Path(__file__).parents[2] / "themes").glob("*.toml"):
             self.register_theme(Theme(**tomllib.loads(path.read_text("utf-8"))))
         self.theme = self.theme_name
         self.animation_level = "none"

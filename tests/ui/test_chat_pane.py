@@ -31,7 +31,7 @@ SIZE = (80, 30)
 async def shows(app: ChatApp, text: str) -> None:
     """Wait until a row of the transcript contains the text."""
     async with asyncio.timeout(10):
-        while not any(text in row for row in app.shown()):  # noqa: ASYNC110
+        while not any(text in row for row in app.shown()):
             await asyncio.sleep(0.005)
 
 
