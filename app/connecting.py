@@ -19,22 +19,28 @@ class Connector:
 
     def __init__(self, app: "SignoffApp") -> None:
         self._app = app
+        self._record: SessionRecord | None = None
 
     async def begin(self, record: "SessionRecord | None") -> None:
         """Connect and open a session; ask for what is missing."""
+        self._record = record
+        await self.choose()
+
+    async def choose(self) -> None:
+        """Connect with the settings as they are, or let the user choose; raises NotConnected."""
         settings = self._app.settings
         if (settings.base_url or settings.api_key) and not settings.model:
             name = await self.pick_model(settings)
             if not name:
-                self._app.workbench.chat.composer.set_placeholder(NO_MODEL)
+                self._app.workbench.composer.set_placeholder(NO_MODEL)
                 return
             settings = settings.model_copy(update={"model": name})
         try:
             await self.use(settings)
         except NotConnected as error:
-            await self._set_up(str(error), record)
+            await self._set_up(str(error))
             return
-        await self._app.open_session(record)
+        await self._app.open_session(self._record)
 
     async def use(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
@@ -51,12 +57,12 @@ class Connector:
         address = settings.base_url or OPENAI_URL
         return await self._app.push_screen_wait(ModelScreen(load, address, settings.model))
 
-    async def _set_up(self, missing: str, record: "SessionRecord | None") -> None:
+    async def _set_up(self, missing: str) -> None:
         from app.screens.setup import DEMO, SetupScreen
 
         choice = await self._app.push_screen_wait(SetupScreen(missing, self._app.runtime.places.config_file))
         if choice is None:
-            self._app.workbench.chat.composer.set_placeholder(NO_MODEL)
+            self._app.workbench.composer.set_placeholder(NO_MODEL)
             return
         if choice == DEMO:
             try:
@@ -66,4 +72,4 @@ class Connector:
             self._app.demo = True
         base_url, model = choice
         await self.use(self._app.settings.model_copy(update={"base_url": base_url, "model": model}))
-        await self._app.open_session(record)
+        await self._app.open_session(self._record)

@@ -1,57 +1,90 @@
-"""Opens the app: workspace, demo if asked for, and the screen."""
+"""Opens the app: the screen first, then, behind it, the workspace and the demo if asked for."""
 
 import argparse
 import asyncio
+import os
 import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from app.commands.output import CommandError, Exit
-from app.commands.parser import flags_of
-from app.runtime import Runtime, open_runtime
-from app.storage.sessions import SessionRecord
+from app.first_theme import first_theme
+from app.opened import Opened
+from app.storage.places import places
+
+if TYPE_CHECKING:
+    from app.runtime import Runtime
+    from app.storage.sessions import SessionRecord
 
 
 def open_app(arguments: argparse.Namespace) -> int:
-    """Run the app until the user leaves; returns the exit code."""
+    """Run the app until the user leaves; returns the exit code.
+
+    Raises:
+        ConfigError, StorageError, CommandError: the workspace cannot be opened.
+    """
+    return asyncio.run(_run(arguments))
+
+
+async def _run(arguments: argparse.Namespace) -> int:
+    from app.main import SignoffApp
+
+    async with AsyncExitStack() as stack:
+
+        async def open_behind() -> Opened:
+            return await _open(arguments, stack)
+
+        where = places()
+        theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
+        app = SignoffApp(open_behind, where.log, theme)
+        await app.run_async()
+        if app.failure is not None:
+            raise app.failure
+        return app.return_code or 0
+
+
+async def _open(arguments: argparse.Namespace, stack: AsyncExitStack) -> Opened:
+    """Open the workspace; the stack closes it again."""
+    from app.commands.parser import flags_of
+
+    root, flags = Path(arguments.workspace or "."), dict(flags_of(arguments))
     if arguments.demo:
-        return asyncio.run(_demo(arguments))
-    return asyncio.run(_run(Path(arguments.workspace or "."), dict(flags_of(arguments)), arguments))
+        root, demo = await _demo(arguments.workspace, stack)
+        flags |= demo
+    opened = await asyncio.to_thread(_open_workspace, root, flags, arguments)
+    stack.callback(opened.runtime.close)
+    return opened
 
 
-async def _demo(arguments: argparse.Namespace) -> int:
-    """The app on the sample repository (or the given folder) and the demo model."""
+async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
+    """The demo model, and its sample repository unless a folder was given."""
     from app.demo.process import DemoServer
     from app.demo.requests import MODEL_ID
     from app.demo.sample import create_sample
 
-    async with DemoServer() as server:
-        flags = {
-            **flags_of(arguments),
-            "base_url": server.base_url,
-            "model": MODEL_ID,
-            "api_key": "demo",
-        }
-        if arguments.workspace:
-            return await _run(Path(arguments.workspace), flags, arguments)
-        with tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True) as folder:
-            root = await asyncio.to_thread(create_sample, Path(folder))
-            return await _run(root, flags, arguments)
+    server = await stack.enter_async_context(DemoServer())
+    flags: dict[str, object] = {"base_url": server.base_url, "model": MODEL_ID, "api_key": "demo"}
+    if workspace:
+        return Path(workspace), flags
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True))
+    return await asyncio.to_thread(create_sample, Path(folder)), flags
 
 
-async def _run(root: Path, flags: dict[str, object], arguments: argparse.Namespace) -> int:
+def _open_workspace(root: Path, flags: Mapping[str, Any], arguments: argparse.Namespace) -> Opened:
+    from app.runtime import open_runtime
+
     runtime = open_runtime(root, flags)
     try:
-        record = _record(runtime, arguments)
-        from app.main import SignoffApp
-
-        app = SignoffApp(runtime, runtime.settings, record=record, demo=arguments.demo)
-        await app.run_async()
-        return app.return_code or Exit.DONE
-    finally:
+        return Opened(runtime, runtime.settings, _record(runtime, arguments), arguments.demo)
+    except BaseException:
         runtime.close()
+        raise
 
 
-def _record(runtime: Runtime, arguments: argparse.Namespace) -> SessionRecord | None:
+def _record(runtime: "Runtime", arguments: argparse.Namespace) -> "SessionRecord | None":
+    from app.commands.output import CommandError, Exit
+
     if arguments.session:
         return runtime.sessions.get(arguments.session)
     if not arguments.resume:

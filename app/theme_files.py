@@ -12,8 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 if TYPE_CHECKING:
     from textual.theme import Theme
 
-OWN_THEMES = Path(__file__).resolve().parent.parent / "themes"
-"""The folder of the themes that signoff brings."""
 
 OWN_THEME_PREFIX = "signoff-"
 """What the names of these themes begin with."""

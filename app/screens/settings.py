@@ -125,7 +125,7 @@ class SettingsScreen(Dialog[None]):
 
     def _line(self, row: Row) -> Content:
         value = getattr(self._owner.settings, row.key)
-        origin = self._owner.origin_of(row.key)
+        origin = self._owner.runtime.origin_of(row.key)
         elsewhere = origin not in ("", "config.toml")
         return Content.assemble(
             f"  {row.title:<23}",
@@ -203,7 +203,7 @@ class SettingsScreen(Dialog[None]):
             self._tell(str(error), problem=True)
             return False
         self._draw()
-        overridden = self._owner.origin_of(row.key)
+        overridden = self._owner.runtime.origin_of(row.key)
         if overridden not in ("", "config.toml"):
             self._tell(f"Saved, and in force now; at the next start {overridden} wins again.")
         else:

@@ -54,7 +54,14 @@ class TrustScreen(Dialog[bool]):
 
     DEFAULT_CSS = """
     TrustScreen {
-        #trust-text { height: auto; min-height: 3; max-height: 20; margin: 0 1; padding: 0 1; background: $background; }
+        #trust-text {
+            height: auto;
+            min-height: 3;
+            max-height: 20;
+            margin: 0 1;
+            padding: 0 1;
+            background: $background;
+        }
         #trust-text Static { height: auto; }
         #trust-effects { height: auto; margin: 1 1 0 1; }
     }

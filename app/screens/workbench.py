@@ -1,22 +1,28 @@
-"""The main screen: chat at the left, diff over approvals at the right, the status bar below."""
+"""The main screen: the panes, tabs where it is too narrow for all of them, the status bar.
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+It begins as little more than the composer, so that one can type at once; the panes take their place behind it.
+"""
+
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from app.config import Settings
-from app.proposals.models import Proposal
-from widgets.approval.review import Review
-from widgets.chat.pane import ChatPane
+from app.slash_commands import COMMANDS
+from widgets.chat.composer import Composer
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
 from widgets.common.status_bar import StatusBar
+
+if TYPE_CHECKING:
+    from app.config import Settings
+    from app.screens.panes import Panes
+    from widgets.approval.review import Review
+    from widgets.chat.pane import ChatPane
 
 
 class Workbench(Screen[None]):
@@ -31,15 +37,16 @@ class Workbench(Screen[None]):
 
     DEFAULT_CSS = """
     Workbench {
-        #panes { height: 1fr; }
-        ChatPane { width: 1fr; }
-        Review { width: 1fr; border-left: vkey $panel; }
+        #front { height: 1fr; }
+        #front-chat { width: 1fr; align-vertical: bottom; }
+        #front-review { width: 1fr; border-left: vkey $panel; }
         PaneTabs { display: none; }
         Footer { background: $background; }
         &.-review-only ChatPane { display: none; }
         &.-review-only Review { border-left: none; }
 
         &.-narrow {
+            #front-review { display: none; }
             PaneTabs { display: block; }
             Review { display: none; border-left: none; }
             &.show-review {
@@ -51,52 +58,77 @@ class Workbench(Screen[None]):
     """
 
     class Ready(Message):
-        """All panes are there."""
+        """One can type."""
 
-    chat = getters.query_one(ChatPane)
-    review = getters.query_one(Review)
     status = getters.query_one(StatusBar)
     tabs = getters.query_one(PaneTabs)
 
-    def __init__(self, files: Callable[[], Sequence[str]], commands: Sequence[tuple[str, str]]) -> None:
-        """`files` and `commands` are what the composer completes."""
+    def __init__(self) -> None:
         super().__init__()
-        self._files = files
-        self._commands = commands
-        self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, {})
-        """Of the settings, those that the panes follow already."""
+        self._front: Composer | None = Composer(
+            (lambda: ()), [(name, action.help) for name, action in COMMANDS.items()]
+        )
+        self.panes: Panes | None = None
+        """None until the workspace is open."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
+        assert self._front is not None
         yield PaneTabs()
-        with Horizontal(id="panes"):
-            yield ChatPane(self._files, self._commands)
-            yield Review()
+        with Horizontal(id="front"):
+            with Vertical(id="front-chat"):
+                yield self._front
+            yield Vertical(id="front-review")
         yield StatusBar()
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         """The composer is where everything begins."""
-        self.chat.focus_composer()
+        self.composer.editor.focus()
         self.post_message(self.Ready())
 
-    def show_proposals(self, proposals: Sequence[Proposal]) -> None:
-        """Show what waits and what was decided."""
-        self.review.set_proposals(proposals)
-        self.tabs.waiting = sum(one.state.waiting for one in proposals)
+    async def install(self, panes: "Panes") -> None:
+        """Put the panes in their place; what was typed until now goes on in their composer."""
+        front = self._front
+        assert front is not None
+        panes.display = False
+        await self.mount(panes, before=self.query_one("#front"))
+        self.panes, self._front = panes, None
+        taken = front.draft
+        panes.chat.composer.draft = taken
+        panes.display = True
+        self.set_focus(panes.chat.composer.editor)
+        self.query_one("#front").display = False
+        # Keys that were on their way to the front composer are in its queue; the callback comes behind them.
+        front.editor.call_later(self._take_rest, front, taken)
 
-    def apply_settings(self, settings: Settings) -> None:
-        """Bring the panes in line with the settings, and leave alone what the user turned by key."""
-        look = (settings.layout, settings.wrap, settings.show_interventions, settings.keys)
-        before, self._look = self._look, look
-        if look[0] != before[0]:
-            self.review.view.set_split({"auto": None, "unified": False, "split": True}[settings.layout])
-        if look[1] != before[1]:
-            self.review.view.set_wrap(settings.wrap)
-        if look[2] != before[2]:
-            self.chat.transcript.action_toggle_interventions()
-        if look[3] != before[3]:
-            self.review.set_keys(settings.keys)
+    def _take_rest(self, front: Composer, taken: str) -> None:
+        composer = self.chat.composer
+        if (late := front.draft.removeprefix(taken)) and composer.draft.startswith(taken):
+            composer.draft = taken + late + composer.draft.removeprefix(taken)
+        self.query_one("#front").remove()
+
+    @property
+    def composer(self) -> Composer:
+        """Where the user writes."""
+        return self._front if self._front is not None else self.chat.composer
+
+    @property
+    def chat(self) -> "ChatPane":
+        """The chat, once it is there."""
+        assert self.panes is not None
+        return self.panes.chat
+
+    @property
+    def review(self) -> "Review":
+        """The review, once it is there."""
+        assert self.panes is not None
+        return self.panes.review
+
+    def apply_settings(self, settings: "Settings") -> None:
+        """Bring the panes in line with the settings."""
+        if self.panes is not None:
+            self.panes.apply_settings(settings)
 
     def set_full_screen(self, on: bool) -> None:
         """Give the review the whole screen, or part it again."""
@@ -104,6 +136,8 @@ class Workbench(Screen[None]):
 
     def show_pane(self, pane: Pane) -> None:
         """Bring a pane to the front and give it the focus."""
+        if self.panes is None:
+            return
         if pane != "diff" and self.has_class("-review-only"):
             self.review.action_full_screen()
             self.set_full_screen(False)
@@ -119,11 +153,13 @@ class Workbench(Screen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The tab follows the focus, wherever a click or Tab has put it."""
-        widget = event.widget
-        if self.chat in widget.ancestors_with_self:
+        if self.panes is None:
+            return
+        above = event.widget.ancestors_with_self
+        if self.chat in above:
             self.tabs.shown = "chat"
-        elif self.review in widget.ancestors_with_self:
-            self.tabs.shown = "approvals" if self.review.pane in widget.ancestors_with_self else "diff"
+        elif self.review in above:
+            self.tabs.shown = "approvals" if self.review.pane in above else "diff"
 
     def action_next_pane(self, step: int) -> None:
         """Tab: on to the next widget, or to the next pane where only one is shown."""

@@ -1,0 +1,58 @@
+"""The theme of the first picture, read without the configuration proper, which takes longer to load than to paint.
+
+What is read here is read again and checked as soon as the first picture is on the screen, so anything odd is simply
+passed over.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from textual.color import ColorParseError
+from textual.theme import BUILTIN_THEMES, Theme
+
+from app.storage.places import Places
+
+OWN_THEMES = Path(__file__).resolve().parent.parent / "themes"
+"""The folder of the themes that signoff brings."""
+STANDARD = "signoff-dark"
+"""The theme where none, or none that exists, is configured."""
+
+
+def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, where: Places) -> Theme:
+    """The configured theme, or the standard one."""
+    named = (
+        flag,
+        environment.get("SIGNOFF_THEME"),
+        _toml(workspace / ".signoff.toml").get("theme"),
+        _toml(where.config_file).get("theme"),
+    )
+    wanted = next((name for name in named if isinstance(name, str) and name), STANDARD)
+    return _theme(wanted, where.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD)
+
+
+def own_theme(name: str) -> Theme:
+    """One of signoff's own."""
+    return Theme(**_toml(OWN_THEMES / f"{name}.toml"))
+
+
+def _theme(name: str, users: Path) -> Theme | None:
+    if "/" in name:
+        return None
+    for folder in (users, OWN_THEMES):
+        try:
+            theme = Theme(**_toml(folder / f"{name}.toml"))
+            theme.to_color_system().generate()
+        except (TypeError, ValueError, ColorParseError):
+            continue
+        # A variable could hold anything, also what no style sheet takes.
+        return theme if folder == OWN_THEMES else Theme(**{**vars(theme), "variables": {}})
+    return None
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,26 @@
+"""What the app gets once its workspace is open."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.config import Settings
+    from app.runtime import Runtime
+    from app.storage.sessions import SessionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open workspace, with what the command line asked for."""
+
+    runtime: "Runtime"
+    settings: "Settings"
+    record: "SessionRecord | None" = None
+    """The session to go on with; a new one if None."""
+    demo: bool = False
+    """The endpoint is the demo model."""
+
+
+Opener = Callable[[], Awaitable[Opened]]
+"""Opens the workspace; called once the first picture is on the screen."""
