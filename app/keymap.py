@@ -22,7 +22,17 @@ _NOT_FOR_DECISIONS = frozenset({"enter", "escape", "space", "tab", "shift+tab"})
 """Keys that people press without looking; none of them may decide."""
 
 DECISIONS = frozenset(
-    {"review.approve", "review.deny", "review.approve_all", "review.deny_all", "review.undo", "review.redo"}
+    {
+        "review.approve",
+        "review.deny",
+        "review.request_changes",
+        "review.approve_all",
+        "review.deny_all",
+        "review.deny_hunk",
+        "review.allow_session",
+        "review.undo",
+        "review.redo",
+    }
 )
 """Actions that decide."""
 
