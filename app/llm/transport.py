@@ -136,8 +136,9 @@ class Transport:
                     extra_body=fields,
                     extra_headers=self._headers(sdk),
                 ).__aenter__()
-            async for item in self._events(response, patience):
-                yield item
+            async with contextlib.aclosing(self._events(response, patience)) as items:
+                async for item in items:
+                    yield item
         except AttemptFailed:
             raise
         except TimeoutError as silence:
@@ -214,22 +215,22 @@ class Transport:
             headers["Authorization"] = sdk.openai.Omit()
         return headers
 
-    async def _events(self, response: Any, patience: Patience) -> AsyncIterator[ServerEvent | StreamEnd]:
+    async def _events(self, response: Any, patience: Patience) -> AsyncGenerator[ServerEvent | StreamEnd]:
         decoder = EventDecoder()
-        pieces = response.iter_bytes()
-        while True:
-            async with asyncio.timeout_at(patience.deadline):
-                piece = await anext(pieces, None)
-            events = decoder.finish() if piece is None else decoder.feed(piece)
-            for event in events:
-                if event.data.strip().startswith("[DONE]"):
-                    await _drain(pieces)
-                    yield StreamEnd(done=True, unframed=decoder.unframed)
+        async with contextlib.aclosing(response.iter_bytes()) as pieces:
+            while True:
+                async with asyncio.timeout_at(patience.deadline):
+                    piece = await anext(pieces, None)
+                events = decoder.finish() if piece is None else decoder.feed(piece)
+                for event in events:
+                    if event.data.strip().startswith("[DONE]"):
+                        await _drain(pieces)
+                        yield StreamEnd(done=True, unframed=decoder.unframed)
+                        return
+                    yield event
+                if piece is None:
+                    yield StreamEnd(done=False, unframed=decoder.unframed)
                     return
-                yield event
-            if piece is None:
-                yield StreamEnd(done=False, unframed=decoder.unframed)
-                return
 
     def _failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2

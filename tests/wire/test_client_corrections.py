@@ -223,6 +223,15 @@ async def test_a_server_that_refuses_everything_ends_in_its_own_words(server: Wi
     assert len(server.requests) <= 8
 
 
+async def test_where_there_is_nothing_to_move_nothing_is_learned(server: WireServer) -> None:
+    server.insist(refused_unless("roles must alternate", lambda body: False))
+    async with client_of(server) as client:
+        with pytest.raises(RequestFailed):
+            await updates_of(client, opening)
+        assert client.profile == Profile()
+    assert len(server.requests) == 1
+
+
 async def test_a_busy_server_teaches_nothing(server: WireServer) -> None:
     server.script([error(429, "tool_choice is not supported at this rate"), Turn("Hi")])
     async with client_of(server) as client:
