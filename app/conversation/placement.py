@@ -130,7 +130,6 @@ class _Writer:
         """A response of the model, and the results of its calls."""
         self._place_waiting_notes()
         self._begin_with_user()
-        self._gap = ""
         if not response.slots:
             self._assistant_text(response.text, response)
             return

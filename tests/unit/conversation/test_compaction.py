@@ -193,6 +193,25 @@ def test_a_call_that_runs_is_never_cut_away() -> None:
     assert [message["role"] for message in project(log.events, Profile(), FACTS).messages[-2:]] == ["tool", "tool"]
 
 
+def test_an_aborted_call_of_an_old_turn_can_be_cut_away() -> None:
+    log = Log()
+    dangling = AssistantMessage(calls=(ToolCall(uid="r0", wire_id="r0", name="read_file", arguments={}),))
+    log.add(TurnStarted(cause="message"), UserMessage(text="old"), dangling, TurnEnded(stopped="aborted"))
+    for _ in range(20):
+        log.turn("go", answer="y" * 2_000)
+    (step,) = make_room(log.events, size(log.events) // 2)
+    assert step.upto > 4
+
+
+def test_a_long_history_is_summarised_from_where_it_fits() -> None:
+    log = Log()
+    for _ in range(100):
+        log.turn("go", answer="y" * 2_000)
+    budget = Budget(size(log.events), 4_000, 8_000)
+    payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
+    assert 2_000 < payload_tokens(payload) < 8_000
+
+
 def test_a_pending_proposal_survives_in_the_summary() -> None:
     log = Log()
     stat = FileStat(path="a.py", op="edit", added=1, removed=1)

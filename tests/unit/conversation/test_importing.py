@@ -96,6 +96,10 @@ def test_orphans_are_dropped_and_the_last_duplicate_wins() -> None:
     assert results_of(repaired) == ["second"]
 
 
+def test_a_result_with_an_unknown_id_answers_no_open_call() -> None:
+    assert results_of(repair([user("go"), calls("a"), result("z", "orphan")])) == [NO_RESULT]
+
+
 def test_reused_ids_belong_to_the_response_before_them() -> None:
     repaired = repair([user("go"), calls("a"), result("a", "one"), calls("a"), result("a", "two")])
     assert results_of(repaired) == ["one", "two"]

@@ -232,6 +232,9 @@ class TestScopes:
         assert "changed" in contents(messages(*log), "system")
         assert "changed" not in contents(messages(*log, read_b), "system")
 
+    def test_a_note_without_a_text_is_not_sent(self) -> None:
+        assert shape(messages(*HELLO, Intervention(kind=InterventionKind.FACT, text=" "))) == "system user"
+
     def test_continue_is_told_by_the_program(self) -> None:
         sent = messages(*HELLO, response(text="hi"), TurnEnded(stopped="answer"), TurnStarted(cause="continue"))
         assert sent[-1] == {"role": "system", "content": CONTINUE}
@@ -418,6 +421,13 @@ class TestProfiles:
         assert len(ids["max64"][0]) <= 64
         assert all(len(one) == 9 and one.isalnum() for one in ids["alnum9"])
         assert all(len(set(one)) == 3 for one in ids.values())
+
+    def test_a_derived_id_depends_on_its_own_call_alone(self) -> None:
+        def second_id(first: str) -> str:
+            log = (*HELLO, response(call(wire_id=first)), done("c1.0"), response(call(2, wire_id="")))
+            return messages(*log)[4]["tool_calls"][0]["id"]
+
+        assert second_id("") == second_id("a")
 
     def test_names(self) -> None:
         sent = messages(*self.LOG, profile=Profile(tool_name_on_result=True))
