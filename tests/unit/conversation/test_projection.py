@@ -328,8 +328,8 @@ class TestCompaction:
         compacted = Compacted(upto=999, summary="s", method="summary")
         sent = messages(*HELLO, response(text="old"), compacted, response(text="new"))
         assert contents(sent, "assistant") == ["new"]
-        unstored = [*HELLO, response(text="old"), compacted]
-        assert "old" in str(project(unstored, Profile(), FACTS).messages)
+        unstored = [*HELLO, response(text="unstored"), compacted]
+        assert "unstored" in str(project(unstored, Profile(), FACTS).messages)
 
     def test_the_one_that_reaches_furthest_counts(self) -> None:
         first, second = (Compacted(upto=upto, summary=f"s{upto}", method="summary") for upto in (2, 3))
