@@ -27,7 +27,7 @@ from app.agent.ladder import (
     decide,
 )
 from app.agent.model_port import ModelPort
-from app.agent.turn_state import TurnState
+from app.agent.turn_state import TurnState, ladder_state
 from app.agent.updates import (
     CallStreamed,
     Phase,
@@ -157,25 +157,13 @@ class Turn:
             await self._log.append(Notice(text="There is nothing to compact: the context is small already."))
 
     def _ladder_state(self) -> LadderState:
-        state = self._state
-        return LadderState(
-            last=state.last,
-            aborted=self._interrupter.stopped,
-            question_open=state.question is not None,
-            gate_closed=self._gate.closed,
-            closing_sent=state.closing_sent,
-            steps=state.steps,
+        return ladder_state(
+            self._state,
+            self._gate,
             step_limit=self._settings.max_steps,
-            failure=state.failure,
-            failure_message=state.failure_message,
+            aborted=self._interrupter.stopped,
             room_needed=self._context.room_needed(self._model.profile),
-            compacted=state.compacted or self._room_made,
-            finish_reason=state.finish_reason,
-            repeats=state.repeats,
-            fruitless_steps=state.fruitless_steps,
-            no_progress_nudges=state.nudges[InterventionKind.NO_PROGRESS],
-            empty_nudges=state.nudges[InterventionKind.EMPTY_RESPONSE],
-            truncated_nudges=state.nudges[InterventionKind.TRUNCATED],
+            compaction_tried=self._room_made,
         )
 
     async def _end(
@@ -316,7 +304,8 @@ class Turn:
             state="truncated" if completed.truncated else "complete",
             usage=_usage(completed.usage),
             endpoint=self._model.endpoint.base_url,
-            model=completed.model or self._model.endpoint.model,
+            # What was asked for, not the dated alias that some servers answer with: opaque fields go back by it.
+            model=self._model.endpoint.model,
             extras=completed.extras,
             duration=time.monotonic() - started,
         )

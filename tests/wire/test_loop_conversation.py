@@ -21,7 +21,7 @@ from app.conversation.events import (
 from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
-from tests.wire.replies import STALL, Turn, chunk, error, stream
+from tests.wire.replies import DONE, STALL, Turn, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
 
 FEEDBACK = 'Not like that.\n\n  Keep `Hello`, but\n\tadd a comma — and "quotes".'
@@ -299,3 +299,19 @@ async def seen(on: Bench, condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         await happened.wait()
     unsubscribe()
+
+
+async def test_opaque_fields_go_back_although_the_server_names_a_dated_model(
+    server: WireServer, tmp_path: Path
+) -> None:
+    reasoning = {
+        **chunk(calls=[call_delta(0, call_id="a", name="list_files", arguments="{}")]),
+        "model": "test-model-0613",
+    }
+    reasoning["choices"][0]["delta"]["reasoning_content"] = "I think."
+    server.script([stream(reasoning, {**chunk(finish="tool_calls"), "model": "test-model-0613"}, DONE)])
+    server.say("Done.")
+    async with bench(server, tmp_path, profile={"reasoning_echo": "same_model"}) as on:
+        await on.say("Think")
+        echoed = [message for message in server.last.messages if message.get("tool_calls")]
+        assert echoed[0].get("reasoning_content") == "I think."

@@ -17,6 +17,14 @@ from tests.wire.bench import FILE, edit, of_role
 from tests.wire.endpoints import OBEYS
 from tests.wire.server import WireServer
 
+PATCH = """--- a/greet.py
++++ b/greet.py
+@@ -1,2 +1,2 @@
+ def greet(name):
+-    return 'Hello ' + name
++    return 'Hi ' + name
+"""
+
 
 class Hosted:
     """An app without its screen, and the other process beside it."""
@@ -109,16 +117,14 @@ async def test_an_approval_from_outside_is_taken_in_once(server: WireServer, hos
 
 
 async def test_what_another_process_stages_shows(hosted: Hosted) -> None:
-    patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n-def greet(name):\n+def greet(who):\n     return 'Hello ' + name\n"
     hosted.updates.clear()
-    await hosted.other("stage", "-", stdin=patch)
+    await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
     assert [proposal.id for proposal in hosted.host.runtime.desk.waiting()] == ["P1"]
 
 
 async def test_a_change_on_disk_re_bases_what_waits(hosted: Hosted) -> None:
-    patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n def greet(name):\n-    return 'Hello ' + name\n+    return 'Hi ' + name\n"
-    await hosted.other("stage", "-", stdin=patch)
+    await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
     (hosted.root / "greet.py").write_text("# a comment\n\n\n" + FILE)
     desk = hosted.host.runtime.desk

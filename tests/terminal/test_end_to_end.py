@@ -1,0 +1,189 @@
+"""The installed command in a real terminal: what is typed, what the screen shows, what is on disk."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.terminal import Terminal, running, signoff_command, terminal_environment
+
+SIZES = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (160, 45)], ids=["80x24", "160x45"])
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def temp(tmp_path: Path) -> Path:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def demo(tmp_path: Path, temp: Path, columns: int, rows: int) -> Iterator[Terminal]:
+    """The demo, with its sample repository below `temp`."""
+    environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp))
+    with running(
+        signoff_command("--demo"), folder=tmp_path, environment=environment, columns=columns, rows=rows
+    ) as terminal:
+        terminal.wait_for("gate open", "demo model")
+        yield terminal
+
+
+def workspace(temp: Path) -> Path:
+    (found,) = temp.glob("signoff-demo-*/*/.git")
+    return found.parent
+
+
+def changed(folder: Path) -> list[str]:
+    done = subprocess.run(["git", "status", "--short"], cwd=folder, capture_output=True, text=True, check=True)
+    return [line[3:] for line in done.stdout.splitlines()]
+
+
+def stage(terminal: Terminal) -> None:
+    terminal.type("fix the failing tests")
+    terminal.press("enter")
+    terminal.wait_for("gate closed", "1 proposal waiting")
+    # The closing request's answer ends the turn.
+    terminal.wait_for("tool calls")
+
+
+@SIZES
+def test_a_staged_edit_is_reviewed_approved_and_undone(demo: Terminal, temp: Path) -> None:
+    stage(demo)
+    folder = workspace(temp)
+    assert changed(folder) == [], "nothing is written before the decision"
+    demo.type("yyy nnn")
+    demo.wait_for("yyy nnn")
+    assert changed(folder) == [], "typing never decides"
+    demo.press("f3")
+    demo.wait_for("LUNAR_DAY")
+    demo.press("f4")
+    demo.settle(0.7)
+    demo.press("y")
+    demo.settle(0.7)
+    if "never been on screen" in demo.text:
+        # On a small screen not all hunks were seen: it asks once, and takes no answer at once.
+        demo.press("y")
+    demo.wait_for("P1", "undo")
+    demo.wait_until(lambda: changed(folder) == ["tideline/moon.py", "tideline/tides.py"], "both files to be written")
+    tests = subprocess.run(["python3", "-m", "unittest"], cwd=folder, capture_output=True, text=True, check=False)
+    assert tests.returncode == 0, tests.stderr
+    demo.settle(0.7)
+    demo.press("u")
+    demo.wait_until(lambda: changed(folder) == [], "the undo")
+    demo.press("ctrl+q")
+    assert demo.wait_for_exit() == 0
+
+
+@SIZES
+def test_a_denial_with_three_lines_leads_to_another_proposal(demo: Terminal, temp: Path) -> None:
+    stage(demo)
+    demo.press("f4")
+    demo.settle(0.7)
+    demo.press("r")
+    demo.wait_for("Request changes to P1")
+    demo.type("Give the number a name,")
+    demo.press("enter")
+    demo.type("and add a comment that says why.")
+    demo.press("enter")
+    demo.type("Thank you.")
+    demo.wait_for("Thank you.")
+    demo.press("ctrl+s")
+    demo.wait_for("Your words are on their")
+    demo.press("f4")
+    demo.wait_for("P2", "1 proposal waiting", "gate closed")
+    assert changed(workspace(temp)) == []
+    demo.press("f2")
+    demo.wait_for("Thank you.")
+
+
+@SIZES
+def test_escape_interrupts_and_the_next_message_is_answered(demo: Terminal) -> None:
+    demo.type("fix the failing tests")
+    demo.press("enter")
+    demo.wait_for("interrupts")
+    demo.press("escape")
+    demo.wait_for("nterrupted")
+    demo.type("What can you do?")
+    demo.press("enter")
+    # The demo server refuses an invalid history with a 400.
+    demo.wait_for("rename", without=["invalid", "400"])
+    demo.press("ctrl+q")
+    assert demo.wait_for_exit() == 0
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(120, 40)])
+def test_the_demo_server_ends_with_the_app(demo: Terminal, temp: Path) -> None:
+    children = subprocess.run(
+        ["ps", "--ppid", str(demo.pid), "-o", "pid="], capture_output=True, text=True, check=False
+    ).stdout.split()
+    assert children
+    demo.press("ctrl+q")
+    assert demo.wait_for_exit() == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
+    assert list(temp.glob("signoff-demo-*")) == [], "the sample is removed"
+
+
+def test_nothing_hostile_reaches_the_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "evil.py").write_text("x = 1  # \x1b]0;owned\x07\x1b[2J\x9b31m \u202e evil\nanswer = 41\n")
+    patch = (
+        "--- a/evil.py\n+++ b/evil.py\n@@ -1,2 +1,3 @@\n x = 1  # \x1b]0;owned\x07\x1b[2J\x9b31m \u202e evil\n"
+        "-answer = 41\n+answer = 42  # \x1b]52;c;b3duZWQ=\x07 \u2066\n+done = True\n"
+    )
+    environment = terminal_environment(tmp_path / "home", OPENAI_BASE_URL="http://127.0.0.1:9/v1", SIGNOFF_MODEL="m")
+    staged = subprocess.run(
+        signoff_command("stage", "-"),
+        input=patch,
+        text=True,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert staged.returncode == 0, staged.stderr
+    with running(signoff_command("."), folder=folder, environment=environment, columns=160, rows=45) as terminal:
+        terminal.wait_for("1 proposal waiting", "answer = 42")
+        raw = bytes(terminal.raw).decode(errors="replace")
+        assert "owned" not in re.sub(r"[^\x1b]owned", "", "") and "\x1b]0;owned" not in raw
+        assert "\x1b]52" not in raw and "\u202e" not in raw and "\u2066" not in raw
+        assert "␛" in terminal.text, "the reviewer sees what is there"
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+
+
+def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        signoff_command(),
+        cwd=tmp_path,
+        env=terminal_environment(tmp_path / "home"),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "needs a terminal" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="POSIX only")
+def test_a_killed_app_leaves_no_demo_server(tmp_path: Path, temp: Path) -> None:
+    environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp))
+    with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as terminal:
+        terminal.wait_for("gate open")
+        children = subprocess.run(
+            ["ps", "--ppid", str(terminal.pid), "-o", "pid="], capture_output=True, text=True, check=False
+        ).stdout.split()
+        os.kill(terminal.pid, signal.SIGKILL)
+        for pid in children:
+            for _ in range(100):
+                if not Path(f"/proc/{pid}").exists():
+                    break
+                subprocess.run(["sleep", "0.05"], check=True)
+            assert not Path(f"/proc/{pid}").exists()
