@@ -1,5 +1,6 @@
 """Gets the app a model: connects to what is configured, or lets the user choose what is missing."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,16 @@ class Connector:
     def __init__(self, app: "SignoffApp") -> None:
         self._app = app
         self._record: SessionRecord | None = None
+        self.asked = asyncio.Event()
+        """Set once a session is on the screen, or a question to the user stands before it."""
 
     async def begin(self, record: "SessionRecord | None") -> None:
         """Connect and open a session; ask for what is missing."""
         self._record = record
-        await self.choose()
+        try:
+            await self.choose()
+        finally:
+            self.asked.set()
 
     async def choose(self) -> None:
         """Connect with the settings as they are, or let the user choose; raises NotConnected."""
@@ -54,12 +60,14 @@ class Connector:
         async def load() -> Sequence[str]:
             return await self._app.host.list_models(settings)
 
+        self.asked.set()
         address = settings.base_url or OPENAI_URL
         return await self._app.push_screen_wait(ModelScreen(load, address, settings.model))
 
     async def _set_up(self, missing: str) -> None:
         from app.screens.setup import DEMO, SetupScreen
 
+        self.asked.set()
         choice = await self._app.push_screen_wait(SetupScreen(missing, self._app.runtime.places.config_file))
         if choice is None:
             self._app.workbench.composer.set_placeholder(NO_MODEL)

@@ -59,6 +59,9 @@ class Host:
         lines = await asyncio.to_thread(self.runtime.desk.recover)
         await asyncio.to_thread(self.runtime.desk.refresh)
         self._known = _versions(await asyncio.to_thread(self.runtime.desk.waiting))
+        if self.model is not None:
+            # Hundreds of milliseconds of imports, on a thread; by now the user sees the session.
+            self.model.preload()
         self._rewatch.set()
         self._spawn(self._hear_others())
         self._spawn(self._keep_watching())
@@ -68,7 +71,6 @@ class Host:
     async def connect(self, settings: Settings) -> None:
         """Talk to another endpoint or model from now on; raises `NotConnected`."""
         model = connect(self.runtime, settings)
-        model.preload()
         previous, self.model, self.settings = self.model, model, settings
         if self.session is not None:
             record = await asyncio.to_thread(self.runtime.sessions.get, self.session.id)

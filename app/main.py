@@ -5,10 +5,12 @@ and sessions comes after it.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+import io
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.console import Console
 from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from app.runtime import Runtime
     from app.storage.sessions import SessionRecord
 
+Work = Coroutine[Any, Any, Any] | Callable[[], Coroutine[Any, Any, Any]]
+
 _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
 """Actions that make sense only while the workbench is in front."""
 _ENDPOINT = ("base_url", "model", "api_key", "headers", "profile", "context_window")
@@ -72,6 +76,9 @@ class SignoffApp(App[None]):
         """
         self.attention = Attention()
         super().__init__()
+        self.crash_report = io.StringIO()
+        """What Textual has to say of an exception that nobody caught: with values, so it is not for the screen."""
+        self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)
         self._opener = opener
         self._log_file = log
         self._opened: Opened | None = None
@@ -152,6 +159,7 @@ class SignoffApp(App[None]):
         for line in problems:
             self.tell(line, problem=True)
         self.work(self.connector.begin(opened.record), group="connect")
+        await self.connector.asked.wait()
         for line in await self.host.start():
             self.tell(line, problem=True)
         await self.show_proposals()
@@ -287,7 +295,7 @@ class SignoffApp(App[None]):
     def keep_draft(self, event: Composer.DraftChanged) -> None:
         """What is being written survives a restart."""
         if (session := self.current_session) is not None:
-            self.work(self.host.keep_draft(session.id, event.text), group="draft", exclusive=True)
+            self.work(lambda: self.host.keep_draft(session.id, event.text), group="draft", exclusive=True)
 
     # Actions
 
@@ -357,19 +365,26 @@ class SignoffApp(App[None]):
 
     # Work
 
-    def work(self, coroutine: Coroutine[Any, Any, Any], *, group: str = "work", exclusive: bool = False) -> None:
-        """Do something beside the message loop; whatever goes wrong is told in one line and does not end the app."""
+    def work(self, job: Work, *, group: str = "work", exclusive: bool = False) -> None:
+        """Do something beside the message loop; whatever goes wrong is told in one line and does not end the app.
+
+        Args:
+            job: what to do; as a function where another of its group may take its place before it begins.
+            group: what it belongs to.
+            exclusive: cancels the others of its group.
+        """
 
         async def guarded() -> None:
             try:
-                await coroutine
+                await (job() if callable(job) else job)
             except Exception as error:
                 line = told(error, self._log_file)
                 if self.workbench.panes is not None and group != "command":
                     self.workbench.review.outcome(line, problem=True)
                 self.tell(line, problem=not isinstance(error, BadArgument | EditorFailed))
 
-        self.run_worker(guarded(), group=group, exclusive=exclusive, exit_on_error=False, description=group)
+        begin: Callable[[], Awaitable[None]] = guarded
+        self.run_worker(begin, group=group, exclusive=exclusive, exit_on_error=False, description=group)
 
     def tell(self, text: str, *, problem: bool = False) -> None:
         """A line for the user that belongs to no pane."""

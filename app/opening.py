@@ -22,9 +22,18 @@ def open_app(arguments: argparse.Namespace) -> int:
     """Run the app until the user leaves; returns the exit code.
 
     Raises:
-        ConfigError, StorageError, CommandError: the workspace cannot be opened.
+        ConfigError, StorageError: the workspace cannot be opened.
     """
-    return asyncio.run(_run(arguments))
+    try:
+        return asyncio.run(_run(arguments))
+    except Exception as error:
+        from app.commands.output import CommandError, print_error
+        from app.demo.process import DemoServerFailed
+
+        if not isinstance(error, CommandError | DemoServerFailed):
+            raise
+        print_error(str(error))
+        return error.code if isinstance(error, CommandError) else 1
 
 
 async def _run(arguments: argparse.Namespace) -> int:
@@ -41,7 +50,18 @@ async def _run(arguments: argparse.Namespace) -> int:
         await app.run_async()
         if app.failure is not None:
             raise app.failure
+        if report := app.crash_report.getvalue():
+            _report_crash(report, where.log)
         return app.return_code or 0
+
+
+def _report_crash(report: str, log: Path) -> None:
+    """Keep the details of a crash to the user's own log, and say where they are."""
+    from app.commands.output import print_error
+    from app.problems import keep
+
+    where = f" Details are in {log}." if keep(report, log) else ""
+    print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 
 async def _open(arguments: argparse.Namespace, stack: AsyncExitStack) -> Opened:

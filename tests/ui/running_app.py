@@ -1,0 +1,146 @@
+"""The whole app over the tests' server: the real store, desk, loop and client behind a headless screen."""
+
+import contextlib
+import html
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from app.conversation.events import TurnEnded
+from app.main import SignoffApp
+from app.opened import Opened
+from app.proposals.models import Proposal
+from app.runtime import Runtime, open_runtime
+from tests.wire.bench import FILE
+from tests.wire.server import WireServer
+
+_SVG_TEXT = re.compile(r'<text[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
+_CELL_WIDTH = 12.2
+_PATIENCE = 200
+"""Looks at the screen, 50 ms apart, before what was waited for is held not to come."""
+
+
+class Running:
+    """One running app."""
+
+    def __init__(self, app: SignoffApp, runtime: Runtime, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.runtime = runtime
+        self.pilot = pilot
+
+    @property
+    def file(self) -> str:
+        """What is on disk."""
+        return (self.runtime.workspace.root / "greet.py").read_text()
+
+    @property
+    def text(self) -> str:
+        """What is on screen."""
+        return screen_text(self.app)
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        return self.runtime.desk.all()
+
+    @property
+    def turns(self) -> int:
+        """How many turns have ended."""
+        return sum(isinstance(event, TurnEnded) for event in self.app.session().log.events)
+
+    async def until(self, condition: Callable[[], Any], what: str = "the condition") -> None:
+        """Wait for something to become true."""
+        for _ in range(_PATIENCE):
+            if condition():
+                return
+            await self.pilot.pause(0.05)
+        raise AssertionError(f"{what} did not come; the screen says:\n{self.text}")
+
+    async def see(self, *texts: str) -> None:
+        """Wait until all these are on the screen."""
+        await self.until(lambda: all(text in self.text for text in texts), f"{texts} on the screen")
+
+    async def write(self, text: str) -> None:
+        """Type into whatever has the focus."""
+        names = {" ": "space", "/": "slash", "\n": "ctrl+j"}
+        await self.pilot.press(*(names.get(character, character) for character in text))
+
+    async def say(self, text: str) -> None:
+        """Send a message by typing it, and wait until control is back."""
+        before = self.turns
+        await self.write(text)
+        await self.pilot.press("enter")
+        await self.until(lambda: self.turns > before, "the end of the turn")
+        await self.settled()
+
+    async def command(self, line: str) -> None:
+        """Enter a slash command."""
+        self.app.workbench.composer.draft = f"/{line}"
+        await self.pilot.press("enter")
+        await self.pilot.pause()
+
+    async def settled(self) -> None:
+        """Wait until control is with the user and the screen is quiet."""
+        await self.until(lambda: not self.app.session().busy, "the end of the turn")
+        await self.pilot.pause(0.1)
+
+    async def review(self) -> None:
+        """Go to the approvals and let the grace period pass."""
+        await self.pilot.press("f4")
+        await self.until(lambda: self.app.workbench.review.guard.open and self.app.workbench.review.diffs, "the diff")
+
+    async def screen(self, name: str) -> None:
+        """Wait until a screen of that class is in front."""
+        await self.until(lambda: type(self.app.screen).__name__ == name, name)
+        await self.pilot.pause(0.05)
+
+
+def screen_text(app: App[Any]) -> str:
+    """The text on screen, by terminal lines, read from a screenshot."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    for x, y, text in _SVG_TEXT.findall(app.export_screenshot()):
+        rows.setdefault(float(y), []).append((float(x), html.unescape(text).replace("\xa0", " ")))
+    lines = []
+    for _, pieces in sorted(rows.items()):
+        line = ""
+        for x, text in sorted(pieces):
+            line = line.ljust(round(x / _CELL_WIDTH)) + text
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    folder: Path,
+    server: WireServer | None = None,
+    *,
+    size: tuple[int, int] = (120, 40),
+    resume: bool = False,
+    environment: dict[str, str] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Running]:
+    """Run the app in a workspace below `folder`; with a server it is connected, else nothing is set up."""
+    root = folder / "workspace"
+    if not root.exists():
+        root.mkdir()
+        (root / "greet.py").write_text(FILE)
+    flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"} if server else {}
+    runtime = open_runtime(root, {**flags, **settings}, environment or {})
+
+    async def opener() -> Opened:
+        return Opened(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
+
+    app = SignoffApp(opener, runtime.places.log)
+    try:
+        async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
+            run = Running(app, runtime, pilot)
+            if server:
+                await run.until(lambda: app.current_session is not None, "the session")
+                await pilot.pause(0.1)
+            yield run
+            await app.action_quit()
+    finally:
+        runtime.close()

@@ -1,0 +1,220 @@
+"""The commands in the whole app: one registry behind slash, palette and keys."""
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input, OptionList
+
+from app.actions import ACTIONS
+from app.proposals.models import ProposalState
+from tests.ui.running_app import running
+from tests.wire.bench import edit, of_role
+from tests.wire.replies import Turn, error
+from tests.wire.server import WireServer
+from widgets.common.text_view import TextView
+
+
+async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        assert run.app.commands.names == {action.command for action in ACTIONS if action.command}
+        offered = {command.title for command in run.app.get_system_commands(run.app.screen)}
+        assert {action.title for action in ACTIONS if action.command} - offered == {"Keys"}, "keys is help"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("gate often", "every-edit"),
+        ("gate chain 99", "1 to 50"),
+        ("new now", "takes nothing"),
+        ("theme none-such", "no theme"),
+        ("resume zzzz", "no session"),
+        ("layout sideways", "unified"),
+        ("wrap perhaps", "on or off"),
+        ("wire", "No request"),
+        ("compact", "nothing to compact"),
+    ],
+)
+async def test_a_command_that_makes_no_sense_says_so_in_one_line(
+    tmp_path: Path, server: WireServer, line: str, said: str
+) -> None:
+    async with running(tmp_path, server) as run:
+        session, settings = run.app.session().id, run.app.settings
+        await run.command(line)
+        await run.see(said)
+        assert (run.app.session().id, run.app.settings) == (session, settings)
+        assert server.requests == []
+
+
+async def test_gate_changes_the_policy_of_the_session(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("gate chain 2")
+        await run.see("chain 0/2")
+        assert run.app.session().gate.policy.staging_steps == 2
+        await run.command("gate every-edit")
+        await run.until(lambda: run.app.session().gate.policy.staging_steps == 1)
+
+
+async def test_a_request_after_model_names_the_other_model(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("model another-model")
+        await run.see("another-model")
+        server.say("Hello.")
+        await run.say("hello")
+        assert server.last.body["model"] == "another-model"
+
+
+async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.say("First answer.")
+        await run.say("first question")
+        first = run.app.session().id
+        await run.command("new")
+        await run.until(lambda: run.app.session().id != first, "a new session")
+        assert "first question" not in run.text
+        await run.command("resume")
+        await run.until(lambda: run.app.current_session and run.app.session().id == first, "the first session")
+        await run.see("first question", "First answer.")
+        await run.command("fork")
+        await run.until(lambda: run.app.current_session and run.app.session().id != first, "the copy")
+        await run.see("first question")
+        server.say("Second answer.")
+        await run.say("second question")
+        asked = of_role(server.last, "user")
+        assert any("first question" in text for text in asked) and any("second question" in text for text in asked)
+
+
+async def test_export_writes_a_record_and_never_over_a_file(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.say("An answer.")
+        await run.say("a question")
+        await run.command("export notes.md")
+        target = run.runtime.workspace.root / "notes.md"
+        await run.until(target.exists, "the file")
+        await run.see("Written to")
+        assert "a question" in target.read_text() and "An answer." in target.read_text()
+        target.write_text("mine")
+        await run.command("export notes.md")
+        await run.see("exists already")
+        assert target.read_text() == "mine"
+
+
+async def test_continue_sends_a_failed_request_again(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.script([error(400, "no such thing")])
+        await run.say("hello")
+        server.say("Now it works.")
+        await run.command("continue")
+        await run.see("Now it works.")
+        assert of_role(server.requests[0], "user") == of_role(server.last, "user")
+
+
+async def test_the_wire_view_shows_the_last_request_exactly(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.command("wire")
+        await run.screen("WireScreen")
+        await run.see('tool_choice "none"')
+        await run.until(lambda: run.app.screen.query_one(TextView).marked_lines("program"))
+        await run.pilot.press("s", "s")
+        await run.see("P1")
+        await run.pilot.press("c")
+        copied = json.loads(run.app.clipboard)
+        sent = server.last.body
+        assert copied["messages"] == sent["messages"]
+        assert copied["tools"] == sent["tools"]
+        assert copied["tool_choice"] == sent["tool_choice"] == "none"
+
+
+async def test_a_draft_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.say("An answer.")
+        await run.say("a question")
+        await run.write("not sent yet")
+        key = f"draft:{run.app.session().id}"
+        await run.until(lambda: run.runtime.sessions.setting(key) == "not sent yet", "the draft in the store")
+    async with running(tmp_path, server, resume=True) as run:
+        await run.until(lambda: run.app.workbench.composer.draft == "not sent yet", "the draft")
+
+
+async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, server: WireServer) -> None:
+    from tests.wire.replies import STALL, chunk, stream
+
+    async with running(tmp_path, server) as run:
+        server.script([stream(chunk(text="Well"), STALL)])
+        await run.write("hello")
+        await run.pilot.press("enter")
+        await run.see("Well")
+        await run.write("and another thing")
+        await run.pilot.press("enter")
+        await run.see("queued")
+        await run.pilot.press("f4", "escape")
+        await run.settled()
+        assert run.app.workbench.composer.draft == "and another thing"
+        assert await server.last.left()
+
+
+async def test_without_an_endpoint_the_setup_screen_comes_first(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        await run.screen("SetupScreen")
+        await run.see("Welcome to signoff", "OPENAI_API_KEY", "demo model")
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        await run.write("hello")
+        await run.pilot.press("enter")
+        await run.screen("SetupScreen")
+        await run.pilot.press("escape")
+        await run.until(lambda: run.app.workbench.composer.draft == "hello", "the message back in the composer")
+
+
+async def test_with_an_endpoint_but_no_model_the_endpoint_is_asked(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
+        await run.screen("ModelScreen")
+        await run.until(lambda: run.app.screen.query_one(OptionList).option_count > 0, "the list of models")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        server.always(Turn("Hello."))
+        await run.say("hello")
+        assert server.last.body["model"]
+
+
+async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
+        await run.screen("ModelScreen")
+        run.app.screen.query_one(Input).value = "very-new-model"
+        await run.pilot.press("enter")
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        assert run.app.settings.model == "very-new-model"
+
+
+async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+
+        async def fail() -> None:
+            secret = "sk-very-secret"
+            raise RuntimeError(f"boom {len(secret)}")
+
+        run.app.work(fail())
+        await run.see("went wrong: RuntimeError")
+        log = run.runtime.places.log
+        assert log.stat().st_mode & 0o777 == 0o600
+        assert "boom 14" in log.read_text() and "sk-very-secret" not in log.read_text().replace(
+            '"sk-very-secret"', ""
+        )
+
+
+async def test_a_decided_proposal_that_is_not_recent_can_be_opened(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        for _ in range(3):
+            server.call(*edit())
+            server.say("Have a look.")
+            await run.say("change it")
+            await run.app.session().deny(run.proposals[-1].id)
+        from widgets.chat.pane import ChatPane
+
+        run.app.workbench.chat.post_message(ChatPane.ProposalOpened("P1"))
+        await run.until(lambda: run.app.workbench.review.state.current == "P1", "P1 in the review")
+        assert run.proposals[0].state is ProposalState.DENIED

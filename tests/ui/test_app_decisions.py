@@ -1,0 +1,172 @@
+"""Decisions in the whole app: what keys write, deny and send, and what typing never does."""
+
+from pathlib import Path
+
+import pytest
+
+from app.proposals.models import ProposalState
+from tests.ui.running_app import Running, running
+from tests.wire.bench import FILE, edit, of_role
+from tests.wire.replies import Turn
+from tests.wire.server import WireServer
+
+APPROVED = FILE.replace("'Hello '", "'Hi '")
+
+
+async def stage(run: Running, server: WireServer) -> None:
+    server.call(*edit())
+    server.say("Have a look.")
+    await run.say("change it")
+    await run.see("P1")
+
+
+async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.pilot.pause(0.6)
+        await run.write("yYnNuUx yes")
+        await run.pilot.pause(0.2)
+        assert run.file == FILE
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+        assert run.app.workbench.composer.draft == "yYnNuUx yes"
+
+
+async def test_y_writes_what_was_shown_and_u_takes_it_back(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == APPROVED, "the file")
+        await run.see("P1 written", "u undoes it")
+        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.pilot.press("u")
+        await run.until(lambda: run.file == FILE, "the undo")
+
+
+async def test_n_discards_and_nothing_is_sent(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        before = len(server.requests)
+        await run.pilot.press("n")
+        await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
+        assert run.file == FILE
+        assert len(server.requests) == before
+
+
+async def test_feedback_reaches_the_model_as_the_users_words(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        server.always(Turn("I see."))
+        await run.review()
+        await run.pilot.press("r")
+        await run.pilot.pause(0.1)
+        await run.write("Say Ahoy")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: len(server.requests) == 3, "the request with the feedback")
+        assert any("Say Ahoy" in said for said in of_role(server.last, "user"))
+        assert not any("Say Ahoy" in said for said in of_role(server.last, "system"))
+        assert run.file == FILE
+        await run.settled()
+
+
+async def test_a_proposal_that_arrives_while_the_user_types_leaves_the_focus(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.write("change it")
+        await run.pilot.press("enter")
+        await run.write("yn")
+        await run.settled()
+        await run.see("P1")
+        assert run.app.focused is run.app.workbench.composer.editor
+        await run.write("yn")
+        assert run.app.workbench.composer.draft == "ynyn"
+        assert run.file == FILE
+
+
+async def test_a_dialog_in_front_keeps_the_review_from_hearing_keys(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        run.app.action_command("help")
+        await run.screen("HelpScreen")
+        await run.pilot.press("f3", "y", "n")
+        assert type(run.app.screen).__name__ == "HelpScreen"
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+
+
+async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.pilot.press("ctrl+home")
+        await run.write("# mine\n")
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        assert run.file == FILE, "saving an edit writes nothing to the workspace"
+        await run.see("# mine")
+        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.pilot.press("f4", "y")
+        await run.until(lambda: run.file == f"# mine\n{APPROVED}", "the user's text on disk")
+        server.always(Turn("I see."))
+        await run.pilot.press("f2")
+        await run.say("go on")
+        assert any("edit" in said.lower() for said in of_role(server.last, "system")[1:]), "the model is told"
+
+
+async def test_leaving_a_changed_edit_asks_first(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.write("x")
+        await run.pilot.press("escape")
+        await run.screen("AskScreen")
+        await run.pilot.press("n")
+        await run.screen("EditScreen")
+        await run.pilot.press("escape")
+        await run.screen("AskScreen")
+        await run.pilot.press("y")
+        await run.screen("Workbench")
+        assert run.proposals[0].revision == 1
+
+
+async def test_a_revised_proposal_is_compared_with_the_one_before(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        server.call(*edit(new="'Ahoy '"))
+        server.say("Like this?")
+        await run.pilot.press("r")
+        await run.pilot.pause(0.1)
+        await run.write("Say Ahoy")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: len(run.proposals) == 2, "the answer")
+        await run.settled()
+        await run.pilot.press("f3")
+        await run.until(lambda: run.app.workbench.review.diffs)
+        await run.pilot.press("V")
+        await run.see("P1 → P2", "'Hi '", "'Ahoy '")
+        assert "'Hello '" not in run.text.split("P1 → P2")[1].split("Waiting")[0]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+async def test_one_can_decide_in_a_terminal_of_any_width(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        await stage(run, server)
+        await run.pilot.press("f3")
+        await run.see("'Hi '")
+        await run.pilot.resize_terminal(200, 50)
+        await run.pilot.resize_terminal(60, 20)
+        await run.pilot.resize_terminal(*size)
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == APPROVED, "the file")
