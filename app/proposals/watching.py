@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Any
 
 _QUIET_MS = 60
 """How long changes are gathered before they are told."""
@@ -95,8 +96,9 @@ class ProposalWatcher:
         finally:
             stop.set()
             changed.cancel()
-            with suppress(StopAsyncIteration, OSError, asyncio.CancelledError):
-                await following
+            following.add_done_callback(_heed)
+            # Not `await following`: that would take this task's own cancellation for the end of the other.
+            await asyncio.wait({following})
             await events.aclose()
 
     def _folders(self) -> frozenset[Path]:
@@ -113,6 +115,12 @@ class ProposalWatcher:
         with suppress(ValueError):
             return Path(path).relative_to(self._root).as_posix()
         return path
+
+
+def _heed(done: "asyncio.Future[Any]") -> None:
+    """Take note of how a step ended, so that its error does not pass for an unnoticed one."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _touched(paths: frozenset[str], names: set[str]) -> frozenset[str]:

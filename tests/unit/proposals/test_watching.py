@@ -100,3 +100,22 @@ async def test_closing_ends_the_thread(watcher: ProposalWatcher) -> None:
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(waiting, 20)
     await asyncio.wait_for(changes.aclose(), 20)
+
+
+async def test_a_cancellation_while_the_watch_moves_is_not_lost(watcher: ProposalWatcher) -> None:
+    told = asyncio.Event()
+
+    async def watch() -> None:
+        async for _ in watcher.changes():
+            told.set()
+
+    watcher.watch({"a.txt"})
+    task = asyncio.create_task(watch())
+    await asyncio.wait_for(told.wait(), 20)
+    watcher.watch({"b.txt"})
+    # The watcher notices within the next turns of the loop, and waits for the old watch to end.
+    for _ in range(4):
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=20)
+    assert done and task.cancelled()
