@@ -143,25 +143,24 @@ def _in_workspace(command: Callable[[Any, argparse.Namespace], int]) -> Callable
 
 
 def _open_app(arguments: argparse.Namespace) -> int:
-    from app.commands.output import Exit, print_error
-    from app.config import ConfigError
-    from app.storage.errors import StorageError
-
+    # What error messages need is loaded once there is one: it all stands between the user and the first picture.
     if problem := _not_a_folder(arguments.workspace):
         return _wrong_usage(problem)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
-        print_error("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
-        return Exit.USAGE
-    try:
-        from app.opening import open_app
+        return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
+    from app.opening import open_app
 
+    try:
         return open_app(arguments)
-    except ConfigError as error:
+    except Exception as error:
+        from app.commands.output import Exit, print_error
+        from app.config import ConfigError
+        from app.storage.errors import StorageError
+
+        if not isinstance(error, ConfigError | StorageError):
+            raise
         print_error(str(error))
-        return Exit.USAGE
-    except StorageError as error:
-        print_error(str(error))
-        return Exit.FAILED
+        return Exit.USAGE if isinstance(error, ConfigError) else Exit.FAILED
 
 
 def _wrong_usage(problem: str) -> int:
