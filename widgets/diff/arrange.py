@@ -193,6 +193,9 @@ def arrange(
             builder.segments.append(Single(BlankRow(number - 1)))
         builder.file(number)
     for segment in builder.segments:
-        if wrap or isinstance(segment, Single):
+        if isinstance(segment, Single):
+            if isinstance(segment.content, NoteRow | CommentRow):
+                segment.wrap(measure)
+        elif wrap:
             segment.wrap(measure)
     return Layout(builder.segments)

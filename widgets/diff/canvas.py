@@ -89,6 +89,7 @@ class DiffCanvas(ScrollView):
         self._furthest = 0
         self._place_cursor = False
         self._lexing: Scene | None = None
+        self._drawing = False
 
     # What is shown
 
@@ -335,7 +336,11 @@ class DiffCanvas(ScrollView):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw, and remember which hunks were drawn."""
-        strips = super().render_lines(crop)
+        self._drawing = True
+        try:
+            strips = super().render_lines(crop)
+        finally:
+            self._drawing = False
         top = self.scroll_offset.y + crop.y
         lines = (top, top + crop.height)
         if lines != self._seen_lines and crop.height:
@@ -374,7 +379,7 @@ class DiffCanvas(ScrollView):
             self._lexing = None
 
     def render_line(self, y: int) -> Strip:
-        """Draw one terminal line of the viewport."""
+        """One terminal line of the viewport; asked for by itself, as the mouse does, it tells the characters' places."""
         width = self.size.width
         line = y + self.scroll_offset.y
         if self._message and y == self.size.height // 2:
@@ -388,6 +393,8 @@ class DiffCanvas(ScrollView):
             cursor = "diff--cursor" if self.has_focus else "diff--cursor-blurred"
         selection = self.text_selection
         key = (line, self.scene.scroll, width, cursor)
+        if not self._drawing:
+            return self._painter.paint(row, part, line, cursor=cursor, selection=selection, offsets=True)
         strip = self._strips.get(key) if selection is None else None
         if strip is None:
             strip = self._painter.paint(row, part, line, cursor=cursor, selection=selection)

@@ -49,16 +49,25 @@ class Painter:
         self.style = style
         self._code = CodePainter(scene, style)
 
-    def paint(self, row: Row, part: int, y: int, *, cursor: str = "", selection: Selection | None = None) -> Strip:
+    def paint(
+        self,
+        row: Row,
+        part: int,
+        y: int,
+        *,
+        cursor: str = "",
+        selection: Selection | None = None,
+        offsets: bool = False,
+    ) -> Strip:
         """One terminal line.
 
         `part` counts the lines of a wrapped row, `y` is the line in the whole diff (for text selection), `cursor` is
-        the component class of the cursor or empty.
+        the component class of the cursor or empty. With `offsets`, code tells the mouse which characters it is.
         """
         over = (cursor,) if cursor else ()
         match row:
             case LineRow():
-                return self._code.paint(row, part, y, over, selection)
+                return self._code.paint(row, part, y, over, selection, offsets)
             case FileRow():
                 return self._file(row, over)
             case FoldRow():

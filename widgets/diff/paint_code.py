@@ -1,7 +1,8 @@
 """Lines of source as strips: state of the hunk, line numbers, sign, and code with all that is marked in it."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from rich.cells import set_cell_size
@@ -30,6 +31,14 @@ _FLAG_CLASSES = (
 )
 """Marks that lie over everything else, in this order."""
 
+Stretch = tuple[int, int, str]
+"""Characters from, to, and a component class."""
+
+Flagged = tuple[int, int, int]
+"""Characters from, to, and marks."""
+
+_BEGIN, _END = itemgetter(0), itemgetter(1)
+
 
 class Looks(NamedTuple):
     """How a line of source is drawn."""
@@ -57,6 +66,8 @@ class Drawn(NamedTuple):
     """Terminal line in the whole diff."""
     cursor: tuple[str, ...]
     selection: Selection | None
+    offsets: bool
+    """Whether every piece tells where it stands, for the mouse; drawing does without, it is dear."""
 
 
 class CodePainter:
@@ -66,17 +77,25 @@ class CodePainter:
         self.scene = scene
         self.style = style
 
-    def paint(self, row: LineRow, part: int, y: int, cursor: tuple[str, ...], selection: Selection | None) -> Strip:
-        """One terminal line of a row."""
+    def paint(
+        self,
+        row: LineRow,
+        part: int,
+        y: int,
+        cursor: tuple[str, ...],
+        selection: Selection | None,
+        offsets: bool,
+    ) -> Strip:
+        """One terminal line of a row; with `offsets`, its pieces tell the mouse which characters they are."""
         width = self.scene.width
         plain = self.style(("diff--plain", *cursor))
         state = self._state(row, part, cursor)
         if not self.scene.split:
             side: Side = "old" if row.new is None else "new"
-            segments = [state, *self._side(row, side, (row.old, row.new), part, y, cursor, selection)]
+            segments = [state, *self._side(row, side, (row.old, row.new), part, y, cursor, selection, offsets)]
             return Strip(segments).adjust_cell_length(width, plain)
-        left = self._side(row, "old", (row.old,), part, y, cursor, selection)
-        right = self._side(row, "new", (row.new,), part, y, cursor, selection)
+        left = self._side(row, "old", (row.old,), part, y, cursor, selection, offsets)
+        right = self._side(row, "new", (row.new,), part, y, cursor, selection, offsets)
         middle = Segment("│", self.style(("diff--plain", "diff--filler", *cursor)))
         return Strip([state, *left, middle, *right]).adjust_cell_length(width, plain)
 
@@ -110,6 +129,7 @@ class CodePainter:
         y: int,
         cursor: tuple[str, ...],
         selection: Selection | None,
+        offsets: bool,
     ) -> list[Segment]:
         """Line numbers, sign and code of one side, or of both in the unified view."""
         number = row.old if side == "old" else row.new
@@ -122,7 +142,7 @@ class CodePainter:
         texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
         label = " ".join(text.rjust(self.scene.digits) for text in texts)
         sign = "   " if part else looks.sign
-        code = self._code(Drawn(row, side, number, part, y, cursor, selection), looks)
+        code = self._code(Drawn(row, side, number, part, y, cursor, selection, offsets), looks)
         return [Segment(f"{label}{sign}", self.style(gutter)), *code]
 
     def _looks(self, row: LineRow, side: Side, number: int) -> Looks:
@@ -148,10 +168,10 @@ class CodePainter:
             base.append("diff--left-out")
         elif looks.kind:
             base.append(f"diff--{looks.kind}")
-        tokens = [""] * (last - first) if looks.dim else self._tokens(shown, at, first, last)
+        tokens = [] if looks.dim else self._tokens(shown, at, first, last)
         flags = self._flags(shown, at, looks, first, last)
         column = first + (RIGHT_SIDE if self.scene.split and at.side == "new" else 0)
-        segments = self._runs(shown.text[first:last], tokens, flags, tuple(base), at, column)
+        segments = self._runs(shown.text[first:last], tokens, flags, base, at, column)
         plain = self.style((*base, *at.cursor))
         if blank:
             segments.insert(0, Segment(" " * blank, plain))
@@ -161,8 +181,7 @@ class CodePainter:
             segments.append(Segment(suffix, self.style((*base, "diff--note", *at.cursor))))
             padding -= len(suffix)
         if padding > 0:
-            meta = Style.from_meta({"offset": (column + last - first, at.y)})
-            segments.append(Segment(" " * padding, plain + meta))
+            segments.append(Segment(" " * padding, _placed(plain, column + last - first, at)))
         return segments
 
     def _cut(self, line: str, shown: DisplayText, part: int, width: int) -> tuple[int, int, int]:
@@ -174,9 +193,9 @@ class CodePainter:
             return len(shown.text), len(shown.text), 0
         return starts[part], starts[part + 1] if part + 1 < len(starts) else len(shown.text), 0
 
-    def _tokens(self, shown: DisplayText, at: Drawn, first: int, last: int) -> list[str]:
-        """The kind of token of every visible character."""
-        tokens = [""] * (last - first)
+    def _tokens(self, shown: DisplayText, at: Drawn, first: int, last: int) -> list[Stretch]:
+        """The tokens among the visible characters, counted from the first of these."""
+        tokens: list[Stretch] = []
         side, number = at.side, at.number
         if at.row.hunk is None and at.row.new is not None:
             side, number = "new", at.row.new
@@ -185,17 +204,17 @@ class CodePainter:
             if low >= last - first:
                 break
             if high > 0:
-                low, high = max(low, 0), min(high, last - first)
-                tokens[low:high] = [name] * (high - low)
+                tokens.append((max(low, 0), min(high, last - first), name))
         return tokens
 
-    def _flags(self, shown: DisplayText, at: Drawn, looks: Looks, first: int, last: int) -> list[int]:
-        """The marks of every visible character."""
-        flags = [0] * (last - first)
+    def _flags(self, shown: DisplayText, at: Drawn, looks: Looks, first: int, last: int) -> list[Flagged]:
+        """The marks among the visible characters, counted from the first of these."""
+        flags: list[Flagged] = []
 
         def mark(begin: int, end: int, flag: int) -> None:
-            for index in range(max(begin - first, 0), min(end, last) - first):
-                flags[index] |= flag
+            begin, end = max(begin, first), min(end, last)
+            if begin < end:
+                flags.append((begin - first, end - first, flag))
 
         for begin, end in looks.words if not looks.dim else ():
             mark(shown.drawn(begin), shown.drawn(end), _WORD)
@@ -205,8 +224,9 @@ class CodePainter:
             mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)
         if query := self.scene.query:
             current = _CURRENT if self.scene.found == (at.row.file, at.side, at.number) else 0
-            for begin in occurrences(shown.text, query):
-                mark(begin, begin + len(query), _MATCH | current)
+            low = max(0, first - len(query))
+            for begin in occurrences(shown.text[low : last + len(query)], query):
+                mark(low + begin, low + begin + len(query), _MATCH | current)
         if at.selection is not None:
             span = selected(at.selection, at.y, self.scene.split, at.side)
             if span is not None:
@@ -214,25 +234,32 @@ class CodePainter:
         return flags
 
     def _runs(
-        self, text: str, tokens: list[str], flags: list[int], base: tuple[str, ...], at: Drawn, column: int
+        self, text: str, tokens: list[Stretch], flags: list[Flagged], base: list[str], at: Drawn, column: int
     ) -> list[Segment]:
-        """Segments of equal looks, each with its place for the selection."""
+        """Segments of equal looks, from one place where a token or a mark begins or ends to the next."""
+        ends = {0, len(text)}
+        ends.update(map(_BEGIN, tokens), map(_END, tokens), map(_BEGIN, flags), map(_END, flags))
+        places = sorted(ends)
         segments: list[Segment] = []
         word = "diff--removed-word" if at.side == "old" else "diff--added-word"
-        start = 0
-        for (token, flag), run in groupby(zip(tokens, flags, strict=True)):
-            length = sum(1 for _ in run)
+        token = 0
+        for start, end in pairwise(places):
+            while token < len(tokens) and tokens[token][1] <= start:
+                token += 1
+            marked = 0
+            for begin, stop, flag in flags:
+                if begin <= start < stop:
+                    marked |= flag
             classes = [*base]
-            if flag & _WORD:
+            if marked & _WORD:
                 classes.append(word)
-            elif token:
-                classes.append(token)
+            elif token < len(tokens) and tokens[token][0] <= start:
+                classes.append(tokens[token][2])
             classes += at.cursor
-            if flag > _WORD:
-                classes += (name for bit, name in _FLAG_CLASSES if flag & bit)
-            meta = Style.from_meta({"offset": (column + start, at.y)})
-            segments.append(Segment(text[start : start + length], self.style(tuple(classes)) + meta))
-            start += length
+            if marked > _WORD:
+                classes += (name for bit, name in _FLAG_CLASSES if marked & bit)
+            style = self.style(tuple(classes))
+            segments.append(Segment(text[start:end], _placed(style, column + start, at)))
         return segments
 
     def _no_final_newline(self, at: Drawn) -> bool:
@@ -240,6 +267,11 @@ class CodePainter:
         if at.side == "old":
             return not diff.old_final_newline and at.number == len(diff.old) - 1
         return not diff.new_final_newline and at.number == len(diff.new) - 1
+
+
+def _placed(style: Style, column: int, at: Drawn) -> Style:
+    """A style that tells the mouse, if it asks, at which character and line a piece begins."""
+    return style + Style.from_meta({"offset": (column, at.y)}) if at.offsets else style
 
 
 def selected(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
