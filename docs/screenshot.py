@@ -1,0 +1,51 @@
+"""Makes docs/screenshot.svg from the demo: `uv run python docs/screenshot.py [THEME [COLUMNSxROWS [FILE]]]`."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from app.agent.updates import Phase
+from app.demo.process import DemoServer
+from app.demo.requests import MODEL_ID
+from app.demo.sample import create_sample
+from app.main import SignoffApp
+from app.opened import Opened
+from app.runtime import open_runtime
+
+HERE = Path(__file__).resolve().parent
+
+
+async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = str(HERE / "screenshot.svg")) -> None:
+    """Ask the demo model for its fix, and take the picture when it has handed back."""
+    columns, rows = (int(part) for part in size.split("x"))
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SIGNOFF_HOME"] = f"{folder}/home"
+        root = create_sample(Path(folder))
+        async with DemoServer() as server:
+            runtime = open_runtime(
+                root, {"base_url": server.base_url, "model": MODEL_ID, "api_key": "demo", "theme": theme}, {}
+            )
+
+            async def opener() -> Opened:
+                return Opened(runtime, runtime.settings, None, True)
+
+            app = SignoffApp(opener, Path(folder) / "log")
+            async with app.run_test(size=(columns, rows)) as pilot:
+                await pilot.pause()
+                for key in "fix the failing tests":
+                    await pilot.press("space" if key == " " else key)
+                await pilot.press("enter")
+                while app.current_session is None or not app.current_session.gate.closed:
+                    await pilot.pause(0.1)
+                while app.current_session.phase is not Phase.IDLE:
+                    await pilot.pause(0.1)
+                await pilot.press("f3")
+                await pilot.pause(1.0)
+                app.save_screenshot(file)
+            runtime.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
