@@ -1,0 +1,159 @@
+"""Context: room is made before a request would overflow, and once when the server says that it has."""
+
+from pathlib import Path
+
+import pytest
+
+from app.agent.updates import ConfirmationRequested, Update
+from app.conversation.events import Compacted, Intervention, InterventionKind, Outcome, Pruned, ToolResult
+from app.tools.contract import ConfirmationAnswer
+from tests.wire.bench import bench, edit, of_role
+from tests.wire.endpoints import OBEYS
+from tests.wire.replies import Turn, error
+from tests.wire.server import WireServer
+
+LONG = "\n".join(f"line {number} of a long file that says nothing much" for number in range(2_000))
+FULL = error(400, "This model's maximum context length is 8192 tokens.", code="context_length_exceeded")
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+
+
+async def test_room_is_made_before_a_request_would_overflow(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path, context_window=20_000) as on:
+        (on.root / "long.txt").write_text(LONG)
+        for number in range(6):
+            first = number * 200 + 1
+            arguments = {"path": "long.txt", "start_line": first, "end_line": first + 400}
+            server.turn(calls=[("read_file", arguments)], prompt_tokens=0)
+            server.turn(f"Read from {first}.", prompt_tokens=0)
+            await on.say(f"Read on from {first}")
+        made = [event for event in on.events if isinstance(event, Pruned | Compacted)]
+        assert made, "old tool output was left out"
+        assert all(event.tokens_after < event.tokens_before for event in made)
+        assert max(len(str(request.body)) for request in server.requests) < 20_000 * 5
+        assert [text for text in of_role(server.last, "user") if "Read on from 1001" in text]
+        assert "line 1 of a long file" not in str(server.last.body)
+        on.check()
+
+
+async def test_a_full_context_is_answered_once_by_making_room(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        (on.root / "long.txt").write_text(LONG)
+        for number in range(4):
+            server.turn(calls=[("read_file", {"path": "long.txt", "start_line": number * 300 + 1})])
+            server.say("Read.")
+            await on.say(f"Read part {number}")
+        sent = len(server.requests)
+        server.script([FULL])
+        server.say("Here is the answer.")
+        await on.say("And now?")
+        assert on.stopped == "answer"
+        assert len(server.requests) == sent + 2
+        assert any(isinstance(event, Pruned | Compacted) for event in on.events)
+        assert len(str(server.last.body)) < len(str(server.requests[sent].body))
+        server.script([FULL, FULL, FULL])
+        await on.say("Once more")
+        assert on.stopped == "failed", "a second time, control goes back"
+        on.check()
+
+
+async def test_compacting_by_hand_has_the_model_summarise(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        for number in range(12):
+            server.say(f"Answer {number}. " + "Words. " * 400)
+            await on.say(f"Question {number}?")
+        server.model(lambda request: Turn("SUMMARY of all that."))
+        await on.session.compact()
+        await on.session.settled()
+        (compacted,) = [event for event in on.events if isinstance(event, Compacted)]
+        assert compacted.method == "summary" and "SUMMARY" in compacted.summary
+        asked = server.last
+        assert asked.body["tool_choice"] == "none" and asked.messages[-1]["role"] == "system"
+        await on.say("Go on")
+        body = str(server.last.body)
+        assert "SUMMARY of all that." in body and "Answer 1. " not in body
+        assert all(f"Question {number}?" in body for number in range(12)), "the user's own words stay"
+        on.check()
+
+
+async def test_a_summary_that_fails_falls_back_to_cutting(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        for number in range(12):
+            server.say(f"Answer {number}. " + "Words. " * 400)
+            await on.say(f"Question {number}?")
+        server.script([error(400, "no")])
+        await on.session.compact()
+        await on.session.settled()
+        (compacted,) = [event for event in on.events if isinstance(event, Compacted)]
+        assert compacted.method == "truncation" and not compacted.summary
+
+
+async def test_changed_files_are_told_once(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[("read_file", {"path": "greet.py"})])
+        server.say("I have read it.")
+        await on.say("Read it")
+        (on.root / "greet.py").write_text("something else\n")
+        server.say("I see.")
+        await on.say("Now?")
+        told = [text for text in of_role(server.last, "system") if "changed since you read them" in text]
+        assert len(told) == 1 and "greet.py" in told[0]
+        server.say("Yes.")
+        await on.say("And now?")
+        kinds = [event.kind for event in on.events if isinstance(event, Intervention)]
+        assert kinds.count(InterventionKind.FILES_CHANGED) == 1
+
+
+async def test_what_was_allowed_for_the_session_is_the_very_same_command(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        asked: list[str] = []
+
+        def answer(update: Update) -> None:
+            if isinstance(update, ConfirmationRequested):
+                asked.append(update.confirmation.detail)
+                remember = len(asked) == 2
+                on.session.confirm(update.key, ConfirmationAnswer(allowed=True, remember=remember))
+
+        on.session.subscribe(answer)
+        for command in ("echo a", "echo a", "echo a", "echo b"):
+            server.turn(calls=[("run_command", {"command": command})])
+            server.say("Done.")
+            await on.say(f"Run {command}")
+        assert asked == ["echo a", "echo a", "echo b"]
+
+
+async def test_a_command_that_is_denied_says_why_and_the_turn_goes_on(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        on.session.subscribe(
+            lambda update: (
+                on.session.confirm(update.key, ConfirmationAnswer(allowed=False, feedback="Use make.\nAlways."))
+                if isinstance(update, ConfirmationRequested)
+                else None
+            )
+        )
+        server.turn(calls=[("run_command", {"command": "touch ran"})])
+        server.say("I will use make.")
+        await on.say("Run it")
+        assert not (on.root / "ran").exists()
+        assert "Use make.\nAlways." in of_role(server.last, "tool")[-1]
+        assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [Outcome.REJECTED]
+        assert on.stopped == "answer"
+
+
+async def test_edits_that_cancel_out_stage_nothing(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit(), edit("'Hi '", "'Hello '")])
+        server.say("Nothing to do after all.")
+        await on.say("Change it, and back")
+        assert on.runtime.desk.waiting() == []
+        assert not on.session.gate.closed and on.stopped == "answer"
+        assert all("nothing was staged" in text for text in of_role(server.last, "tool"))
