@@ -7,11 +7,12 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from app.actions import ACTIONS
-from app.proposals.models import ProposalState
+from app.host import RECENT
 from tests.ui.running_app import running
 from tests.wire.bench import edit, of_role
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
+from widgets.chat.pane import ChatPane
 from widgets.common.text_view import TextView
 
 
@@ -206,15 +207,17 @@ async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: 
         )
 
 
-async def test_a_decided_proposal_that_is_not_recent_can_be_opened(tmp_path: Path, server: WireServer) -> None:
+async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        for _ in range(3):
-            server.call(*edit())
-            server.say("Have a look.")
-            await run.say("change it")
-            await run.app.session().deny(run.proposals[-1].id)
-        from widgets.chat.pane import ChatPane
-
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.app.session().deny("P1")
+        (first,) = run.proposals
+        for _ in range(RECENT + 5):
+            later = first.model_copy(update={"id": run.runtime.proposals.next_proposal_id()})
+            run.runtime.proposals.save_proposal(later)
+        await run.app.show_proposals()
+        assert run.app.workbench.review.state.get("P1") is None
         run.app.workbench.chat.post_message(ChatPane.ProposalOpened("P1"))
         await run.until(lambda: run.app.workbench.review.state.current == "P1", "P1 in the review")
-        assert run.proposals[0].state is ProposalState.DENIED

@@ -105,7 +105,8 @@ async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, serv
         await run.pilot.press("e")
         await run.screen("EditScreen")
         await run.pilot.press("ctrl+home")
-        await run.write("# mine\n")
+        await run.write("# mine")
+        await run.pilot.press("enter")
         await run.pilot.press("ctrl+s")
         await run.screen("Workbench")
         assert run.file == FILE, "saving an edit writes nothing to the workspace"

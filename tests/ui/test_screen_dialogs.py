@@ -1,0 +1,259 @@
+"""The screens over the workbench: what they show, what they write, and how they are left."""
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input, OptionList, TextArea
+
+from app.actions import ACTIONS
+from app.keymap import key_name, keys_of
+from app.screens.sessions import SessionScreen
+from app.screens.settings import ROWS
+from app.workspace import trust
+from tests.ui.running_app import running
+from tests.wire.bench import FILE, edit
+from tests.wire.replies import Turn
+from tests.wire.server import WireServer
+from widgets.common.search_list import SearchList
+
+HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
+
+
+async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        for question in ("about the moon", "about the sea"):
+            server.say(f"An answer {question}.")
+            await run.app.commands.run("new")
+            await run.say(question)
+        await run.command("sessions")
+        await run.screen("SessionScreen")
+        await run.see("about the moon", "about the sea")
+        await run.write("moon")
+        await run.see("An answer about the moon.")
+        assert "about the sea" not in run.text.split("Sessions")[1].split("type to search")[0]
+        await run.pilot.press("ctrl+d")
+        await run.screen("AskScreen")
+        await run.pilot.press("n")
+        await run.screen("SessionScreen")
+        assert len(run.runtime.sessions.all()) == 2
+        await run.pilot.press("ctrl+d")
+        await run.screen("AskScreen")
+        await run.pilot.press("y")
+        await run.until(lambda: len(run.runtime.sessions.all()) == 1, "the deletion")
+        assert run.runtime.sessions.all()[0].title == "about the sea"
+
+
+async def test_the_open_session_is_not_deleted(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.say("An answer.")
+        await run.say("a question")
+        await run.command("sessions")
+        await run.screen("SessionScreen")
+        await run.see("a question")
+        await run.pilot.press("ctrl+d")
+        await run.see("this one is open")
+        assert isinstance(run.app.screen, SessionScreen)
+
+
+async def test_a_setting_takes_effect_and_goes_into_the_file_beside_its_comments(
+    tmp_path: Path, server: WireServer, home: Path
+) -> None:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('# mine\nnotify = "off"  # quiet\n')
+    async with running(tmp_path, server) as run:
+        await run.command("settings")
+        await run.screen("SettingsScreen")
+        await run.pilot.press("down", "down", "enter")
+        await run.see("Saved")
+        assert run.app.settings.wrap is True
+        assert run.app.workbench.review.view.wrap is True
+        assert file.read_text() == '# mine\nnotify = "off"  # quiet\nwrap = true\n'
+
+
+async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: WireServer, home: Path) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("settings")
+        await run.screen("SettingsScreen")
+        rows = [row.key for _, group in ROWS for row in group]
+        for _ in range(rows.index("chain_steps")):
+            await run.pilot.press("down")
+        await run.pilot.press("enter")
+        run.app.screen.query_one("#setting-field", Input).value = "999"
+        await run.pilot.press("enter")
+        await run.see("Not saved", "less than or equal to 50")
+        assert run.app.settings.chain_steps == 3
+        assert not (home / "config" / "config.toml").exists()
+        await run.pilot.press("escape", "escape")
+        await run.screen("Workbench")
+
+
+async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        file = run.runtime.workspace.root / ".signoff.toml"
+        file.write_text("max_steps = 7\n")
+        await run.command("trust")
+        await run.screen("TrustScreen")
+        await run.see("max_steps = 7", "Waits for your trust: max_steps")
+        file.write_text("max_steps = 900\n")
+        await run.pilot.press("y")
+        await run.screen("Workbench")
+        await run.pilot.pause(0.2)
+        assert run.app.settings.max_steps == 50, "what came after the look is not trusted"
+        assert not trust.is_trusted(file.read_bytes(), run.runtime.sessions)
+        file.write_text("max_steps = 7\n")
+        await run.app.reload_settings()
+        assert run.app.settings.max_steps == 7
+
+
+async def test_a_theme_is_tried_on_and_taken_off_again(tmp_path: Path, server: WireServer, home: Path) -> None:
+    async with running(tmp_path, server) as run:
+        before = run.app.theme
+        await run.command("theme")
+        await run.screen("ThemeScreen")
+        await run.pilot.press("down")
+        await run.until(lambda: run.app.theme != before, "another theme")
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        assert run.app.theme == before
+        await run.command("theme signoff-light")
+        await run.until(lambda: run.app.theme == "signoff-light")
+        assert 'theme = "signoff-light"' in (home / "config" / "config.toml").read_text()
+
+
+async def test_a_broken_theme_file_is_reported_and_the_others_work(
+    tmp_path: Path, server: WireServer, home: Path
+) -> None:
+    themes = home / "config" / "themes"
+    themes.mkdir(parents=True)
+    (themes / "bad.toml").write_text('name = "bad"\nprimary = "no colour"\n')
+    (themes / "mine.toml").write_text('name = "mine"\nprimary = "#ff00ff"\n')
+    async with running(tmp_path, server) as run:
+        await run.see("bad.toml")
+        assert "mine" in run.app.available_themes and "bad" not in run.app.available_themes
+
+
+async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) -> None:
+    keymap = {"review.approve": "ctrl+y", "app.new": "f9"}
+    async with running(tmp_path, server, size=(120, 200), keys=keymap) as run:
+        await run.command("help")
+        await run.screen("HelpScreen")
+        run.app.screen.query_one("#dialog").styles.height = 198
+        await run.see("Ctrl+Y", "F9")
+        text = run.text
+        for action in ACTIONS:
+            for key in keys_of(action, keymap):
+                assert key_name(key) in text, action.id
+
+
+async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.say("change it")
+        for scopes, key in ((("app", "composer"), "f2"), (("app", "review", "diff"), "f3"), (("review",), "f4")):
+            await run.pilot.press(key)
+            await run.pilot.pause(0.1)
+            bound = {active.binding.id for active in run.app.screen.active_bindings.values()}
+            expected = {action.id for action in ACTIONS if action.scope in scopes and action.keys}
+            assert expected <= bound, f"after {key}"
+
+
+async def test_a_key_that_only_the_keymap_gives_works(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, keys={"app.settings": "f9"}) as run:
+        await run.pilot.press("f9")
+        await run.screen("SettingsScreen")
+
+
+async def test_a_keymap_that_swaps_decisions_is_refused_whole(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, keys={"review.approve": "n", "app.settings": "f9"}) as run:
+        await run.see("standard keys are in force")
+        await run.pilot.press("f9")
+        await run.pilot.pause(0.1)
+        assert type(run.app.screen).__name__ == "Workbench"
+
+
+async def test_the_doctor_tells_each_finding(tmp_path: Path, server: WireServer) -> None:
+    server.always(Turn("ok"))
+    async with running(tmp_path, server) as run:
+        await run.command("doctor")
+        await run.screen("DoctorScreen")
+        await run.see("Reachable", "Streaming", "System messages", server.base_url)
+        await run.until(lambda: "examining" not in run.text, "the end")
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+
+
+async def test_the_palette_offers_the_same_commands(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.pilot.press("ctrl+p")
+        await run.pilot.pause(0.3)
+        await run.write("gate policy")
+        await run.pilot.pause(0.5)
+        await run.pilot.press("enter")
+        await run.screen("GateScreen")
+        await run.pilot.press("down", "down", "enter")
+        await run.until(lambda: run.app.settings.gate == "chain", "the policy")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+async def test_hostile_text_stays_text_in_every_screen(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size, model=HOSTILE) as run:
+        (run.runtime.workspace.root / ".signoff.toml").write_text(f"# {HOSTILE[:20]}\nmodel = {'[/]'!r}\n")
+        server.call(*edit(new=repr(HOSTILE), summary=HOSTILE))
+        server.say(HOSTILE)
+        await run.say("change it")
+        run.runtime.sessions.rename(run.app.session().id, HOSTILE)
+        for name in ("sessions", "wire", "model", "settings", "trust", "doctor", "theme", "gate", "help"):
+            run.app.action_command(name)
+            await run.until(lambda: run.app.screen is not run.app.workbench, name)
+            await run.pilot.pause(0.3)
+            shown = run.app.export_screenshot()
+            assert "\x1b]0;" not in shown and "\u202e" not in shown, name
+            await run.pilot.press("escape")
+            await run.screen("Workbench")
+        await run.pilot.press("f3")
+        await run.until(lambda: run.app.workbench.review.diffs and run.app.workbench.review.guard.open)
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.see("x[/]y")
+        assert "\x1b]0;" not in run.app.export_screenshot()
+        await run.pilot.press("escape")
+        run.app.tell(HOSTILE, problem=True)
+        await run.see("x[/]y")
+        assert run.file == FILE
+
+
+async def test_a_search_list_narrows_and_takes_free_text(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("theme")
+        await run.screen("ThemeScreen")
+        await run.write("signoff light")
+        await run.until(lambda: len(run.app.screen.query_one(SearchList).shown) == 1)
+        assert run.app.screen.query_one(OptionList).option_count == 1
+
+
+async def test_the_external_editor_is_missing_in_one_clear_line(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    async with running(tmp_path, server) as run:
+        await run.write("some words")
+        await run.pilot.press("ctrl+g")
+        await run.see("No editor is set")
+        assert run.app.workbench.composer.draft == "some words"
+
+
+async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.call(*edit(new="'\u202eolleH '"))
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.see("bidirectional")
+        assert "\u202e" in run.app.screen.query_one(TextArea).text
