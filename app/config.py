@@ -78,6 +78,12 @@ class Settings(BaseModel):
     keys: dict[str, str] = Field(default_factory=dict)
     """Remapped keys: action id to comma-separated keys."""
 
+    @property
+    def profile_overrides(self) -> dict[str, Any]:
+        """What the user says of the endpoint: the profile's fields, the context window among them."""
+        window = {} if self.context_window is None else {"context_window": self.context_window}
+        return {**self.profile, **window}
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -88,26 +94,35 @@ class Configuration:
     """Keys of the workspace's file that are not in force until the user trusts it."""
     ignored: tuple[str, ...] = ()
     """Keys of the workspace's file that no workspace may set."""
+    from_workspace: frozenset[str] = frozenset()
+    """Keys of the workspace's file that are in force."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
     """A configuration file as a mapping, empty if there is none; raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    return parse(content, str(path))
+
+
+def parse(content: bytes, name: str) -> dict[str, Any]:
+    """The mapping in the bytes of a configuration file that errors call `name`; raises ConfigError."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+        return tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{name} is not valid TOML: {error}.") from error
 
 
 def load(
     *,
     user_file: Path,
-    workspace: Path,
+    project: bytes,
     flags: Mapping[str, Any],
     environment: Mapping[str, str] = os.environ,
     trusted: bool = False,
@@ -116,21 +131,20 @@ def load(
 
     Args:
         user_file: the user's `config.toml`.
-        workspace: the workspace's root, which may hold a `.signoff.toml`.
+        project: the bytes of the workspace's `.signoff.toml`, the very ones that `trusted` is about.
         flags: what the command line set; None values are left out.
         environment: the process's environment.
-        trusted: whether the user trusts the workspace's file as it is now.
+        trusted: whether the user trusts these bytes.
 
     Raises:
         ConfigError: a file is not TOML, or a value is of the wrong kind.
     """
     user = read_file(user_file)
-    _check(user, user_file)
-    project_file = workspace / WORKSPACE_FILE
-    project = read_file(project_file)
-    _check(project, project_file)
-    ignored = tuple(sorted(project.keys() & NEVER_FROM_WORKSPACE))
-    allowed = {key: value for key, value in project.items() if key not in NEVER_FROM_WORKSPACE}
+    _check(user, str(user_file))
+    wished = parse(project, WORKSPACE_FILE)
+    _check(wished, WORKSPACE_FILE)
+    ignored = tuple(sorted(wished.keys() & NEVER_FROM_WORKSPACE))
+    allowed = {key: value for key, value in wished.items() if key not in NEVER_FROM_WORKSPACE}
     untrusted: tuple[str, ...] = ()
     if not trusted:
         held = {key for key in allowed if key not in UNTRUSTED_KEYS}
@@ -144,35 +158,33 @@ def load(
         settings = Settings.model_validate({**user, **allowed, **variables, **given})
     except ValidationError as error:
         raise ConfigError(_explain(error, "The command line or the environment")) from error
-    return Configuration(settings, untrusted, ignored)
+    return Configuration(settings, untrusted, ignored, frozenset(allowed))
 
 
 def origin(
     key: str,
     *,
     user_file: Path,
-    workspace: Path,
+    from_workspace: Collection[str],
     flags: Mapping[str, Any],
     environment: Mapping[str, str],
-    held: Collection[str] = (),
 ) -> str:
     """Where the value of a setting comes from, as the user knows it; empty for the default.
 
     Args:
         key: the setting.
         user_file: the user's `config.toml`.
-        workspace: the workspace's root.
+        from_workspace: keys of the workspace's file that are in force.
         flags: what the command line set.
         environment: the process's environment.
-        held: keys of the workspace's file that are not in force.
     """
     if flags.get(key) is not None:
         return f"--{key.replace('_', '-')}"
     if names := [name for name, setting in ENVIRONMENT.items() if setting == key and environment.get(name)]:
         return f"${names[-1]}"
+    if key in from_workspace:
+        return WORKSPACE_FILE
     with contextlib.suppress(ConfigError):
-        if key not in held and key in read_file(workspace / WORKSPACE_FILE):
-            return WORKSPACE_FILE
         if key in read_file(user_file):
             return user_file.name
     return ""
@@ -213,11 +225,11 @@ def save(user_file: Path, changes: Mapping[str, Any]) -> None:
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
 
 
-def _check(values: Mapping[str, Any], path: Path) -> None:
+def _check(values: Mapping[str, Any], name: str) -> None:
     try:
         Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_explain(error, str(path))) from error
+        raise ConfigError(_explain(error, name)) from error
 
 
 def _explain(error: ValidationError, where: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.config import Configuration, Settings, load, origin
+from app.config import ConfigError, Configuration, Settings, load, origin
 from app.proposals.desk import ProposalDesk
 from app.storage.database import Database
 from app.storage.errors import StorageError
@@ -18,7 +18,7 @@ from app.workspace import trust
 from app.workspace.paths import Workspace, WorkspaceError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Runtime:
     """One open workspace, without a session and without a model."""
 
@@ -41,17 +41,17 @@ class Runtime:
 
     def reload(self) -> Configuration:
         """Read all configuration anew, with the trust that the user gives now; raises ConfigError."""
-        return _load(self.places, self.workspace, self.sessions, self.flags, self.environment)
+        self.configuration = _load(self.places, self.workspace, self.sessions, self.flags, self.environment)
+        return self.configuration
 
     def origin_of(self, key: str) -> str:
         """Where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file's name; empty for its default."""
         return origin(
             key,
             user_file=self.places.config_file,
-            workspace=self.workspace.root,
+            from_workspace=self.configuration.from_workspace,
             flags=self.flags,
             environment=self.environment,
-            held=self.configuration.untrusted + self.configuration.ignored,
         )
 
     def close(self) -> None:
@@ -101,18 +101,17 @@ def _load(
     flags: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> Configuration:
+    # Read once: what trust is decided on must be what is parsed, whoever rewrites the file in between.
+    try:
+        project = trust.configuration(workspace)
+    except WorkspaceError as error:
+        raise ConfigError(f"{error}; move it away.") from error
+    except OSError as error:
+        raise ConfigError(f"{trust.FILE_NAME} cannot be read: {error.strerror or 'it is a folder'}.") from error
     return load(
         user_file=where.config_file,
-        workspace=workspace.root,
+        project=project,
         flags=flags,
         environment=environment,
-        trusted=_trusted(sessions, workspace),
+        trusted=trust.is_trusted(project, sessions),
     )
-
-
-def _trusted(sessions: SessionStore, workspace: Workspace) -> bool:
-    """Whether the user trusts the workspace's configuration file as it is now."""
-    try:
-        return trust.is_trusted(trust.configuration(workspace), sessions)
-    except (OSError, WorkspaceError):
-        return False

@@ -7,7 +7,7 @@ from app.commands.documents import CheckLine, DoctorDocument
 from app.commands.output import CommandError, Exit, print_json, print_line
 from app.connection import LearnedProfiles, NotConnected, endpoint_of
 from app.llm.doctor import Check, Diagnosis, examine
-from app.llm.profiles import remember, resolve
+from app.llm.profiles import ProfileError, replace_learned, resolve
 from app.llm.types import Endpoint
 from app.runtime import Runtime
 
@@ -18,9 +18,9 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Examine the configured endpoint, print every finding, and keep what was learned."""
     try:
         endpoint = endpoint_of(runtime.settings)
-    except NotConnected as error:
+        diagnosis = asyncio.run(_examine(runtime, endpoint, quiet=arguments.json))
+    except (NotConnected, ProfileError) as error:
         raise CommandError(str(error), Exit.USAGE) from error
-    diagnosis = asyncio.run(_examine(runtime, endpoint, quiet=arguments.json))
     if arguments.json:
         print_json(
             DoctorDocument(
@@ -37,7 +37,8 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 async def _examine(runtime: Runtime, endpoint: Endpoint, *, quiet: bool) -> Diagnosis:
     cache = LearnedProfiles(runtime.sessions)
-    profile = resolve(endpoint.base_url, endpoint.model, cache=cache)
+    overrides = runtime.settings.profile_overrides
+    profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     diagnosis: Diagnosis | None = None
     async for finding in examine(endpoint, profile):
         match finding:
@@ -47,5 +48,8 @@ async def _examine(runtime: Runtime, endpoint: Endpoint, *, quiet: bool) -> Diag
             case Diagnosis():
                 diagnosis = finding
     assert diagnosis is not None, "an examination ends with a diagnosis"
-    remember(cache, endpoint, profile, diagnosis.profile)
+    # What the user says holds by itself, as long as it is in the configuration; it was not learned.
+    without = resolve(endpoint.base_url, endpoint.model, cache=cache)
+    learned = diagnosis.profile.model_copy(update={field: getattr(without, field) for field in overrides})
+    replace_learned(cache, endpoint, learned)
     return diagnosis

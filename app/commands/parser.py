@@ -83,7 +83,13 @@ def command_parser() -> argparse.ArgumentParser:
     )
 
     sessions = _command(commands, "sessions", "List the sessions of this workspace, the latest first.")
-    sessions.add_argument("--prune", type=int, metavar="DAYS", help="remove sessions that were last used before that")
+    sessions.add_argument(
+        "--prune",
+        type=int,
+        metavar="DAYS",
+        help="first remove sessions not used for so many days, with their decided proposals (which can then no "
+        "longer be undone); what waits and the decision log stay",
+    )
     export = _command(commands, "export", "Write a session to standard output.", json=False)
     export.add_argument("session", metavar="SESSION", help="its id or the beginning of it; `latest` for the last one")
     export.add_argument("--format", choices=("md", "json"), default="md", help="Markdown (default) or JSON")

@@ -8,6 +8,7 @@ from app.commands.documents import DecisionLine, SessionLine
 from app.commands.output import CommandError, Exit, print_json, print_line
 from app.conversation.record import markdown_record
 from app.runtime import Runtime
+from app.storage.pruning import prune
 
 _DAY = 86_400.0
 
@@ -15,7 +16,9 @@ _DAY = 86_400.0
 def list_sessions(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """List the sessions of the workspace; with `--prune`, remove old ones first."""
     if arguments.prune is not None:
-        _prune(runtime, arguments.prune)
+        removed = _prune(runtime, arguments.prune)
+        if not arguments.json:
+            print_line(removed)
     records = runtime.sessions.all()
     if arguments.json:
         print_json(
@@ -85,12 +88,21 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _prune(runtime: Runtime, days: int) -> None:
+def _prune(runtime: Runtime, days: int) -> str:
+    """Remove what is older, and say how much that was."""
     if days < 0:
-        raise CommandError("--prune takes a number of days.", Exit.USAGE)
-    before = time.time() - days * _DAY
-    old = [record.id for record in runtime.sessions.all() if record.updated < before]
-    runtime.sessions.delete(old)
+        raise CommandError("--prune takes a number of days, 0 or more.", Exit.USAGE)
+    done = prune(runtime.database, runtime.sessions.workspace, time.time() - days * _DAY)
+    runtime.signal.send()
+    return (
+        f"Removed {_count(done.sessions, 'session')}, {_count(done.proposals, 'decided proposal')} and "
+        f"{_count(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes). The log keeps every "
+        "decision."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _when(moment: float) -> str:

@@ -1,12 +1,14 @@
 """The proposals of one workspace in SQLite; implements `app.proposals.store.ProposalStore`."""
 
 import hashlib
+import time
 from collections.abc import Iterable, Sequence
 from typing import cast
 
 from app.proposals.models import Proposal
 from app.proposals.store import JournalRecord
 from app.storage.database import Database
+from app.storage.pruning import FRESH_SECONDS
 from app.storage.signals import Signal
 
 
@@ -66,11 +68,12 @@ class SqliteProposalStore:
 
     def put_blobs(self, many: Iterable[bytes]) -> list[str]:
         """`put_blob` for many, in one transaction."""
-        named = [(hashlib.sha256(data).hexdigest(), data) for data in many]
+        now = time.time()
+        named = [(hashlib.sha256(data).hexdigest(), data, now) for data in many]
         if named:
             with self._database.transaction() as connection:
-                connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", named)
-        return [name for name, _ in named]
+                connection.executemany(_PUT, named)
+        return [name for name, _, _ in named]
 
     def blob(self, sha256: str) -> bytes:
         """The bytes; raises KeyError."""
@@ -123,6 +126,11 @@ class SqliteProposalStore:
         )
 
 
+_PUT = (
+    "INSERT INTO blobs (sha256, data, added) VALUES (?, ?, ?)"
+    # Putting the same again is free, but for an old one: that may be about to be pruned.
+    f" ON CONFLICT (sha256) DO UPDATE SET added = excluded.added WHERE added < excluded.added - {FRESH_SECONDS / 2}"
+)
 _SAVE = (
     "INSERT OR REPLACE INTO proposals (workspace, number, session, state, waiting, created, body)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"

@@ -67,5 +67,8 @@ _INITIAL = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_INITIAL,)
+_AGE_OF_CONTENTS = ("ALTER TABLE blobs ADD COLUMN added REAL NOT NULL DEFAULT 0",)
+"""When a content was put last, so that pruning spares what is being staged at that moment."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_INITIAL, _AGE_OF_CONTENTS)
 """Each entry brings the schema one version further; entries are appended, never changed."""

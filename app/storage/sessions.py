@@ -3,13 +3,13 @@
 import sqlite3
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 from pydantic import ValidationError
 
-from app.conversation.events import EVENTS, Event, ProposalDecided, UserMessage
+from app.conversation.events import EVENTS, Compacted, Event, ProposalDecided, Pruned, UserMessage
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.signals import Signal
@@ -50,6 +50,11 @@ class SessionStore:
         self._workspace = workspace
         self._signal = signal
 
+    @property
+    def workspace(self) -> str:
+        """The name of the workspace that this is about."""
+        return self._workspace
+
     def create(self, *, model: str = "", title: str = "", forked_from: str = "") -> SessionRecord:
         """A new, empty session."""
         now = time.time()
@@ -66,9 +71,9 @@ class SessionStore:
         """A copy of a session (up to and including event `upto`) that goes its own way from there."""
         original = self.get(session_id)
         forked = self.create(model=original.model, title=original.title, forked_from=original.id)
-        events = [event for event in self.events(session_id) if upto is None or event.id <= upto]
+        events = [event for event in self.events(original.id) if upto is None or event.id <= upto]
         if events:
-            self._insert(forked.id, events, keep_time=True)
+            self._insert(forked.id, events, copied=True)
         return replace(forked, updated=time.time())
 
     def get(self, session_id: str) -> SessionRecord:
@@ -119,19 +124,25 @@ class SessionStore:
         self._signal.send()
         return stored
 
-    def _insert(self, session_id: str, events: Sequence[Event], *, keep_time: bool = False) -> list[Event]:
+    def _insert(self, session_id: str, events: Sequence[Event], *, copied: bool = False) -> list[Event]:
+        """Write events; those `copied` from another session keep their times and are not decided anew."""
         now = time.time()
         stored: list[Event] = []
+        new_ids: dict[int, int] = {}
         with self._database.transaction() as connection:
-            for event in events:
-                at = event.time if keep_time and event.time else now
+            if not connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone():
+                raise StorageError(f"Session {session_id} was removed meanwhile; start a new one.")
+            for original in events:
+                event = _pointing(original, new_ids) if copied else original
+                at = event.time if copied and event.time else now
                 cursor = connection.execute(
                     "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
                     (session_id, at, event.type, event.model_dump_json(exclude={"id", "time"})),
                 )
                 numbered = event.model_copy(update={"id": cursor.lastrowid, "time": at})
                 stored.append(numbered)
-                if isinstance(numbered, ProposalDecided) and not keep_time:
+                new_ids[original.id] = numbered.id
+                if isinstance(numbered, ProposalDecided) and not copied:
                     _insert_decision(connection, self._workspace, session_id, numbered)
             title = next((_title(event.text) for event in events if isinstance(event, UserMessage)), "")
             connection.execute(
@@ -214,6 +225,19 @@ class SessionStore:
                 connection.execute("DELETE FROM settings WHERE scope = ? AND key = ?", (scope, key))
             else:
                 connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (scope, key, value))
+
+
+def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
+    """A copied event, pointing at the copies of the earlier events that it is about."""
+    match event:
+        case Compacted():
+            covered = [new for old, new in new_ids.items() if old <= event.upto]
+            return event.model_copy(update={"upto": max(covered, default=0)})
+        case Pruned():
+            results = tuple(new_ids[old] for old in event.results if old in new_ids)
+            return event.model_copy(update={"results": results})
+        case _:
+            return event
 
 
 def _title(text: str) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation.events import Decision, ProposalDecided, UserMessage
+from app.conversation.cuts import compaction_marks
+from app.conversation.events import Compacted, Decision, ProposalDecided, Pruned, UserMessage
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.schema import MIGRATIONS
@@ -29,7 +30,7 @@ def test_only_the_owner_can_read_the_state(tmp_path: Path) -> None:
     path = tmp_path / "state" / "signoff.db"
     database = Database(path)
     with database.transaction() as connection:
-        connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
+        connection.execute("INSERT INTO blobs (sha256, data) VALUES ('a', x'00')")
     assert mode(path.parent) == 0o700
     files = [mode(found) for found in path.parent.iterdir()]
     assert len(files) >= 2, "the write-ahead log lies beside it"
@@ -69,11 +70,11 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     database = Database(tmp_path / "signoff.db")
     with pytest.raises(RuntimeError), database.transaction() as connection:
-        connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
+        connection.execute("INSERT INTO blobs (sha256, data) VALUES ('a', x'00')")
         raise RuntimeError
     assert database.rows("SELECT * FROM blobs") == []
     with database.transaction() as connection:
-        connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
+        connection.execute("INSERT INTO blobs (sha256, data) VALUES ('a', x'00')")
     assert len(database.rows("SELECT * FROM blobs")) == 1
 
 
@@ -144,3 +145,29 @@ def test_settings_are_kept_by_workspace(store: SessionStore, tmp_path: Path) -> 
     assert other.setting("learned", shared=True) == "x"
     store.set_setting("draft", None)
     assert store.setting("draft") is None
+
+
+def test_a_fork_compacts_and_prunes_its_own_events(store: SessionStore) -> None:
+    record = store.create()
+    said = store.append(record.id, [UserMessage(text="one"), UserMessage(text="two"), UserMessage(text="three")])
+    results = (said[0].id, said[1].id)
+    store.append(record.id, [Compacted(upto=said[1].id, summary="so far", method="summary")])
+    store.append(record.id, [Pruned(results=results)])
+    fork = store.fork(record.id)
+    one, two, _, compacted, pruned = store.events(fork.id)
+    assert isinstance(compacted, Compacted) and compacted.upto == two.id
+    assert isinstance(pruned, Pruned) and pruned.results == (one.id, two.id)
+    assert compaction_marks(store.events(fork.id)).cut == compaction_marks(store.events(record.id)).cut == 1
+
+
+def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "signoff.db"
+    with sqlite3.connect(path) as connection:
+        for statement in MIGRATIONS[0]:
+            connection.execute(statement)
+        connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
+        connection.execute("PRAGMA user_version=1")
+    connection.close()
+    database = Database(path)
+    assert database.rows("SELECT sha256, data FROM blobs") == [("a", b"\x00")]
+    assert database.rows("PRAGMA user_version") == [(len(MIGRATIONS),)]

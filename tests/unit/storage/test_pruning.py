@@ -1,0 +1,119 @@
+"""Pruning: what is old and needed by nobody goes, with its space; everything else stays."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import UserMessage
+from app.proposals.desk import ProposalDesk
+from app.proposals.errors import UnknownProposal
+from app.storage.database import Database
+from app.storage.errors import StorageError
+from app.storage.proposals import SqliteProposalStore
+from app.storage.pruning import FRESH_SECONDS, Pruned, prune
+from app.storage.sessions import SessionStore
+from app.storage.signals import Signal
+from app.workspace.paths import Workspace
+
+MANY_LINES = "".join(f"{number:08}\n" for number in range(20_000))
+
+
+class Bench:
+    """A desk and a session store over one database."""
+
+    def __init__(self, base: Path, name: str = "ws") -> None:
+        self.root = base / name
+        self.root.mkdir()
+        self.database = Database(base / "signoff.db")
+        signal = Signal(base / "signals", name)
+        self.name = name
+        self.sessions = SessionStore(self.database, name, signal)
+        self.store = SqliteProposalStore(self.database, name, signal)
+        self.desk = ProposalDesk(Workspace(self.root), self.store, base / f"{name}.lock")
+
+    def stage(self, path: str, content: str, session: str = "") -> str:
+        draft = self.desk.draft(session)
+        draft.write(path, content)
+        return self.desk.stage(draft, "summary").id
+
+    def prune(self, *, age: float = -1.0) -> Pruned:
+        """Prune as if every content had been put long ago."""
+        with self.database.transaction() as connection:
+            connection.execute("UPDATE blobs SET added = added - ?", (2 * FRESH_SECONDS,))
+        return prune(self.database, self.name, time.time() - age)
+
+    def size(self) -> int:
+        """Bytes on disk, the write-ahead log included."""
+        return sum(file.stat().st_size for file in self.database.path.parent.glob("signoff.db*"))
+
+    def contents(self) -> int:
+        return len(self.database.rows("SELECT 1 FROM blobs"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_what_was_denied_goes_with_its_contents_and_gives_its_space_back(bench: Bench) -> None:
+    proposal = bench.stage("big.txt", MANY_LINES)
+    bench.desk.deny(proposal)
+    before = bench.size()
+    done = bench.prune()
+    assert (done.proposals, done.contents) == (1, 1) and done.freed == len(MANY_LINES)
+    assert bench.contents() == 0
+    assert bench.size() < before - len(MANY_LINES) / 2
+    with pytest.raises(UnknownProposal):
+        bench.desk.get(proposal)
+
+
+def test_what_waits_stays_and_can_be_approved(bench: Bench) -> None:
+    (bench.root / "a").write_text("old\n")
+    proposal = bench.stage("a", "new\n")
+    assert bench.prune().proposals == 0
+    bench.desk.approve(proposal)
+    assert (bench.root / "a").read_text() == "new\n"
+
+
+def test_what_a_kept_session_has_applied_can_still_be_undone(bench: Bench) -> None:
+    record = bench.sessions.create()
+    bench.sessions.append(record.id, [UserMessage(text="hello")])
+    (bench.root / "a").write_text("old\n")
+    proposal = bench.stage("a", "new\n", record.id)
+    bench.desk.approve(proposal)
+    done = bench.prune(age=3600.0)
+    assert (done.sessions, done.proposals, done.contents) == (0, 0, 0)
+    bench.desk.undo(proposal)
+    assert (bench.root / "a").read_text() == "old\n"
+    assert bench.prune().sessions == 1
+    assert bench.contents() == 0
+
+
+def test_contents_of_another_workspace_and_those_put_just_now_stay(bench: Bench, tmp_path: Path) -> None:
+    other = Bench(tmp_path, "other")
+    kept = other.stage("b", "theirs\n")
+    fresh = bench.store.put_blob(b"about to be staged")
+    prune(bench.database, bench.name, time.time() + 1)
+    assert bench.store.blob(fresh) == b"about to be staged"
+    bench.prune()
+    with pytest.raises(KeyError):
+        bench.store.blob(fresh)
+    other.desk.approve(kept)
+    assert (other.root / "b").read_text() == "theirs\n"
+
+
+def test_putting_an_old_content_again_keeps_it(bench: Bench) -> None:
+    name = bench.store.put_blob(b"again")
+    with bench.database.transaction() as connection:
+        connection.execute("UPDATE blobs SET added = 0")
+    bench.store.put_blob(b"again")
+    prune(bench.database, bench.name, time.time() + 1)
+    assert bench.store.blob(name) == b"again"
+
+
+def test_a_session_that_was_removed_while_it_was_open_says_so(bench: Bench) -> None:
+    record = bench.sessions.create()
+    bench.prune()
+    with pytest.raises(StorageError, match="was removed"):
+        bench.sessions.append(record.id, [UserMessage(text="hello")])
