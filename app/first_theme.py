@@ -41,10 +41,11 @@ def _theme(name: str, users: Path) -> Theme | None:
     if "/" in name:
         return None
     for folder in (users, OWN_THEMES):
+        # Values of a wrong kind fail anywhere inside Textual's colours; the check of the file names them later.
         try:
             theme = Theme(**_toml(folder / f"{name}.toml"))
             theme.to_color_system().generate()
-        except (TypeError, ValueError, ColorParseError):
+        except (AttributeError, TypeError, ValueError, ColorParseError):
             continue
         # A variable could hold anything, also what no style sheet takes.
         return theme if folder == OWN_THEMES else Theme(**{**vars(theme), "variables": {}})

@@ -91,13 +91,18 @@ _MODIFIERS = {"ctrl": "Ctrl", "shift": "Shift", "alt": "Alt", "super": "Super", 
 
 def key_name(key: str) -> str:
     """A key as people know it: `ctrl+p` is Ctrl+P, `question_mark` is ?."""
-    from textual.keys import key_to_character
-
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
-    shown = _NAMES.get(name) or (name if len(name) == 1 else key_to_character(name)) or name.capitalize()
+    shown = _NAMES.get(name) or (name if len(name) == 1 else _character(name)) or name.capitalize()
     if modifiers and len(shown) == 1:
         shown = shown.upper()
     return "+".join([*(_MODIFIERS.get(modifier, modifier) for modifier in modifiers), shown])
+
+
+def _character(name: str) -> str | None:
+    """The character of a key's name; Textual renames a few of Unicode's names (`slash` for `solidus`)."""
+    from textual.keys import REPLACED_KEYS, key_to_character
+
+    return key_to_character(REPLACED_KEYS.get(name, name))
 
 
 def _split(keys: str) -> tuple[str, ...]:
@@ -105,11 +110,11 @@ def _split(keys: str) -> tuple[str, ...]:
 
 
 def _check_key(action_id: str, key: str) -> None:
-    from textual.keys import Keys, key_to_character
+    from textual.keys import Keys
 
     name = key.rpartition("+")[2]
     named = {value.value.rpartition("+")[2] for value in Keys}
-    if len(name) != 1 and name not in named and not key_to_character(name):
+    if len(name) != 1 and name not in named and not _character(name):
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
     if action_id in DECISIONS and key in _NOT_FOR_DECISIONS:
         raise KeymapError(f"keys: {action_id} cannot be on {key!r}: what is pressed without looking never decides.")

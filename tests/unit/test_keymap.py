@@ -1,0 +1,80 @@
+"""The user's keymap: what is taken, what is refused, and how keys are named."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.actions import ACTIONS
+from app.keymap import DECISIONS, KeymapError, checked, key_name, keys_of, without_default
+
+BY_ID = {action.id: action for action in ACTIONS}
+
+
+def test_the_standard_keys_are_taken_as_they_are() -> None:
+    assert checked({}) == {}
+    assert checked({action.id: action.keys for action in ACTIONS if action.keys})
+
+
+def test_a_free_key_is_taken() -> None:
+    keymap = checked({"review.approve": "ctrl+y"})
+    assert keys_of(BY_ID["review.approve"], keymap) == ("ctrl+y",)
+    assert keys_of(BY_ID["review.deny"], keymap) == ("n",)
+
+
+@pytest.mark.parametrize(
+    ("keymap", "said"),
+    [
+        ({"review.sign": "y"}, "no action"),
+        ({"review.approve": ""}, "at least one key"),
+        ({"review.approve": "ctrl+nonsense"}, "not a key"),
+        ({"review.approve": "n"}, "both on"),
+        ({"review.approve": "n", "review.deny": "y", "review.undo": "y"}, "both on"),
+        ({"review.approve": "j"}, "both on"),
+        ({"app.help": "y"}, "both on"),
+    ],
+)
+def test_what_would_take_a_key_from_another_action_is_refused(keymap: dict[str, str], said: str) -> None:
+    with pytest.raises(KeymapError, match=said):
+        checked(keymap)
+
+
+@pytest.mark.parametrize("key", ["enter", "escape", "space", "tab", "shift+tab"])
+@pytest.mark.parametrize("action", sorted(DECISIONS))
+def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: str, key: str) -> None:
+    with pytest.raises(KeymapError):
+        checked({action: key})
+
+
+@given(st.dictionaries(st.sampled_from(sorted(BY_ID)), st.sampled_from("abcdefghijknrtuxyzYNUJK"), max_size=6))
+def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, str]) -> None:
+    try:
+        taken = checked(keymap)
+    except KeymapError:
+        return
+    keys = {action: set(keys_of(BY_ID[action], taken)) for action in DECISIONS}
+    for first in DECISIONS:
+        for second in DECISIONS - {first}:
+            assert not keys[first] & keys[second]
+
+
+def test_actions_without_a_standard_key_can_get_one() -> None:
+    assert [(action.id, keys) for action, keys in without_default(checked({"app.settings": "f9"}))] == [
+        ("app.settings", "f9")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("ctrl+p", "Ctrl+P"),
+        ("question_mark", "?"),
+        ("right_square_bracket", "]"),
+        ("escape", "Esc"),
+        ("f1", "F1"),
+        ("Y", "Y"),
+        ("y", "y"),
+        ("shift+enter", "Shift+Enter"),
+    ],
+)
+def test_keys_are_named_as_people_know_them(key: str, name: str) -> None:
+    assert key_name(key) == name
