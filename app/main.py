@@ -58,6 +58,12 @@ class SignoffApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
+    CSS = """
+    CommandPalette {
+        background: $background 60%;
+        & > Vertical { width: 84; max-width: 100%; }
+    }
+    """
 
     host: "Host"
     """The open session and its model."""

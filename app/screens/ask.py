@@ -21,7 +21,12 @@ class AskScreen(Dialog[bool]):
     ]
     KEYS = "y yes · n no · Esc no"
 
-    DEFAULT_CSS = "AskScreen > #dialog { width: 64; }"
+    DEFAULT_CSS = """
+    AskScreen {
+        & > #dialog { width: 64; }
+        #ask-question { height: auto; margin: 0 1; }
+    }
+    """
 
     def __init__(self, heading: str, question: str) -> None:
         """Both are shown as they are."""
@@ -35,7 +40,7 @@ class AskScreen(Dialog[bool]):
 
     def body(self) -> Iterable[Widget]:
         """The question."""
-        yield Static(Content(visible(self._question)))
+        yield Static(Content(visible(self._question)), id="ask-question")
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""

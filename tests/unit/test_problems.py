@@ -1,0 +1,45 @@
+"""Exceptions: one line for the user, details for the log."""
+
+from pathlib import Path
+
+from app.problems import keep, told
+from app.proposals.errors import UnknownProposal
+
+
+def test_what_was_foreseen_is_told_in_its_own_words_and_not_logged(tmp_path: Path) -> None:
+    log = tmp_path / "signoff.log"
+    assert told(UnknownProposal("there is no proposal P9"), log) == "there is no proposal P9"
+    assert not log.exists()
+
+
+def test_a_defect_is_logged_for_the_user_alone(tmp_path: Path) -> None:
+    log = tmp_path / "state" / "signoff.log"
+
+    def defect() -> None:
+        secret = "sk-value"
+        raise ValueError(f"broken {len(secret)}")
+
+    try:
+        defect()
+    except ValueError as error:
+        line = told(error, log)
+    assert "\n" not in line and "ValueError" in line and str(log) in line
+    assert "broken 8" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_log_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert not keep("text", tmp_path / "file" / "signoff.log")
+    target = tmp_path / "elsewhere"
+    target.write_text("mine")
+    (tmp_path / "signoff.log").symlink_to(target)
+    assert not keep("text", tmp_path / "signoff.log")
+    assert target.read_text() == "mine"
+
+
+def test_the_log_does_not_grow_without_end(tmp_path: Path) -> None:
+    log = tmp_path / "signoff.log"
+    log.write_bytes(b"x" * (2**20 + 1))
+    assert keep("the latest", log)
+    assert log.stat().st_size < 1_000 and "the latest" in log.read_text()
