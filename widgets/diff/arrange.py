@@ -63,19 +63,19 @@ class _Builder:
     segments: list[Segment] = field(default_factory=list)
 
     def file(self, number: int) -> None:
-        diff = self.diffs[number]
+        change = self.diffs[number].change
         self.segments.append(Single(FileRow(number)))
         if number in self.shape.collapsed:
             return
-        self.segments += (Single(note) for note in file_notes(number, diff.change))
+        self.segments += (Single(note) for note in file_notes(number, change))
         old = new = 0
-        last = len(diff.change.hunks)
-        for index, hunk in enumerate(diff.change.hunks):
+        last = len(change.hunks)
+        for index, hunk in enumerate(change.hunks):
             self._unchanged(number, index, old, new, hunk.new_start - new, first=index == 0, last=False)
             self._hunk(number, index, hunk)
             old, new = hunk.old_start + hunk.old_count, hunk.new_start + hunk.new_count
-        if not diff.change.binary:
-            self._unchanged(number, last, old, new, len(diff.new) - new, first=not last, last=True)
+        if not change.binary:
+            self._unchanged(number, last, old, new, len(self.diffs[number].new) - new, first=not last, last=True)
 
     def _unchanged(self, file: int, gap: int, old: int, new: int, count: int, *, first: bool, last: bool) -> None:
         """The stretch before a hunk, or after the last."""
@@ -94,8 +94,11 @@ class _Builder:
     def _context(self, file: int, old: int, new: int, count: int, gap: int) -> None:
         if count <= 0:
             return
+        if not self.comments:
+            self.segments.append(Context(file, old, new, count, gap))
+            return
         start = 0
-        for at in self._commented(file, "new", new, count) if self.comments else ():
+        for at in self._commented(file, "new", new, count):
             self.segments.append(Context(file, old + start, new + start, at + 1 - start, gap))
             self._remarks(file, [("new", new + at)])
             start = at + 1
@@ -103,6 +106,10 @@ class _Builder:
             self.segments.append(Context(file, old + start, new + start, count - start, gap))
 
     def _hunk(self, file: int, index: int, hunk: Hunk) -> None:
+        if not self.comments and not self.shape.split:
+            if hunk.old_count or hunk.new_count:
+                self.segments.append(Unified(file, index, hunk))
+            return
         pairs = self._pairs(file, hunk) if self.shape.split else None
         whole = self._piece(file, index, hunk, pairs, 0, None)
         stops = self._stops(file, hunk, whole) if self.comments else []
@@ -174,12 +181,13 @@ def arrange(
     top: Sequence[NoteRow] = (),
     comments: Sequence[Comment] = (),
     measure: Callable[[Row], int],
-    wrap: bool = False,
+    fits: Callable[[Segment], bool] | None = None,
 ) -> Layout:
     """Lay out a change.
 
     `top` stands above the first file. `measure` tells how many terminal lines a row takes. It is asked about notes
-    and comments, which are few, and about the lines of source only if these `wrap`.
+    and comments, which are few, and about lines of source only if these wrap. They do if there is `fits`, which tells
+    whether a stretch of source has no line that is too long, so that only the others are measured line by line.
     """
     placed: dict[tuple[int, Side, int], list[tuple[int, str]]] = defaultdict(list)
     for number, comment in enumerate(comments):
@@ -196,6 +204,6 @@ def arrange(
         if isinstance(segment, Single):
             if isinstance(segment.content, NoteRow | CommentRow):
                 segment.wrap(measure)
-        elif wrap:
+        elif fits is not None and not fits(segment):
             segment.wrap(measure)
     return Layout(builder.segments)

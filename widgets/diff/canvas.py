@@ -26,6 +26,7 @@ from widgets.diff.notes import proposal_notes
 from widgets.diff.paint import Painter
 from widgets.diff.places import Landmarks, locate
 from widgets.diff.rows import CommentRow, FileRow, Layout, LineRow, NoteRow, Row, Single
+from widgets.diff.rows import Segment as Stretch
 from widgets.diff.scene import Scene
 from widgets.diff.syntax import Syntax
 from widgets.diff.warnings import character_warnings
@@ -37,6 +38,9 @@ SPLIT_WIDTH = 140
 
 _SMALL_CHANGE = 400
 """Changed lines up to which marks and warnings are computed at once rather than in a thread."""
+
+_SHORT_LAYOUT = 4_000
+"""Rows up to which the widest line is looked for at once rather than in a thread."""
 
 _KEPT_STRIPS = 1024
 
@@ -88,6 +92,7 @@ class DiffCanvas(ScrollView):
         self._seen_lines = (0, 0)
         self._furthest = 0
         self._place_cursor = False
+        self._widest = 0
         self._lexing: Scene | None = None
         self._drawing = False
 
@@ -183,7 +188,7 @@ class DiffCanvas(ScrollView):
             query=self.scene.query,
         )
         self._painter = Painter(self.scene, self._style)
-        self._warnings = ()
+        self._warnings, self._widest = (), 0
         if sum(diff.change.added + diff.change.removed for diff in diffs) <= _SMALL_CHANGE:
             self.scene.marks.moved = moved_lines(diffs)
             self._warnings = tuple(character_warnings(diffs))
@@ -265,12 +270,11 @@ class DiffCanvas(ScrollView):
             top=(*self._warnings, *self._top, *self._extra),
             comments=self._comments,
             measure=self._measure,
-            wrap=self._wrap,
+            fits=self._fits if self._wrap else None,
         )
         self.landmarks = Landmarks(self.rows)
         self._seen_lines = (0, 0)
-        needed = 0 if self._wrap or not self.diffs else width - scene.code_width + widest(self.diffs, self.rows)
-        self.virtual_size = Size(max(width, needed), self.rows.height)
+        self._measure_width()
         if row is not None:
             self.cursor = self.clamped(locate(self.rows, row) or 0)
             if self.rows.rows:
@@ -279,6 +283,35 @@ class DiffCanvas(ScrollView):
         self.cursor = self.clamped(self.cursor)
         self._go_to_first_hunk()
         self.repaint()
+
+    def _measure_width(self) -> None:
+        """Find out how far the code can be scrolled to the side; in a long layout, in a thread."""
+        if self._wrap or not self.diffs:
+            self._widest = 0
+        elif self.rows.rows <= _SHORT_LAYOUT:
+            self._widest = widest(self.diffs, self.rows.segments)
+        else:
+            top = self.rows.segments_between(0, self.size.height)
+            self._widest = max(self._widest, widest(self.diffs, top))
+            work: Callable[[], Awaitable[None]] = partial(self._measure_whole_width, self.rows)
+            self.run_worker(work, group="width", exclusive=True, exit_on_error=False, description="width")
+        self._fit()
+
+    async def _measure_whole_width(self, layout: Layout) -> None:
+        cells = await asyncio.to_thread(widest, self.diffs, layout.segments)
+        if layout is self.rows and cells != self._widest:
+            self._widest = cells
+            self._fit()
+
+    def _fit(self) -> None:
+        """Let the view be scrolled as far as there are lines, and cells in them."""
+        width = self.size.width
+        beside = width - self.scene.code_width
+        self.virtual_size = Size(max(width, beside + self._widest if self._widest else 0), self.rows.height)
+
+    def _fits(self, segment: Stretch) -> bool:
+        """Whether no line of a stretch is longer than there is room."""
+        return widest(self.diffs, (segment,)) <= self.scene.code_width
 
     def _measure(self, row: Row) -> int:
         """Terminal lines of a row."""
@@ -379,7 +412,7 @@ class DiffCanvas(ScrollView):
             self._lexing = None
 
     def render_line(self, y: int) -> Strip:
-        """One terminal line of the viewport; asked for by itself, as the mouse does, it tells the characters' places."""
+        """One terminal line of the viewport; outside of drawing, as the mouse asks, its pieces tell their places."""
         width = self.size.width
         line = y + self.scroll_offset.y
         if self._message and y == self.size.height // 2:

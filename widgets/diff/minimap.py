@@ -1,6 +1,7 @@
 """One column at the right edge: the whole diff in small, with the visible part lit. It is the scrollbar, too."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
@@ -9,7 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from widgets.diff.places import Found, locate
-from widgets.diff.rows import CommentRow, Layout, Single, Split, Unified
+from widgets.diff.rows import Layout, Split, Unified
 
 if TYPE_CHECKING:
     from widgets.diff.view import DiffView
@@ -22,33 +23,31 @@ _GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
 def map_rows(layout: Layout, height: int) -> list[int]:
     """What each of `height` cells stands for: bits for added and removed lines and for comments."""
-    cells = [0] * height
     total = max(layout.height, height)
     if not height or not layout.height:
-        return cells
-    for first, last, segment in layout.spans():
-        bits = 0
-        if isinstance(segment, Single):
-            bits = _COMMENT if isinstance(segment.content, CommentRow) else 0
-            _fill(cells, first, last, total, bits)
-        elif isinstance(segment, Unified):
-            removed = max(0, min(segment.old_count - segment.offset, segment.rows))
-            middle = first + (last - first) * removed // max(1, segment.rows)
-            _fill(cells, first, middle, total, _REMOVED)
-            _fill(cells, middle, last, total, _ADDED)
-        elif isinstance(segment, Split):
-            bits |= _REMOVED if segment.old_count else 0
-            bits |= _ADDED if segment.new_count else 0
-            _fill(cells, first, last, total, bits)
+        return [0] * height
+    firsts = [-(-cell * total // height) for cell in range(height + 1)]
+    cells = [_changes(layout, first, last) for first, last in pairwise(firsts)]
+    for line in layout.comments:
+        cells[line * height // total] |= _COMMENT
     return cells
 
 
-def _fill(cells: list[int], first: int, last: int, total: int, bits: int) -> None:
-    if last <= first or not bits:
-        return
-    height = len(cells)
-    for cell in range(first * height // total, min(height - 1, (last - 1) * height // total) + 1):
-        cells[cell] |= bits
+def _changes(layout: Layout, low: int, high: int) -> int:
+    """Whether lines are added or removed on the terminal lines `low` to `high`; looked at only until it is both."""
+    bits = 0
+    for first, last, segment in layout.spans_between(low, high):
+        if isinstance(segment, Unified):
+            removed = max(0, min(segment.old_count - segment.offset, segment.rows))
+            middle = first + (last - first) * removed // max(1, segment.rows)
+            bits |= _REMOVED if first < min(middle, high) and low < middle else 0
+            bits |= _ADDED if max(middle, low) < min(last, high) else 0
+        elif isinstance(segment, Split):
+            bits |= _REMOVED if segment.old_count else 0
+            bits |= _ADDED if segment.new_count else 0
+        if bits == _ADDED | _REMOVED:
+            break
+    return bits
 
 
 class MiniMap(Widget):
@@ -108,7 +107,7 @@ class MiniMap(Widget):
         for hit in found:
             row = locate(layout, hit.row)
             if row is not None:
-                _fill(self._cells, layout.line_of(row), layout.line_of(row) + 1, total, _MATCH)
+                self._cells[layout.line_of(row) * height // total] |= _MATCH
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Go there."""

@@ -79,13 +79,12 @@ class Segment:
 
     __slots__ = ("file", "heights", "hunk", "rows")
 
-    def __init__(self, file: int, rows: int, hunk: int | None = None) -> None:
-        self.file = file
-        self.rows = rows
-        self.hunk = hunk
-        """Index of the hunk in its file."""
-        self.heights: list[int] | None = None
-        """Terminal lines up to and including each row; None where each row is one."""
+    file: int
+    rows: int
+    hunk: int | None
+    """Index of the hunk in its file."""
+    heights: list[int] | None
+    """Terminal lines up to and including each row; None where each row is one."""
 
     @property
     def height(self) -> int:
@@ -109,7 +108,7 @@ class Single(Segment):
     __slots__ = ("content",)
 
     def __init__(self, content: Row, hunk: int | None = None) -> None:
-        super().__init__(content.file, 1, hunk)
+        self.file, self.rows, self.hunk, self.heights = content.file, 1, hunk, None
         self.content = content
 
     def row(self, number: int) -> Row:
@@ -122,7 +121,8 @@ class Context(Segment):
     __slots__ = ("gap", "new_start", "old_start")
 
     def __init__(self, file: int, old_start: int, new_start: int, rows: int, gap: int) -> None:
-        super().__init__(file, rows)
+        # Every hunk brings a few segments: they are made without a call to the base class, which halves their cost.
+        self.file, self.rows, self.hunk, self.heights = file, rows, None, None
         self.old_start = old_start
         self.new_start = new_start
         self.gap = gap
@@ -137,9 +137,10 @@ class Unified(Segment):
     __slots__ = ("new_start", "offset", "old_count", "old_start")
 
     def __init__(self, file: int, index: int, hunk: Hunk, offset: int = 0, rows: int | None = None) -> None:
-        super().__init__(file, hunk.old_count + hunk.new_count if rows is None else rows, index)
+        self.file, self.hunk, self.heights = file, index, None
         self.old_start = hunk.old_start
         self.old_count = hunk.old_count
+        self.rows = self.old_count + hunk.new_count if rows is None else rows
         self.new_start = hunk.new_start
         self.offset = offset
 
@@ -166,7 +167,8 @@ class Split(Segment):
     ) -> None:
         """`pairs` tells which lines stand beside each other; None pairs them in order."""
         whole = max(hunk.old_count, hunk.new_count) if pairs is None else len(pairs)
-        super().__init__(file, whole if rows is None else rows, index)
+        self.file, self.hunk, self.heights = file, index, None
+        self.rows = whole if rows is None else rows
         self.old_start, self.old_count = hunk.old_start, hunk.old_count
         self.new_start, self.new_count = hunk.new_start, hunk.new_count
         self.pairs = pairs
@@ -205,8 +207,10 @@ class Layout:
 
     def __init__(self, segments: Sequence[Segment] = ()) -> None:
         self.segments = segments
-        self._rows = list(accumulate((segment.rows for segment in segments), initial=0))
-        self._lines = list(accumulate((segment.height for segment in segments), initial=0))
+        rows = [segment.rows for segment in segments]
+        heights = [segment.rows if segment.heights is None else segment.height for segment in segments]
+        self._rows = list(accumulate(rows, initial=0))
+        self._lines = self._rows if heights == rows else list(accumulate(heights, initial=0))
 
     @property
     def rows(self) -> int:
@@ -257,14 +261,25 @@ class Layout:
         """Every segment with its first row."""
         return zip(self._rows, self.segments, strict=False)
 
-    def spans(self) -> Iterator[tuple[int, int, Segment]]:
-        """Every segment with its first terminal line and the one after its last."""
-        return zip(self._lines, self._lines[1:], self.segments, strict=False)
+    def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
+        """The segments on these terminal lines, each with its first line and the one after its last."""
+        low, high = self._between(first, last)
+        return zip(self._lines[low:high], self._lines[low + 1 : high + 1], self.segments[low:high], strict=True)
+
+    @property
+    def comments(self) -> Iterator[int]:
+        """The terminal lines on which comments of the user begin."""
+        for line, segment in zip(self._lines, self.segments, strict=False):
+            if type(segment) is Single and type(segment.content) is CommentRow:
+                yield line
 
     def segments_between(self, first: int, last: int) -> Sequence[Segment]:
         """The segments on the terminal lines `first` to `last`, the last not included."""
-        if first >= last or not self.segments:
-            return ()
-        low = bisect_right(self._lines, max(0, first)) - 1
-        high = bisect_right(self._lines, min(last, self.height) - 1)
+        low, high = self._between(first, last)
         return self.segments[low:high]
+
+    def _between(self, first: int, last: int) -> tuple[int, int]:
+        """The numbers of the segments on these terminal lines, from, to."""
+        if first >= last or not self.segments:
+            return 0, 0
+        return bisect_right(self._lines, max(0, first)) - 1, bisect_right(self._lines, min(last, self.height) - 1)

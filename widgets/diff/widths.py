@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from app.proposals.models import FileDiff
 from widgets.diff.cells import TAB_SIZE, width_of
-from widgets.diff.rows import Context, Layout, Split, Unified
+from widgets.diff.rows import Context, Segment, Split, Unified
 
 
-def widest(diffs: Sequence[FileDiff], layout: Layout) -> int:
-    """Cells of the longest line of source in a layout, folded lines left out."""
+def widest(diffs: Sequence[FileDiff], segments: Sequence[Segment]) -> int:
+    """Cells of the longest line of source in these segments of a layout; folded lines are in none."""
     best = 0
-    for segment in layout.segments:
+    for segment in segments:
         if isinstance(segment, Context):
             best = _widest(diffs[segment.file].new, segment.new_start, segment.new_start + segment.rows, best)
         elif isinstance(segment, Unified | Split) and segment.hunk is not None:

@@ -10,7 +10,7 @@ from app.proposals.models import FileDiff, Hunk, Op
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
 from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, Shape, arrange
 from widgets.diff.places import Landmarks, locate, row_of_hunk, search
-from widgets.diff.rows import CommentRow, FileRow, FoldRow, Layout, LineRow, NoteRow, Row, Unified
+from widgets.diff.rows import CommentRow, FileRow, FoldRow, Layout, LineRow, NoteRow, Row, Segment, Unified
 
 
 @st.composite
@@ -45,6 +45,11 @@ def height(row: Row) -> int:
             return 1
 
 
+def never(segment: Segment) -> bool:
+    """As if every stretch had a long line in it."""
+    return False
+
+
 def rows_of(layout: Layout) -> list[Row]:
     """All of them."""
     return [layout.row(number) for number in range(layout.rows)]
@@ -56,7 +61,9 @@ def test_every_line_is_there_once_and_in_order(
     diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]
 ) -> None:
     comments = [Comment(0, "new", line, f"about {line}") for line in remarks if line < len(diff.new)]
-    layout = arrange([diff], Shape(split=split, whole=whole), comments=comments, measure=height, wrap=wrap)
+    layout = arrange(
+        [diff], Shape(split=split, whole=whole), comments=comments, measure=height, fits=never if wrap else None
+    )
     rows = rows_of(layout)
     old = [row.old for row in rows if isinstance(row, LineRow) and row.old is not None]
     new = [row.new for row in rows if isinstance(row, LineRow) and row.new is not None]
