@@ -58,7 +58,6 @@ class _Progress:
     held: list[ToolResult] = field(default_factory=list)
     """Results of edits, waiting for their proposal."""
     asked: bool = False
-    interrupted: bool = False
 
 
 class Executor:
@@ -115,14 +114,13 @@ class Executor:
                 await self._run_call(call, progress, interrupter)
         finally:
             proposal = await self._stage(message, progress, supersedes)
-        return Batch(proposal, progress.asked, progress.interrupted)
+        return Batch(proposal, progress.asked, interrupter.stopped)
 
     async def _run_call(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> None:
         if progress.asked:
             await self._record(call, Outcome.REFUSED, _AFTER_QUESTION, "not run: question first")
             return
-        if progress.interrupted or interrupter.stopped:
-            progress.interrupted = True
+        if interrupter.stopped:
             await self._record(call, Outcome.ABORTED, _NOT_STARTED, "not run: interrupted")
             return
         tool = self._tools.get(call.name)
@@ -168,7 +166,6 @@ class Executor:
             # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
             output = await (work if tool.kind == "edit" else interrupter.wait_for(work))
         except Interrupted:
-            progress.interrupted = True
             result = _result(call, Outcome.ABORTED, _INTERRUPTED, "interrupted", started)
         except Rejected as rejected:
             result = _result(call, Outcome.REJECTED, str(rejected), "denied by you", started)

@@ -172,7 +172,7 @@ class Turn:
         aborted = [
             ToolResult(call=call.uid, outcome=Outcome.ABORTED, text=_NOT_STARTED, summary="not run: interrupted")
             for call in self._state.unfinished_calls
-            if call.uid not in self._state.open_questions
+            if stopped == "aborted" and call.uid not in self._state.open_questions
         ]
         await self._log.append(*aborted, TurnEnded(stopped=stopped, message=message))
 
@@ -186,8 +186,6 @@ class Turn:
 
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
-        if unfinished := self._state.unfinished_calls:
-            await self._executor.refuse(unfinished)
         await self._log.append(interventions.closing(kind, self._gate.staged, self._gate.paths))
         message = await self._request(closing=True)
         if message is not None and message.calls:
@@ -319,16 +317,21 @@ class Turn:
         )
 
     async def _record(self, message: AssistantMessage | None, received: _Received) -> AssistantMessage | None:
-        events = (*received.records, message) if message else tuple(received.records)
-        stored = await self._log.append(*events)
-        last = stored[-1] if message else None
-        if isinstance(last, AssistantMessage):
-            self._room_made = False
-            return last
-        return None
+        if message is None:
+            await self._log.append(*received.records)
+            return None
+        cut = message.calls if message.state == "truncated" else ()
+        await self._log.append(
+            *received.records,
+            message,
+            *(ToolResult(call=one.uid, outcome=Outcome.INVALID, text=_CUT_OFF, summary="cut off") for one in cut),
+        )
+        self._room_made = False
+        return message
 
 
 _NOT_STARTED = "Aborted by the user before it ran."
+_CUT_OFF = "Not run: the response was cut off, so the arguments may not be whole. Send the call again."
 
 
 def _usage(usage: TokenUsage | None) -> Usage | None:

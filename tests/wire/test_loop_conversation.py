@@ -18,10 +18,11 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
 )
+from app.llm.retry import RetryPolicy
 from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
-from tests.wire.replies import DONE, STALL, Turn, call_delta, chunk, error, stream
+from tests.wire.replies import DONE, STALL, Call, Turn, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
 
 FEEDBACK = 'Not like that.\n\n  Keep `Hello`, but\n\tadd a comma — and "quotes".'
@@ -315,3 +316,45 @@ async def test_opaque_fields_go_back_although_the_server_names_a_dated_model(
         await on.say("Think")
         echoed = [message for message in server.last.messages if message.get("tool_calls")]
         assert echoed[0].get("reasoning_content") == "I think."
+
+
+async def test_calls_that_were_cut_off_do_not_run_and_the_model_is_told_why(
+    server: WireServer, tmp_path: Path
+) -> None:
+    whole = Call("write_file", {"path": "new.txt", "content": "x"})
+    server.script([Turn("", calls=(whole,), finish="length")])
+    server.say("I will be brief.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Write a lot")
+        assert on.runtime.desk.all() == [] and on.stopped == "answer"
+        assert "cut off" in of_role(server.last, "tool")[-1]
+        assert any("cut off" in text for text in of_role(server.last, "system"))
+        assert not any("user" in text for text in of_role(server.last, "tool")), "the user did nothing"
+        on.check()
+
+
+async def test_what_arrived_before_a_failure_is_kept(server: WireServer, tmp_path: Path) -> None:
+    refusal = {"error": {"message": "no", "type": "invalid_request_error", "code": 400}}
+    server.script([stream(chunk("Half an answer"), refusal)])
+    async with bench(server, tmp_path) as on:
+        await on.say("Hello")
+        assert on.stopped == "failed"
+        (message,) = [event for event in on.events if isinstance(event, AssistantMessage)]
+        assert (message.text, message.state) == ("Half an answer", "truncated")
+        server.say("A whole one.")
+        await on.session.resume()
+        await on.session.settled()
+        on.check()
+
+
+async def test_an_attempt_that_is_repeated_is_kept_but_never_sent_again(server: WireServer, tmp_path: Path) -> None:
+    server.script([stream(chunk("First try"), {"error": {"message": "overloaded", "code": 503}})])
+    server.say("Second try.")
+    async with bench(server, tmp_path, retry=RetryPolicy(base=0.01, cap=0.01)) as on:
+        await on.say("Hello")
+        states = [(event.text, event.state) for event in on.events if isinstance(event, AssistantMessage)]
+        assert states == [("First try", "discarded"), ("Second try.", "complete")]
+        server.say("Yes.")
+        await on.say("And?")
+        assert "First try" not in str(server.last.body)
+        on.check()

@@ -1,0 +1,114 @@
+"""The executor by itself: the last layer of the gate, and what an interruption or a broken call leaves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.executor import Executor
+from app.agent.interrupt import Interrupter
+from app.agent.updates import ConfirmationRequested
+from app.conversation.events import AssistantMessage, Outcome, ToolCall, ToolResult, ToolStarted
+from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.tools.registry import standard_tools
+from tests.wire.bench import FILE, Bench, bench, edit
+from tests.wire.server import WireServer
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+
+
+async def allow(_: Confirmation) -> ConfirmationAnswer:
+    return ConfirmationAnswer(allowed=True)
+
+
+def executor(on: Bench) -> Executor:
+    return Executor(
+        log=on.session.log,
+        desk=on.runtime.desk,
+        tools=standard_tools(),
+        workspace=on.runtime.workspace,
+        session_id=on.session.id,
+        publish=lambda update: None,
+        confirm=allow,
+    )
+
+
+def response(*calls: tuple[str, dict[str, Any]], invalid: str = "") -> AssistantMessage:
+    return AssistantMessage(
+        calls=tuple(
+            ToolCall(uid=f"c1.{number}", name=name, arguments=arguments, invalid=invalid)
+            for number, (name, arguments) in enumerate(calls)
+        )
+    )
+
+
+def outcomes(on: Bench) -> list[Outcome]:
+    return [event.outcome for event in on.events if isinstance(event, ToolResult)]
+
+
+async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
+        batch = await executor(on).run(message, Interrupter(), gate_closed=True)
+        assert (batch.proposal, batch.asked) == ("", False)
+        assert outcomes(on) == [Outcome.REFUSED] * 3
+        assert not any(isinstance(event, ToolStarted) for event in on.events)
+        assert on.runtime.desk.all() == [] and on.file == FILE
+
+
+async def test_a_call_that_is_marked_invalid_does_not_run(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        await executor(on).run(response(edit(), invalid="cut off"), Interrupter(), gate_closed=False)
+        assert outcomes(on) == [Outcome.INVALID]
+        assert "cut off" in next(event.text for event in on.events if isinstance(event, ToolResult))
+        assert on.runtime.desk.all() == []
+
+
+async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        interrupter = Interrupter()
+        interrupter.stop()
+        batch = await executor(on).run(response(edit()), interrupter, gate_closed=False)
+        assert batch.interrupted and outcomes(on) == [Outcome.ABORTED]
+        assert on.runtime.desk.all() == []
+
+
+async def test_what_was_staged_before_an_interruption_is_kept(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        server.turn(
+            calls=[edit(), ("run_command", {"command": "sleep 60"}), ("write_file", {"path": "b", "content": ""})]
+        )
+
+        def interrupt(update: object) -> None:
+            if isinstance(update, ConfirmationRequested):
+                on.session.interrupt()
+
+        on.session.subscribe(interrupt)
+        await on.say("Do three things")
+        assert sorted(outcomes(on)) == [Outcome.ABORTED, Outcome.ABORTED, Outcome.STAGED]
+        (proposal,) = on.runtime.desk.waiting()
+        assert [change.path for change in proposal.files] == ["greet.py"]
+        assert on.stopped == "aborted"
+        server.say("I see.")
+        await on.say("Go on")
+        on.check()
+
+
+async def test_a_tool_that_breaks_is_a_result_like_any_other(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(server, tmp_path) as on:
+        (on.root / "greet.py").chmod(0o000)
+        (on.root / "folder").mkdir()
+        message = response(
+            ("read_file", {"path": "folder"}), ("read_file", {"path": "gone.py"}), ("no_such_tool", {}), edit()
+        )
+        await executor(on).run(message, Interrupter(), gate_closed=False)
+        (on.root / "greet.py").chmod(0o644)
+        found = {event.call: event for event in on.events if isinstance(event, ToolResult)}
+        assert len(found) == 4
+        assert found["c1.2"].outcome is Outcome.INVALID and "read_file" in found["c1.2"].text
+        assert all(found[f"c1.{number}"].outcome is Outcome.ERROR for number in (0, 1))
