@@ -2,19 +2,22 @@
 
 import asyncio
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from app.agent.updates import ConfirmationRequested, PhaseChanged, TextStreamed
+from app.agent.updates import ConfirmationRequested, PhaseChanged, Recorded, TextStreamed, Update
 from app.conversation.events import (
     Answer,
     AssistantMessage,
     LineComment,
     Notice,
+    Outcome,
     Question,
     RequestFailed,
+    ToolResult,
     ToolStarted,
     TurnEnded,
 )
@@ -23,7 +26,7 @@ from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
 from tests.wire.replies import DONE, STALL, Call, Turn, call_delta, chunk, error, stream
-from tests.wire.server import WireServer
+from tests.wire.server import Request, WireServer
 
 FEEDBACK = 'Not like that.\n\n  Keep `Hello`, but\n\tadd a comma — and "quotes".'
 
@@ -358,3 +361,61 @@ async def test_an_attempt_that_is_repeated_is_kept_but_never_sent_again(server: 
         await on.say("And?")
         assert "First try" not in str(server.last.body)
         on.check()
+
+
+async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: WireServer, tmp_path: Path) -> None:
+    answer_now = threading.Event()
+
+    def model(request: Request) -> Turn:
+        if request.closing:
+            answer_now.wait(10)
+            return Turn("Have a look.")
+        return Turn(calls=(Call(*edit()),)) if request.number == 0 else Turn("I will do it differently.")
+
+    server.behave(OBEYS)
+    server.model(model)
+    async with bench(server, tmp_path) as on:
+        await on.session.send("Be less formal")
+        assert await server.arrived(2)
+        await on.session.deny("P1", feedback=FEEDBACK)
+        answer_now.set()
+        await on.session.settled()
+        assert len(server.requests) == 3
+        assert of_role(server.last, "user")[-1] == FEEDBACK and "tool_choice" not in server.last.body
+        assert on.stopped == "answer"
+        on.check()
+
+
+async def test_messages_at_once_start_one_turn(server: WireServer, tmp_path: Path) -> None:
+    server.say("One.")
+    server.say("Two.")
+    async with bench(server, tmp_path) as on:
+        await asyncio.gather(on.session.send("first"), on.session.send("second"))
+        await on.session.settled()
+        assert [of_role(request, "user") for request in server.requests] == [["first"], ["first", "second"]]
+        on.check()
+
+
+async def test_what_is_sent_while_a_question_is_open_is_its_answer(server: WireServer, tmp_path: Path) -> None:
+    server.turn(calls=[("ask_user", {"question": "Which?"})])
+    server.say("All right.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Do it")
+        await on.say("the second one")
+        assert server.last.messages[-1]["role"] == "tool" and server.last.messages[-1]["content"] == "the second one"
+        assert [event.text for event in on.events if isinstance(event, Answer)] == ["the second one"]
+
+
+async def test_an_interruption_before_the_tools_runs_none_of_them(server: WireServer, tmp_path: Path) -> None:
+    server.turn(calls=[edit(), ("read_file", {"path": "greet.py"})])
+    async with bench(server, tmp_path) as on:
+
+        def interrupt(update: Update) -> None:
+            if isinstance(update, Recorded) and isinstance(update.event, AssistantMessage):
+                on.session.interrupt()
+
+        on.session.subscribe(interrupt)
+        await on.say("Do it")
+        assert on.stopped == "aborted"
+        assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [Outcome.ABORTED] * 2
+        assert on.runtime.desk.all() == []
