@@ -56,7 +56,7 @@ class Applier:
             record = self._store.journal_open(record)
         except Exception as error:
             raise ApplyFailed(
-                f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}"
+                f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}."
             ) from error
         done = record.model_copy(update={"state": "done"})
         touched: set[str] = set()
@@ -179,12 +179,12 @@ class Applier:
         except Exception as second:
             return RecoveryNeeded(
                 f"{record.proposal} broke off ({why}) and could not be taken back at once ({reason_of(second)}): "
-                "put that right and start signoff again, it finishes this first"
+                "put that right and start signoff again, it finishes this first."
             )
         # If even this can't be written, the next start finds every file as before and closes the record.
         with suppress(Exception):
             self._store.journal_close(record.model_copy(update={"state": "rolled_back"}), before)
-        return ApplyFailed(f"{record.proposal} was not applied, every file is as it was: {why}")
+        return ApplyFailed(f"{record.proposal} was not applied, every file is as it was: {why}.")
 
     def _is_ours(self, entry: JournalEntry, touched: Collection[str]) -> bool:
         standing = self._standing(entry)

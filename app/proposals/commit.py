@@ -41,7 +41,7 @@ def commit_proposal(root: Path, proposal: Proposal, paths: Collection[str] | Non
     """
     names = sorted(written_paths(proposal) if paths is None else paths)
     if not names:
-        raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit")
+        raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
     message = f"{proposal.summary}\n\nSignoff-Proposal: {proposal.id}\n"
     present = [name for name in names if (root / name).exists()]
     if present:
@@ -49,7 +49,7 @@ def commit_proposal(root: Path, proposal: Proposal, paths: Collection[str] | Non
     known = set(_git(root, "ls-files", "-z", "--", *names).split("\0"))
     tracked = [name for name in names if name in known]
     if not tracked:
-        raise CommitFailed(f"git does not track any file of {proposal.id}, so there is nothing to commit")
+        raise CommitFailed(f"Git does not track any file of {proposal.id}, so there is nothing to commit.")
     _git(root, "commit", "--quiet", "--only", "--message", message, "--", *tracked)
     return _git(root, "rev-parse", "HEAD").strip()
 
@@ -67,14 +67,14 @@ def _git(root: Path, *arguments: str) -> str:
             check=False,
         )
     except FileNotFoundError as error:
-        raise CommitFailed("git is not installed, so nothing was committed; the files are written") from error
+        raise CommitFailed("Git is not installed, so nothing was committed; the files are written.") from error
     except subprocess.TimeoutExpired as error:
         raise CommitFailed(
-            f"git took longer than {_SECONDS:.0f} s; the files are written, commit them yourself"
+            f"Git took longer than {_SECONDS:.0f} s; the files are written, commit them yourself."
         ) from error
     output = done.stdout.decode("utf-8", "surrogateescape")
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip() or output.strip()
         first = said.splitlines()[0] if said else f"exit code {done.returncode}"
-        raise CommitFailed(f"git would not commit ({first}); the files are written, commit them yourself")
+        raise CommitFailed(f"Git would not commit ({first}); the files are written, commit them yourself.")
     return output

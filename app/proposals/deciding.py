@@ -79,9 +79,9 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> Choice:
                 hunks |= {hunk.id for hunk in _pending_hunks(files[name])}
                 paths |= {name} & bare
             else:
-                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values())}")
+                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values())}.")
         if not hunks and not paths:
-            raise UnknownHunk(f"no hunk of {proposal.id} was chosen; {_offer(pending.values())}")
+            raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values())}.")
     everything = len(hunks) == len(proposal.hunks) and all(undecided(change) for change in proposal.files)
     rest = len(hunks) == len(pending) and paths == bare
     return Choice(frozenset(hunks), frozenset(paths), everything and rest, rest)
@@ -201,7 +201,7 @@ def hunk_facts(
     for change in before.files:
         if not undecided(change):
             continue
-        now = written.get(change.path)
+        now = Document(written[change.path]) if change.path in written else None
         shift = 0
         for hunk in _pending_hunks(change):
             is_landed = hunk.id in landed
@@ -257,7 +257,7 @@ def _on_disk(
     """
     first = StackedProposal(
         f"{proposal.id} builds on {' and '.join(change.stacked_on)} in {change.old_path or change.path}; "
-        f"decide {change.stacked_on[0]} first"
+        f"decide {change.stacked_on[0]} first."
     )
     disk = filesystem.read(change.path)
     current = disk.version if disk else None
@@ -312,9 +312,8 @@ def _settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], nu
     return recompared(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 
 
-def _excerpt(data: bytes, start: int, count: int) -> str:
+def _excerpt(document: Document, start: int, count: int) -> str:
     """The file around a place, numbered."""
-    document = Document(data)
     if document.binary:
         return ""
     texts = document.texts

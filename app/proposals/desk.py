@@ -36,6 +36,7 @@ from app.proposals.staging import compile_changes, folded_into, make_proposal, s
 from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
 from app.proposals.undo import Replay, Step, backward, forward
+from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace, WorkspaceError
 
 
@@ -86,7 +87,9 @@ class ProposalDesk:
         """One proposal; raises UnknownProposal."""
         found = self._store.proposal(proposal_id)
         if found is None:
-            raise UnknownProposal(f"there is no proposal {proposal_id} in this workspace; list them to see their ids")
+            raise UnknownProposal(
+                f"There is no proposal {proposal_id} in this workspace; `signoff proposals --all` lists them."
+            )
         return found
 
     def waiting(self) -> list[Proposal]:
@@ -133,11 +136,12 @@ class ProposalDesk:
         """
         draft = self.draft("")
         try:
-            report = draft.patch(text)
+            report = draft.patch(text, folder_in_repository(self._workspace.root))
         except (EditRefused, WorkspaceError) as error:
-            raise PatchRefused(f"the patch was not taken: {error}") from error
+            # What follows the first line (the nearest text in the file) is for a model that tries again.
+            raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
         except OSError as error:
-            raise PatchRefused(f"the patch was not taken: {reason_of(error)}") from error
+            raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error
         return self._stage(draft, f"Patch: {report.summary}", "", "patch")
 
     def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
@@ -182,7 +186,7 @@ class ProposalDesk:
             proposal = self._fresh(self.get(proposal_id))
             if proposal.revision != seen:
                 raise ChangedSinceSeen(
-                    f"{proposal.id} has changed since it was shown; look at it again, then approve"
+                    f"{proposal.id} has changed since it was shown; look at it again, then approve."
                 )
             choice = deciding.choose(proposal, hunks)
             started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
@@ -226,10 +230,10 @@ class ProposalDesk:
             records = effective(self._store.journal(proposal=proposal.id))
             if proposal.state is ProposalState.STALE and records:
                 raise NothingToUndo(
-                    f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest"
+                    f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest."
                 )
             if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
-                raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to undo")
+                raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to undo.")
             replay, transitions = self._replay(proposal, backward(records), "undone")
             if proposal.state is ProposalState.APPLIED:
                 after = advance(proposal, ProposalState.UNDONE)
@@ -252,7 +256,7 @@ class ProposalDesk:
             proposal = self.get(proposal_id)
             records = undone(self._store.journal(proposal=proposal.id))
             if proposal.state is not ProposalState.UNDONE or not records:
-                raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo")
+                raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo.")
             _, transitions = self._replay(proposal, forward(records), "redone")
             folders = {folder for record in records for folder in record.dropped_folders}
             self._write("redo", proposal, advance(proposal, ProposalState.APPLIED), transitions, folders)
@@ -313,7 +317,7 @@ class ProposalDesk:
             try:
                 yield
             except OSError as error:
-                raise DiskFailed(f"the disk would not answer: {reason_of(error)}; nothing has changed") from error
+                raise DiskFailed(f"The disk would not answer: {reason_of(error)}; nothing has changed.") from error
             finally:
                 self._overlay = None
                 self._filesystem.close()
@@ -370,12 +374,12 @@ class ProposalDesk:
         proposal = self.get(proposal_id)
         if not proposal.state.waiting:
             why = f": {proposal.reason}" if proposal.reason else ""
-            raise NotWaiting(f"{proposal.id} is {words(proposal.state)} already{why}; there is nothing to decide")
+            raise NotWaiting(f"{proposal.id} is {words(proposal.state)} already{why}; there is nothing to decide.")
         return proposal
 
     def _fresh(self, proposal: Proposal) -> Proposal:
         if proposal.state is ProposalState.STALE:
-            raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; deny it, or ask for a new one")
+            raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; deny it, or ask for a new one.")
         return proposal
 
     def _write(
@@ -400,7 +404,7 @@ class ProposalDesk:
         try:
             return replay, replay.run(steps)
         except UndoConflict as conflict:
-            raise UndoConflict(f"{proposal.id} can't be {word}: {conflict}") from None
+            raise UndoConflict(f"{proposal.id} can't be {word}: {conflict}.") from None
 
     def _after_replay(
         self, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool = False
@@ -418,3 +422,9 @@ class ProposalDesk:
                 if file := self._filesystem.read(change.path):
                     written[change.path] = file.data
         return deciding.hunk_facts(self._contents, proposal, choice, landed, written)
+
+
+def _first_sentence(error: Exception) -> str:
+    """The first line of a message, closed where it leads over to more."""
+    first = str(error).splitlines()[0]
+    return f"{first[:-1]}." if first.endswith(":") else first

@@ -237,14 +237,17 @@ class Draft:
             stat = FileStat(path=target, op=Op.RENAME, added=0, removed=0)
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
 
-    def patch(self, text: str) -> EditReport:
-        """Apply a patch (unified diff or `*** Begin Patch`) over any number of files, all or nothing."""
+    def patch(self, text: str, folder: str = "") -> EditReport:
+        """Apply a patch (unified diff or `*** Begin Patch`) over any number of files, all or nothing.
+
+        `folder` is where the workspace lies in its repository: a patch of the whole repository names it in each path.
+        """
         from app.proposals.patching import apply_patch
 
         with self._lock:
             before = {path: _copied(held) for path, held in self.held.items()}
             try:
-                return apply_patch(self, text)
+                return apply_patch(self, text, folder)
             except BaseException:
                 self.held = before
                 raise

@@ -17,7 +17,7 @@ def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> P
     """
     change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
     if change is None or change.result is None or change.binary:
-        raise EditRejected(f"{proposal.id} has no text to edit at {path}")
+        raise EditRejected(f"{proposal.id} has no text to edit at {path}.")
     try:
         data = retext(Document(contents.get(change.result)), text)
     except EditRefused as error:
@@ -26,7 +26,7 @@ def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> P
     if same(result, change.result):
         return proposal
     if same(result, change.base) and not change.old_path:
-        raise EditRejected(f"that leaves {path} as it is on disk; deny the change instead")
+        raise EditRejected(f"That leaves {path} as it is on disk; deny the change instead.")
     edited = change.model_copy(
         update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
     )

@@ -38,9 +38,9 @@ class WorkspaceLock:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 lock.acquire()
             except Timeout as error:
-                raise WorkspaceBusy("another signoff is writing in this workspace; try again in a moment") from error
+                raise WorkspaceBusy("Another signoff is writing in this workspace; try again in a moment.") from error
             except OSError as error:
-                raise WorkspaceBusy(f"{self._path} can't be locked ({error.strerror}); check its folder") from error
+                raise WorkspaceBusy(f"{self._path} can't be locked ({error.strerror}); check its folder.") from error
             self._depth += 1
             try:
                 yield

@@ -82,7 +82,7 @@ class Contents:
             except KeyError as error:
                 name = version.sha256[:12]
                 raise MissingContent(
-                    f"the content {name} is missing from the store; propose the edit anew"
+                    f"The content {name} is missing from the store; deny the proposal and ask for it anew."
                 ) from error
             self.remember(version.sha256, data)
         return data

@@ -1,5 +1,6 @@
 """Patch texts: unified diffs (git's and plain ones) and the `*** Begin Patch` form."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from app.proposals.document import decode
@@ -11,6 +12,9 @@ from app.proposals.scan_unified import UnifiedScanner
 MAX_CHARACTERS = 64 * 1024 * 1024
 """Longest patch text that is read."""
 
+NO_PATCH = "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
+_ANY_HEADER = re.compile(r"^\W*(?:diff |---|\+\+\+|@@|\*\*\*)", re.MULTILINE)
+"""What any patch has, so that a text which is none is refused before it is taken apart."""
 _HEADERS = ("diff --git ", "--- ", "+++ ", "@@", "*** ")
 
 
@@ -34,6 +38,8 @@ def scan_patch(text: str | bytes) -> list[FilePatch]:
         raise UnsupportedPatch(
             f"The patch has {len(text):,} characters; the most that is read is {MAX_CHARACTERS:,}."
         )
+    if not _ANY_HEADER.search(text):
+        raise MalformedPatch(NO_PATCH)
     lines = text.removeprefix("\ufeff").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -64,9 +70,7 @@ def check_conservation(files: Sequence[FilePatch], lines: Sequence[str], header_
     `header_pairs` is how many `---` lines with their `+++` lines are headers; raises MalformedPatch.
     """
     if not files:
-        raise MalformedPatch(
-            "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
-        )
+        raise MalformedPatch(NO_PATCH)
     marked = list(_marked_lines(lines))
     for mark, found in (("-", sum(file.removed for file in files)), ("+", sum(file.added for file in files))):
         written = sum(line[0] == mark for line in marked) - header_pairs

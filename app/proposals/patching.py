@@ -1,6 +1,8 @@
 """A patch over any number of files as edits of a draft."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from app.conversation.events import FileStat
 from app.proposals.document import Document
@@ -15,17 +17,22 @@ _SHOWN_FILES = 20
 """Files that a report spells out."""
 
 
-def apply_patch(draft: Draft, text: str) -> EditReport:
+def apply_patch(draft: Draft, text: str, folder: str = "") -> EditReport:
     """Make every part of a patch in the draft, in order; on an error the draft is left half-edited, for the caller.
 
     Files that change names with each other (each a rename onto the other's path) are taken as git means them: all
-    names are those of before.
+    names are those of before. A file may become a folder and a folder a file.
+
+    Args:
+        draft: What to edit.
+        text: The patch.
+        folder: Where the workspace lies in its repository, if not at the top: paths may begin with it.
 
     Raises:
         EditRefused: a part can't be made.
         UnsafePath: a part names a path that no tool may touch.
     """
-    parts = scan_patch(text)
+    parts = _deletions_first(_inside(scan_patch(text), folder, draft))
     deferred: list[tuple[str, bytes, Sequence[Match], int]] = []
     reports: list[EditReport] = []
     for index, part in enumerate(parts):
@@ -40,6 +47,26 @@ def apply_patch(draft: Draft, text: str) -> EditReport:
     for path, after, matches, mode in deferred:
         reports.append(draft.put_bytes(path, after, matches, mode))
     return _joined(reports)
+
+
+def _inside(parts: Sequence[FilePatch], folder: str, draft: Draft) -> Sequence[FilePatch]:
+    """The parts with paths from the workspace's root, where all of them are from the top of its repository."""
+    prefix = f"{folder}/"
+    paths = [path for part in parts for path in (part.path, part.old_path) if path]
+    if not folder or not all(path.startswith(prefix) for path in paths):
+        return parts
+    if any(draft.look(path) is not None for path in paths):
+        return parts
+    return [
+        replace(part, path=part.path.removeprefix(prefix), old_path=part.old_path.removeprefix(prefix))
+        for part in parts
+    ]
+
+
+def _deletions_first(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
+    """Deletions that stand alone make room for a file where their folder was, wherever they come in the patch."""
+    named = Counter(path for part in parts for path in (part.path, part.old_path) if path)
+    return sorted(parts, key=lambda part: part.op is not Op.DELETE or named[part.path] > 1)
 
 
 def _apply_part(draft: Draft, part: FilePatch) -> Iterable[EditReport]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.proposals.apply import reason_of
-from app.proposals.errors import ApplyFailed, ProposalError
+from app.proposals.errors import ApplyFailed
 from app.proposals.filesystem import Filesystem, files_below
 from app.proposals.journal import Transition, folded
 from app.proposals.overlay import Contents, parents
@@ -33,24 +33,28 @@ def check(
         _check_end_tree(filesystem, transitions)
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
             if not filesystem.writable(folder):
-                raise ApplyFailed(f"the folder {folder or '.'} can't be written; change its permissions first")
+                raise _Unfit(f"the folder {folder or '.'} can't be written; change its permissions first")
         need = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
         if need > (free := filesystem.free_bytes()):
-            raise ApplyFailed(f"the disk is full: {need:,} bytes are needed, {free:,} are free; make room first")
-    except ProposalError as error:
-        raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {error}") from error
+            raise _Unfit(f"the disk is full: {need:,} bytes are needed, {free:,} are free; make room first")
+    except _Unfit as error:
+        raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {error}.") from error
     except (OSError, WorkspaceError) as error:
-        raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}") from error
+        raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}.") from error
+
+
+class _Unfit(Exception):
+    """What stands against an apply, as a clause."""
 
 
 def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> None:
     if workspace.locate(step.path) != step.path or workspace.resolve(step.path) != step.path:
-        raise ApplyFailed(f"{step.path} is reached through a link now; look at it again")
+        raise _Unfit(f"{step.path} is reached through a link now; look at it again")
     file = filesystem.read(step.path)
     found = file.version.sha256 if file else None
     expected = step.before.sha256 if step.before else None
     if found != expected:
-        raise ApplyFailed(f"{step.path} changed on disk at this moment; look at it again")
+        raise _Unfit(f"{step.path} changed on disk at this moment; look at it again")
 
 
 def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -> None:
@@ -61,22 +65,22 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
     for path in sorted(puts):
         other = names.setdefault(folded(path), path)
         if other != path:
-            raise ApplyFailed(f"{path} and {other} differ by case only; some disks can't hold both")
+            raise _Unfit(f"{path} and {other} differ by case only; some disks can't hold both")
     for step in transitions:
         if step.after is None or step.before is not None:
             continue
         for folder in parents(step.path):
             if folder in puts:
-                raise ApplyFailed(f"{folder} can't be a file and the folder of {step.path}")
+                raise _Unfit(f"{folder} can't be a file and the folder of {step.path}")
             if filesystem.kind(folder) in ("file", "other") and folder not in gone:
-                raise ApplyFailed(f"{folder} is a file, so {step.path} can't be made; rename one of them")
+                raise _Unfit(f"{folder} is a file, so {step.path} can't be made; rename one of them")
         if filesystem.kind(step.path) == "folder":
             left = [path for path in files_below(filesystem, step.path) if path not in gone]
             if left:
-                raise ApplyFailed(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
+                raise _Unfit(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
         clash = case_clash(filesystem, step.path)
         if clash and clash not in gone:
-            raise ApplyFailed(f"{step.path} and {clash} differ by case only; some disks can't hold both")
+            raise _Unfit(f"{step.path} and {clash} differ by case only; some disks can't hold both")
 
 
 def case_clash(filesystem: Filesystem, path: str) -> str:

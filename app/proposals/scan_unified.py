@@ -146,7 +146,8 @@ class UnifiedScanner:
         if line.startswith(("copy from ", "copy to ")):
             raise UnsupportedPatch(f"Line {at + 1}: copies are not taken. Make the diff without -C.")
         if line.startswith(("Binary files ", "Binary file ", "GIT binary patch")):
-            name = part.git_names[1] if part.git_names else part.new_name
+            names = plain_names(*part.git_names, part.git_names) if part.git_names else ("", part.new_name)
+            name = names[1]
             raise UnsupportedPatch(
                 f"Line {at + 1}: the part for {name or 'this file'} is binary, which is not taken."
             )

@@ -56,7 +56,7 @@ def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileC
             )
         )
     if not changes:
-        raise NothingStaged("the edits cancel out: there is nothing to propose")
+        raise NothingStaged("The edits cancel out: there is nothing to propose.")
     return tuple(changes)
 
 

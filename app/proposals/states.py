@@ -37,7 +37,7 @@ def advance(proposal: Proposal, state: State, reason: str = "") -> Proposal:
     """
     allowed = state in TRANSITIONS[proposal.state] or (state is proposal.state and state in REMAINING)
     if not allowed:
-        raise InvalidTransition(f"{proposal.id} is {words(proposal.state)} and can't become {words(state)}")
+        raise InvalidTransition(f"{proposal.id} is {words(proposal.state)} and can't become {words(state)}.")
     return proposal.model_copy(update={"state": state, "reason": reason})
 
 

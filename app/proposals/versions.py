@@ -19,7 +19,7 @@ def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
     new = store.proposal(proposal_id)
     old = store.proposal(new.supersedes) if new is not None and new.supersedes else None
     if new is None or old is None:
-        raise UnknownProposal(f"there is no earlier version of {proposal_id} to compare with")
+        raise UnknownProposal(f"There is no earlier version of {proposal_id} to compare with.")
     contents = Contents(store)
     changes: list[FileChange] = []
     for path in dict.fromkeys((*_paths(old), *_paths(new))):

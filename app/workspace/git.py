@@ -46,6 +46,12 @@ def repository(root: Path) -> Repository | None:
     return None
 
 
+def folder_in_repository(root: Path) -> str:
+    """Where the folder lies in its repository, as a POSIX path; empty for the top, and outside of any."""
+    found = repository(root)
+    return "" if found is None or found.top == root else root.relative_to(found.top).as_posix()
+
+
 def is_repository(root: Path) -> bool:
     """Whether the folder is, or lies in, a git repository."""
     return repository(root) is not None

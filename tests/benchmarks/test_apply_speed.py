@@ -55,3 +55,23 @@ def test_a_thousand_files_against_git_apply(tmp_path: Path) -> None:
     print(f"undo  {undo:.2f} s, git {back:.2f} s: {undo / back:.1f}")
     assert ours < RATIO * there
     assert undo < RATIO * back
+
+
+def test_half_of_very_many_hunks_against_all_of_them(tmp_path: Path) -> None:
+    """What the model is told of each hunk must not cost a reading of the whole file each."""
+    root = tmp_path / "workspace"
+    root.mkdir()
+    old = "".join(f"line {number}\na\nb\nc\nd\ne\nf\n" for number in range(3_000))
+    store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", Signal(tmp_path / "state", "here"))
+    desk = ProposalDesk(Workspace(root), store, tmp_path / "state" / "lock")
+    took: list[float] = []
+    for name, share in (("whole.txt", 3_000), ("half.txt", 1_500)):
+        (root / name).write_text(old)
+        draft = desk.draft("session")
+        draft.write(name, old.replace("line", "LINE"))
+        proposal = desk.stage(draft, "Shout")
+        chosen = [hunk.id for hunk in proposal.hunks[:share]]
+        assert len(chosen) == share
+        took.append(seconds(lambda number=proposal.id, hunks=chosen: desk.approve(number, hunks)))
+    print(f"\nall {took[0]:.2f} s, half {took[1]:.2f} s: {took[1] / took[0]:.1f}")
+    assert took[1] < 8 * took[0]

@@ -287,7 +287,7 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
         rival.stdin.write("go\n")
         rival.stdin.flush()
     answers = sorted(rival.communicate(timeout=50)[0].strip() for rival in rivals)
-    assert answers == ["NotWaiting: P1 is applied already; there is nothing to decide"] * 2 + ["won"]
+    assert answers == ["NotWaiting: P1 is applied already; there is nothing to decide."] * 2 + ["won"]
     assert {path.read_text() for path in root.iterdir()} == {"two\n"}
     with pytest.raises(NotWaiting):
         desk.approve("P1")

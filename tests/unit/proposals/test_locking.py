@@ -13,7 +13,7 @@ from app.proposals.locking import WorkspaceLock
 def test_a_busy_workspace_is_said_in_one_line(tmp_path: Path) -> None:
     with (
         FileLock(tmp_path / "lock"),
-        pytest.raises(WorkspaceBusy, match="another signoff is writing in this workspace; try again"),
+        pytest.raises(WorkspaceBusy, match="Another signoff is writing in this workspace; try again"),
         WorkspaceLock(tmp_path / "lock", wait_seconds=0.01).held(),
     ):
         pass

@@ -200,6 +200,54 @@ def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     proposal = site.edit("a.txt", ("line 2", "two"))
     site.desk.approve(proposal.id)
-    with pytest.raises(ProposalError, match="git would not commit") as caught:
+    with pytest.raises(ProposalError, match="Git would not commit") as caught:
         commit_proposal(site.root, site.desk.get(proposal.id))
     assert "\n" not in str(caught.value)
+
+
+def test_a_patch_of_the_whole_repository_fits_a_workspace_inside_it(tmp_path: Path) -> None:
+    site = Bench(tmp_path, {"a.txt": numbered(9), "old.txt": "same\n"})
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "workspace")
+    git(tmp_path, "commit", "--quiet", "--message", "start")
+    site.put(**{"a.txt": numbered(9, l2="two"), "sub/new.txt": "new\n"})
+    (site.root / "old.txt").rename(site.root / "moved.txt")
+    wanted = site.tree()
+    git(tmp_path, "add", "workspace")
+    patch = git(tmp_path, "diff", "--cached", "-M").decode()
+    git(tmp_path, "reset", "--quiet", "--hard")
+    proposal = site.desk.stage_patch(patch)
+    assert {change.path for change in proposal.files} == {"a.txt", "moved.txt", "sub/new.txt"}
+    site.desk.approve(proposal.id)
+    assert site.tree() == wanted
+    with pytest.raises(PatchRefused, match="another folder"):
+        site.desk.stage_patch(patch.replace("workspace/a.txt", "elsewhere/a.txt"))
+
+
+def test_a_folder_becomes_a_file_and_a_file_a_folder(bench: Make) -> None:
+    files = {"src/a.py": numbered(9), "src/b/c.py": "c\n", "plain": "text\n"}
+    site = bench(files)
+    repository(site)
+    for name in files:
+        (site.root / name).unlink()
+    (site.root / "src/b").rmdir()
+    (site.root / "src").rmdir()
+    site.put(**{"src": "now a file\n", "plain/inner": "now in a folder\n"})
+    wanted = without_git(site.tree())
+    git(site.root, "add", "--all")
+    patch = git(site.root, "diff", "--cached").decode()
+    git(site.root, "reset", "--quiet", "--hard")
+    proposal = site.desk.stage_patch(patch)
+    site.desk.approve(proposal.id)
+    assert without_git(site.tree()) == wanted
+    site.desk.undo(proposal.id)
+    assert git(site.root, "status", "--porcelain") == b""
+
+
+def test_what_does_not_fit_is_said_in_one_line(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    for patch in ("", "hello\n" * 100_000, "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-no such line\n+x\n"):
+        with pytest.raises(PatchRefused) as caught:
+            site.desk.stage_patch(patch)
+        said = str(caught.value)
+        assert said[0].isupper() and said[-1] in ".?" and "\n" not in said
