@@ -67,6 +67,9 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
 )
 
 
+_WIDTH_WITH_HELP = 100
+
+
 class SettingsScreen(Dialog[None]):
     """A list of settings; Enter turns one over, or opens it for writing."""
 
@@ -130,8 +133,27 @@ class SettingsScreen(Dialog[None]):
         return Content.assemble(
             f"  {row.title:<23}",
             (f"{_shown(row, value):<25}", "bold $text-accent" if origin else ""),
-            (f"from {origin}", "$text-warning") if elsewhere else (row.help, "$foreground 60%"),
+            (f"from {origin}", "$text-warning")
+            if elsewhere
+            else ("" if self._narrow else row.help, "$foreground 60%"),
         )
+
+    @property
+    def _narrow(self) -> bool:
+        """Whether there is no room for what a setting means beside it; it is said below then."""
+        return self.app.size.width < _WIDTH_WITH_HELP
+
+    @on(OptionList.OptionHighlighted)
+    def explain(self, event: OptionList.OptionHighlighted) -> None:
+        """Say what the setting under the cursor means, where the list has no room for it."""
+        event.stop()
+        row = self._row
+        if self._narrow and row is not None and self._writing is None and self.query_one(OptionList).has_focus:
+            self._tell(f"{row.title}: {row.help}")
+
+    def on_resize(self) -> None:
+        """The columns follow the width."""
+        self._draw()
 
     @property
     def _row(self) -> Row | None:
