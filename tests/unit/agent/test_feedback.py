@@ -1,0 +1,52 @@
+"""Feedback waits until a request in which the model may act has carried it, and belongs to the next proposal."""
+
+import pytest
+
+from app.agent.feedback import Feedback
+from app.conversation.events import (
+    Decision,
+    Event,
+    LineComment,
+    ProposalDecided,
+    ProposalStaged,
+    RequestSent,
+    TurnStarted,
+)
+
+DENIED = ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="Not so.")
+STAGED = ProposalStaged(proposal="P2", summary="", files=(), calls=())
+
+
+def after(*events: Event) -> Feedback:
+    feedback = Feedback()
+    for event in events:
+        feedback.apply(event)
+    return feedback
+
+
+def test_a_closing_request_does_not_deliver_it() -> None:
+    assert after(DENIED).undelivered
+    assert after(DENIED, RequestSent(closing=True)).undelivered
+    assert not after(DENIED, RequestSent(closing=True), RequestSent()).undelivered
+
+
+@pytest.mark.parametrize("decision", [Decision.APPROVED, Decision.UNDONE, Decision.EDITED])
+def test_only_a_denial_asks_for_an_answer(decision: Decision) -> None:
+    assert not after(ProposalDecided(proposal="P1", decision=decision, feedback="Nice.")).undelivered
+    assert not after(ProposalDecided(proposal="P1", decision=Decision.DENIED)).undelivered
+
+
+def test_line_comments_are_feedback() -> None:
+    comment = LineComment(path="a", line=1, side="new", quote="+x", text="Why?")
+    assert after(ProposalDecided(proposal="P1", decision=Decision.DENIED, comments=(comment,))).undelivered
+
+
+def test_the_next_proposal_answers_it_and_no_other() -> None:
+    assert after(DENIED, RequestSent()).proposal == "P1"
+    assert after(DENIED, RequestSent(), STAGED).proposal == ""
+
+
+def test_a_new_message_is_a_new_subject_once_the_feedback_was_delivered() -> None:
+    assert after(DENIED, RequestSent(), TurnStarted(cause="message")).proposal == ""
+    assert after(DENIED, RequestSent(), TurnStarted(cause="answer")).proposal == "P1"
+    assert after(DENIED, TurnStarted(cause="message")).proposal == "P1"

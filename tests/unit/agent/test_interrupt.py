@@ -1,0 +1,82 @@
+"""An interruption cancels what is awaited, waits for its clean-up, and cancels nothing else."""
+
+import asyncio
+
+import pytest
+
+from app.agent.interrupt import Interrupted, Interrupter
+
+
+async def test_the_clean_up_is_done_when_the_interruption_is_told() -> None:
+    interrupter = Interrupter()
+    steps: list[str] = []
+
+    async def work() -> None:
+        try:
+            steps.append("begun")
+            interrupter.stop()
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            steps.append("cleaned up")
+
+    with pytest.raises(Interrupted):
+        await interrupter.wait_for(work())
+    assert steps == ["begun", "cleaned up"]
+
+
+async def test_nothing_begins_after_a_stop() -> None:
+    interrupter = Interrupter()
+    interrupter.stop()
+    begun = []
+
+    async def work() -> None:
+        begun.append(True)
+
+    with pytest.raises(Interrupted):
+        await interrupter.wait_for(work())
+    assert not begun and interrupter.stopped
+
+
+async def test_results_and_errors_pass_through() -> None:
+    interrupter = Interrupter()
+
+    async def value() -> int:
+        return 42
+
+    async def error() -> None:
+        raise ValueError("no")
+
+    assert await interrupter.wait_for(value()) == 42
+    with pytest.raises(ValueError, match="no"):
+        await interrupter.wait_for(error())
+
+
+async def test_a_result_that_is_there_already_is_kept() -> None:
+    interrupter = Interrupter()
+
+    async def work() -> str:
+        interrupter.stop()
+        return "done"
+
+    assert await interrupter.wait_for(work()) == "done"
+
+
+async def test_the_end_of_the_program_cancels_the_work_too() -> None:
+    interrupter = Interrupter()
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(interrupter.wait_for(work()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+    assert len(asyncio.all_tasks()) == 1
