@@ -55,7 +55,7 @@ def version() -> str:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
-    from app.commands.output import CommandError, Exit, print_error
+    from app.commands.output import CommandError, Exit
     from app.config import ConfigError
     from app.proposals.errors import ProposalError
     from app.storage.errors import StorageError
@@ -64,20 +64,24 @@ def _run_command(arguments: argparse.Namespace) -> int:
     try:
         return int(_command(arguments.command)(arguments))
     except CommandError as error:
-        print_error(str(error))
-        return error.code
-    except ProposalError as error:
-        print_error(str(error))
-        return Exit.REFUSED
-    except WorkspaceError as error:
-        print_error(str(error))
-        return Exit.REFUSED
+        return _refuse(arguments, str(error), error.code)
+    except (ProposalError, WorkspaceError) as error:
+        return _refuse(arguments, str(error), Exit.REFUSED)
     except ConfigError as error:
-        print_error(str(error))
-        return Exit.USAGE
+        return _refuse(arguments, str(error), Exit.USAGE)
     except StorageError as error:
-        print_error(str(error))
-        return Exit.FAILED
+        return _refuse(arguments, str(error), Exit.FAILED)
+
+
+def _refuse(arguments: argparse.Namespace, message: str, code: int) -> int:
+    """Say why on standard error, and with `--json` also in the document that standard output promises."""
+    from app.commands.documents import ErrorDocument
+    from app.commands.output import print_error, print_json
+
+    print_error(message)
+    if getattr(arguments, "json", False):
+        print_json(ErrorDocument(error=message, code=code))
+    return code
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:

@@ -13,6 +13,15 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ErrorDocument(Document):
+    """What any command prints with `--json` when it can't do what was asked."""
+
+    error: str
+    """The line that is on standard error too."""
+    code: int
+    """The exit code: 1 failed, 2 wrong usage, 3 refused."""
+
+
 class FileLine(Document):
     """A file of a proposal, in numbers."""
 

@@ -28,6 +28,18 @@ class CommandError(Exception):
         self.code = code
 
 
+def piped_text(what: str) -> str:
+    """Standard input as text. On a terminal it says first that it waits, and for what."""
+    return piped_bytes(what).decode("utf-8", "replace")
+
+
+def piped_bytes(what: str) -> bytes:
+    """Standard input as it is, to its end."""
+    if sys.stdin.isatty():
+        sys.stderr.write(f"signoff: Type {what}, then Ctrl-D.\n")
+    return sys.stdin.buffer.read()
+
+
 def print_json(document: BaseModel | Sequence[BaseModel]) -> None:
     """Print one JSON document and nothing else."""
     if isinstance(document, BaseModel):

@@ -65,9 +65,12 @@ def command_parser() -> argparse.ArgumentParser:
     proposals = _command(commands, "proposals", "List the proposals that wait for your decision.")
     proposals.add_argument("--all", action="store_true", help="also those that were decided")
 
-    _proposal(commands, "show", "Print a proposal as a unified diff that `git apply` takes.")
+    show = _proposal(commands, "show", "Print a proposal as a unified diff that `git apply` takes.")
+    show.add_argument(
+        "--hunks", action="store_true", help="list the hunks by the numbers that `approve --hunks` takes instead"
+    )
     approve = _proposal(commands, "approve", "Write a proposal to disk, all of it or nothing.")
-    approve.add_argument("--hunks", metavar="1,3", help="only these hunks, by number; the others keep waiting")
+    approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
     deny = _proposal(commands, "deny", "Discard a proposal. Nothing on disk changes.")
     deny.add_argument(
         "-m",

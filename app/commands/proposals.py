@@ -6,7 +6,15 @@ from pathlib import Path
 
 from app.agent.deciding import approval, decided
 from app.commands.documents import DecisionDocument, FileLine, ProposalDetail, ProposalLine
-from app.commands.output import CommandError, Exit, print_error, print_json, print_line
+from app.commands.output import (
+    CommandError,
+    Exit,
+    piped_bytes,
+    piped_text,
+    print_error,
+    print_json,
+    print_line,
+)
 from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided
 from app.proposals.commit import commit_proposal
 from app.proposals.desk import DecisionResult
@@ -31,11 +39,14 @@ def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 
 def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Print one proposal as a unified diff that `git apply` takes."""
+    """Print one proposal as a unified diff that `git apply` takes, or with `--hunks` what can be decided apart."""
     runtime.desk.refresh()
     proposal = runtime.desk.get(arguments.id)
     if arguments.json:
         print_json(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
+        return Exit.DONE
+    if arguments.hunks:
+        _list_hunks(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
         return Exit.DONE
     diff = runtime.desk.as_unified_diff(proposal.id)
     # Bytes, since a diff holds whatever encodings and line endings the files have.
@@ -43,6 +54,18 @@ def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     sys.stdout.buffer.write(diff.encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
     return Exit.DONE
+
+
+def _list_hunks(proposal: ProposalDetail) -> None:
+    """Each hunk with its number, without context; a file that is decided as a whole has none."""
+    for file in proposal.files:
+        moved = f"{file.old_path} → " if file.old_path else ""
+        print_line(f"{moved}{file.path} ({file.op}, +{file.added} -{file.removed})")
+        for hunk in file.hunks:
+            print_line(f"hunk {hunk.number}, {hunk.state}: {hunk.header}")
+            for mark, lines in (("-", hunk.removed), ("+", hunk.added)):
+                for line in lines:
+                    print_line(f"{mark}{line}")
 
 
 def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
@@ -64,7 +87,7 @@ def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Discard a proposal; the feedback reaches the model in its session's next request."""
     feedback = arguments.message or ""
     if feedback == "-":
-        feedback = sys.stdin.read()
+        feedback = piped_text("your feedback")
     proposal = runtime.desk.get(arguments.id)
     result = runtime.desk.deny(proposal.id, None, feedback)
     _record(runtime, result, decided(result, Decision.DENIED, feedback=feedback))
@@ -88,7 +111,7 @@ def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Make a proposal of a diff made elsewhere."""
     try:
-        data = sys.stdin.buffer.read() if arguments.file == "-" else Path(arguments.file).read_bytes()
+        data = piped_bytes("or paste the diff") if arguments.file == "-" else Path(arguments.file).read_bytes()
     except OSError as error:
         raise CommandError(f"Cannot read {arguments.file}: {error.strerror}.", Exit.USAGE) from error
     try:
@@ -115,7 +138,10 @@ def _hunks(proposal: Proposal, numbers: str | None) -> set[str] | None:
         low, high = int(first), int(last) if dash else int(first)
         wanted = [number for number in known if low <= number <= high]
         if low not in known or high not in known or low > high:
-            raise CommandError(f"{proposal.id} has no hunk {part.strip()}; `signoff show` lists them.", Exit.USAGE)
+            raise CommandError(
+                f"{proposal.id} has no hunk {part.strip()}; `signoff show {proposal.id} --hunks` lists them.",
+                Exit.USAGE,
+            )
         chosen.update(known[number] for number in wanted)
     return chosen
 
@@ -143,7 +169,8 @@ def _report(result: DecisionResult, arguments: argparse.Namespace, verb: str) ->
         )
         return Exit.DONE
     names = ", ".join(file.path for file in result.files)
-    rest = "; other hunks of it still wait" if proposal.state.waiting else ""
+    again = "it waits for your decision again" if verb == "undone" else "other hunks of it still wait"
+    rest = f"; {again}" if proposal.state.waiting else ""
     print_line(f"{proposal.id} {verb}{': ' + names if names else ''}{rest}.")
     for other in result.changed:
         print_line(f"{other.id} is {other.state.replace('_', ' ')} now{': ' + other.reason if other.reason else ''}.")

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from app.agent.session import Session
@@ -21,16 +21,18 @@ from app.agent.updates import (
     Update,
 )
 from app.commands.documents import RunDocument
-from app.commands.output import CommandError, Exit, print_error, print_json, print_line
+from app.commands.output import CommandError, Exit, piped_text, print_error, print_json, print_line
 from app.commands.parser import flags_of
 from app.connection import NotConnected, connect, open_session
 from app.conversation.events import (
     AssistantMessage,
     Event,
     Notice,
+    Outcome,
     ProposalStaged,
     Question,
     RequestFailed,
+    ToolCall,
     ToolResult,
     TurnEnded,
 )
@@ -39,13 +41,10 @@ from app.safe_text import visible
 from app.storage.sessions import SessionRecord
 from app.tools.contract import ConfirmationAnswer
 
-INTERRUPTED = 128 + signal.SIGINT
-"""Exit code after Ctrl-C."""
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one turn and print what came of it: the answer on stdout, what happens meanwhile on stderr."""
-    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    prompt = piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
         raise CommandError('There is nothing to say: signoff run "fix the failing test".', Exit.USAGE)
     if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
@@ -91,9 +90,10 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     first = len(session.log.events)
     printer = _Printer(session, quiet=arguments.quiet)
     session.subscribe(printer)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, session.interrupt)
+    stop = _Stop(session)
     try:
         await session.send(prompt)
+        stop.repeat()
         await session.settled()
     finally:
         await session.close()
@@ -106,7 +106,7 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
         # On a terminal the answer has been read already, as it streamed in.
         _print(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
     if outcome.stopped == "aborted":
-        return INTERRUPTED
+        return 128 + (stop.received or signal.SIGINT)
     return Exit.FAILED if outcome.stopped == "failed" else Exit.DONE
 
 
@@ -158,13 +158,46 @@ def _print(outcome: RunDocument, *, text: bool) -> None:
         print_error(outcome.error)
 
 
+_SUBJECTS = ("path", "pattern", "command", "question")
+"""The argument that says best what a call is about, by tool."""
+
+
+def _came_to(result: ToolResult) -> str:
+    if result.outcome is Outcome.OK:
+        return result.summary
+    return f"{result.outcome}: {result.summary}" if result.summary else result.outcome
+
+
+class _Stop:
+    """Ctrl-C and SIGTERM: the first stops the model and lets the session be written to its end, the next quits."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.received = 0
+        """The signal's number."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
+
+    def repeat(self) -> None:
+        """Stop what has begun since the signal came."""
+        if self.received:
+            self._session.interrupt()
+
+    def _receive(self, number: int) -> None:
+        if self.received:
+            raise KeyboardInterrupt
+        self.received = number
+        self._session.interrupt()
+
+
 class _Printer:
     """Says on standard error what goes on."""
 
     def __init__(self, session: Session, *, quiet: bool) -> None:
         self._session = session
-        self._write: Callable[[str], object] = (lambda _: None) if quiet else sys.stderr.write
+        self._quiet = quiet
         self._column = 0
+        self._calls: dict[str, ToolCall] = {}
         self.failure = ""
 
     def __call__(self, update: Update) -> None:
@@ -195,8 +228,10 @@ class _Printer:
 
     def _event(self, event: Event) -> None:
         match event:
+            case AssistantMessage():
+                self._calls.update({call.uid: call for call in event.calls})
             case ToolResult():
-                self._line(f"· {event.outcome}: {event.summary}")
+                self._line(f"· {self._name(event.call)}: {_came_to(event)}")
             case ProposalStaged():
                 self._line(f"+ staged {event.proposal}: {event.summary}")
             case Question():
@@ -205,6 +240,25 @@ class _Printer:
                 self._line(f"! {event.text}")
             case _:
                 pass
+
+    def _name(self, uid: str) -> str:
+        """The tool, and the file or command that it was called for."""
+        call = self._calls.get(uid)
+        if call is None:
+            return "tool"
+        given = call.arguments or {}
+        subject = next((given[key] for key in _SUBJECTS if isinstance(given.get(key), str)), "")
+        return f"{call.name} {subject}".strip().partition("\n")[0]
+
+    def _write(self, text: str) -> None:
+        if self._quiet:
+            return
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            # Whoever read along has left; that is no reason to stop.
+            self._quiet = True
 
     def _stream(self, text: str) -> None:
         shown = visible(text)
