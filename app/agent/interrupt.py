@@ -44,14 +44,13 @@ class Interrupter:
         stop = asyncio.ensure_future(self._stopped.wait())
         try:
             await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            await _cancelled(task)
-            raise Interrupted
+            if not task.done():
+                raise Interrupted
+            return task.result()
         finally:
             stop.cancel()
             if not task.done():
-                # Only reached when this very task is cancelled (the program ends).
+                # Stopped by the user, or this very task is cancelled because the program ends.
                 await _cancelled(task)
 
 
