@@ -31,7 +31,8 @@ class LinePrototype(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)"),
         Binding("up,k", "move(-1)"),
-        Binding("n", "next_hunk"),
+        Binding("right_square_bracket", "next_hunk"),
+        Binding("ctrl+d", "move(38)"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"line--plain", "line--added", "line--removed", "line--cursor"}
     DEFAULT_CSS = """

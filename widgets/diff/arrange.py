@@ -106,9 +106,10 @@ class _Builder:
             self.segments.append(Context(file, old + start, new + start, count - start, gap))
 
     def _hunk(self, file: int, index: int, hunk: Hunk) -> None:
-        if not self.comments and not self.shape.split:
-            if hunk.old_count or hunk.new_count:
-                self.segments.append(Unified(file, index, hunk))
+        if not self.comments and (hunk.old_count or hunk.new_count):
+            plain = not self.shape.split
+            piece = Unified(file, index, hunk) if plain else Split(file, index, hunk, self._pairs(file, hunk))
+            self.segments.append(piece)
             return
         pairs = self._pairs(file, hunk) if self.shape.split else None
         whole = self._piece(file, index, hunk, pairs, 0, None)

@@ -193,8 +193,13 @@ class DiffCanvas(ScrollView):
             self.scene.marks.moved = moved_lines(diffs)
             self._warnings = tuple(character_warnings(diffs))
         else:
-            work: Callable[[], Awaitable[None]] = partial(self._inspect, self.scene)
-            self.run_worker(work, group="inspect", exclusive=True, exit_on_error=False, description="inspect")
+            self._work_after_paint("inspect", partial(self._inspect, self.scene))
+
+    def _work_after_paint(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Start work for a thread once what there is has been drawn, which the thread would hold up."""
+        self.call_after_refresh(
+            self.run_worker, work, group=group, exclusive=True, exit_on_error=False, description=group
+        )
 
     async def _inspect(self, scene: Scene) -> None:
         """Find dangerous characters and moved lines of a large change, in a thread."""
@@ -293,8 +298,7 @@ class DiffCanvas(ScrollView):
         else:
             top = self.rows.segments_between(0, self.size.height)
             self._widest = max(self._widest, widest(self.diffs, top))
-            work: Callable[[], Awaitable[None]] = partial(self._measure_whole_width, self.rows)
-            self.run_worker(work, group="width", exclusive=True, exit_on_error=False, description="width")
+            self._work_after_paint("width", partial(self._measure_whole_width, self.rows))
         self._fit()
 
     async def _measure_whole_width(self, layout: Layout) -> None:
@@ -401,8 +405,7 @@ class DiffCanvas(ScrollView):
     def _start_lexing(self) -> None:
         if self._lexing is not self.scene:
             self._lexing = self.scene
-            work: Callable[[], Awaitable[None]] = partial(self._lex, self.scene)
-            self.run_worker(work, group="syntax", exclusive=True, exit_on_error=False, description="lex")
+            self._work_after_paint("syntax", partial(self._lex, self.scene))
 
     async def _lex(self, scene: Scene) -> None:
         while scene is self.scene and await scene.syntax.work():

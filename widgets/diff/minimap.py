@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
@@ -69,23 +70,52 @@ class MiniMap(Widget):
         self._cells: list[int] = []
         self._made_for: tuple[Layout, int, Sequence[Found]] | None = None
         self._dragging = False
+        self._lit = (0, 0)
+        self._styles: dict[tuple[str, ...], Style] = {}
+
+    def follow(self) -> None:
+        """Draw anew if what there is or what is visible of it has changed."""
+        if self._is_old or self._lit != self._visible:
+            self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Forget the old colours."""
+        super().notify_style_update()
+        self._styles.clear()
+
+    @property
+    def _is_old(self) -> bool:
+        made, view = self._made_for, self.view
+        return made is None or made[0] is not view.rows or made[1] != self.size.height or made[2] is not view.found
+
+    @property
+    def _colourless(self) -> bool:
+        """Whether the light behind the visible part can't be told from the rest."""
+        return self.view.has_pseudo_class("ansi") or self.view.has_pseudo_class("nocolor")
+
+    @property
+    def _visible(self) -> tuple[int, int]:
+        """The cells of what is on screen, from, to; none if that is all."""
+        view, height = self.view, self.size.height
+        if view.rows.height <= view.size.height:
+            return 0, 0
+        total = max(view.rows.height, height, 1)
+        first = view.scroll_offset.y * height // total
+        return first, first + max(1, view.size.height * height // total)
 
     def render_line(self, y: int) -> Strip:
         """One cell of the map."""
         view = self.view
-        height = self.size.height
-        layout = view.rows
-        made = self._made_for
-        if made is None or made[0] is not layout or made[1] != height or made[2] is not view.found:
-            self._made_for = (layout, height, view.found)
-            self._cells = map_rows(layout, height)
+        if self._is_old:
+            self._made_for = (view.rows, self.size.height, view.found)
+            self._cells = map_rows(view.rows, self.size.height)
             self._add_matches(view.found)
+        self._lit = first, last = self._visible
         bits = self._cells[y] if y < len(self._cells) else 0
-        total = max(1, layout.height)
-        first = view.scroll_offset.y * height // max(total, height)
-        last = first + max(1, view.size.height * height // max(total, height))
-        classes = ["diff--map", *(("diff--map-view",) if first <= y < last and total > height else ())]
+        classes = ["diff--map", *(("diff--map-view",) if first <= y < last else ())]
         glyph = " "
+        if not bits and first <= y < last and self._colourless:
+            glyph = "┊"
         if bits & _MATCH:
             glyph, name = "◆", "diff--map-match"
             classes.append(name)
@@ -97,7 +127,10 @@ class MiniMap(Widget):
             classes.append(
                 "diff--map-changed" if bits == 3 else "diff--map-added" if bits == _ADDED else "diff--map-removed"
             )
-        return Strip([Segment(glyph, view.get_visual_style(*classes).rich_style)], 1)
+        key = tuple(classes)
+        if key not in self._styles:
+            self._styles[key] = view.get_visual_style(*classes).rich_style
+        return Strip([Segment(glyph, self._styles[key])], 1)
 
     def _add_matches(self, found: Sequence[Found]) -> None:
         layout, height = self.view.rows, self.size.height

@@ -68,7 +68,7 @@ class DiffPane(Vertical):
     def _draw_position(self) -> None:
         if self.is_mounted:
             self.query_one(PositionBar).follow(self.view, self._title)
-            self.query_one(MiniMap).refresh()
+            self.query_one(MiniMap).follow()
 
     # Search
 

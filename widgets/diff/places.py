@@ -1,7 +1,7 @@
 """Finding rows: the hunks, files and lines of a layout, and where a search matches."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from app.proposals.models import FileDiff
@@ -116,8 +116,11 @@ def row_of_hunk(layout: Layout, file: int, hunk: int) -> int | None:
     return next((row for row, segment in layout.starts() if segment.file == file and segment.hunk == hunk), None)
 
 
-def search(diffs: Sequence[FileDiff], query: str) -> list[Found]:
-    """The lines that contain a query, in the order in which they are shown; context counts once."""
+def search(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True) -> list[Found]:
+    """The lines that contain a query, in the order in which they are shown; context counts once.
+
+    `wanted` is asked before every hunk; where it says no, the search ends with what it has.
+    """
     found: list[Found] = []
     if not query:
         return found
@@ -133,6 +136,8 @@ def search(diffs: Sequence[FileDiff], query: str) -> list[Found]:
     for file, diff in enumerate(diffs):
         at = 0
         for number, hunk in enumerate(diff.change.hunks):
+            if not wanted():
+                return found
             scan(file, None, "new", diff.new, at, hunk.new_start)
             at = hunk.new_start + hunk.new_count
             scan(file, number, "old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count)

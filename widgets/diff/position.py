@@ -48,7 +48,7 @@ class PositionBar(Static):
             end = min(total, view.scroll_offset.y + view.size.height)
             parts.append(Content("all" if end >= total and not view.scroll_offset.y else f"{100 * end // total} %"))
             if view.search_text:
-                parts.append(
-                    Content.styled(f"“{display(view.search_text).text}” {view.matches:,} found", "$text-warning")
-                )
-        self.update(Content("  ").join(part for part in parts if part.plain))
+                count = "searching …" if view.searching else f"{view.matches:,} found"
+                parts.append(Content.styled(f"“{display(view.search_text).text}” {count}", "$text-warning"))
+        # One line whatever it says, so nothing has to be laid out anew.
+        self.update(Content("  ").join(part for part in parts if part.plain), layout=False)

@@ -1,7 +1,9 @@
 """The diff preview: a change over several files, of any size, with a cursor, folds, a search and the mouse."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from textual import events
@@ -16,6 +18,9 @@ from widgets.diff.rows import BlankRow, Context, FileRow, FoldRow, LineRow, Note
 
 MARGIN = 3
 """Lines kept visible above and below the cursor."""
+
+SEARCHED_AT_ONCE = 20_000
+"""Lines up to which a search is done at once rather than in a thread."""
 
 SIDE_STEP = 8
 """Cells scrolled to the side at a time."""
@@ -74,7 +79,10 @@ class DiffView(DiffCanvas, can_focus=True):
         """Lines that match the search."""
         self.matches = 0
         """Occurrences on them."""
+        self.searching = False
+        """Whether a search is under way in a thread."""
         self._current: int | None = None
+        self._steps = 0
 
     def show(self, proposal: Proposal, diffs: Sequence[FileDiff], *, extra: Sequence[NoteRow] = ()) -> None:
         """Show a change, and keep a search in the same proposal."""
@@ -86,6 +94,7 @@ class DiffView(DiffCanvas, can_focus=True):
         """Forget the search, too."""
         super().forget_place()
         self.search_text, self.found, self.matches, self._current = "", [], 0, None
+        self.searching, self._steps = False, 0
 
     # Where the cursor is
 
@@ -304,9 +313,32 @@ class DiffView(DiffCanvas, can_focus=True):
         """Highlight what matches, everywhere in the files; nothing for an empty query."""
         self.search_text = self.scene.query = query
         self.scene.found = None
-        self._current = None
-        self.found = search(self.diffs, query)
-        self.matches = count_matches(self.diffs, self.found, query) if query else 0
+        self._current, self._steps = None, 0
+        self.searching = bool(query) and sum(len(diff.new) for diff in self.diffs) > SEARCHED_AT_ONCE
+        if not self.searching:
+            self._take_found(search(self.diffs, query), query)
+            return
+        self.found, self.matches = [], 0
+        work: Callable[[], Awaitable[None]] = partial(self._search, self.diffs, query)
+        self.run_worker(work, group="search", exclusive=True, exit_on_error=False, description="search")
+        self.repaint()
+
+    async def _search(self, diffs: Sequence[FileDiff], query: str) -> None:
+        """Search in a thread, which ends early if something else is searched for meanwhile."""
+
+        def wanted() -> bool:
+            return self.searching and self.search_text == query and self.diffs is diffs
+
+        found, matches = await asyncio.to_thread(_found_and_counted, diffs, query, wanted)
+        if wanted():
+            self.searching = False
+            self._take_found(found, query, matches)
+            if self._steps:
+                self._step_search(self._steps)
+
+    def _take_found(self, found: list[Found], query: str, matches: int | None = None) -> None:
+        self.found = found
+        self.matches = count_matches(self.diffs, found, query) if matches is None else matches
         self.repaint()
         self.post_message(self.SearchDone(query, self.matches))
 
@@ -319,6 +351,8 @@ class DiffView(DiffCanvas, can_focus=True):
         self._step_search(-1)
 
     def _step_search(self, step: int) -> None:
+        if self.searching:
+            self._steps = step
         if not self.found:
             return
         self._current = 0 if self._current is None else (self._current + step) % len(self.found)
@@ -360,3 +394,8 @@ class DiffView(DiffCanvas, can_focus=True):
                 self.post_message(self.HunkClicked(hunk.id))
         elif isinstance(row, FoldRow | FileRow | NoteRow | BlankRow):
             self.action_open()
+
+
+def _found_and_counted(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool]) -> tuple[list[Found], int]:
+    found = search(diffs, query, wanted)
+    return found, count_matches(diffs, found, query)

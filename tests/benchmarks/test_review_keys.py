@@ -1,0 +1,68 @@
+"""How long a key takes to the terminal, in the diff pane and in a bare line widget, in a real pty.
+
+Run with `pytest tests/benchmarks/test_review_keys.py -n0 -s` to see the figures. The two programs run side by side
+and their keys alternate, so that both feel whatever else the machine does.
+"""
+
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.terminal import Terminal, terminal_environment
+
+CHANGED_LINES = 50_000
+KEYS = 25
+"""Measured presses of each key."""
+
+RATIO = 2.0
+"""The most that a key may take, in units of the same key in the line prototype."""
+NOISE = 1.4
+"""How far two medians differ by chance on a busy machine."""
+EXTRA_MS = 3.0
+"""Beyond the ratio: the position bar and the minimap, which the prototype doesn't have, are a widget each."""
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def key_to_paint(terminal: Terminal, key: str) -> float:
+    """Milliseconds from a key to the first bytes that come back."""
+    terminal.settle(0.06)
+    started = time.perf_counter()
+    size = len(terminal.raw)
+    terminal.type(key)
+    terminal.wait_until(lambda: len(terminal.raw) > size, f"an answer to {key!r}")
+    return (time.perf_counter() - started) * 1000
+
+
+@pytest.mark.timeout(180)
+def test_a_key_is_painted_within_twice_the_prototypes_time(tmp_path: Path) -> None:
+    environment = {**terminal_environment(tmp_path), "PYTHONPATH": str(ROOT)}
+    programs: dict[str, Terminal] = {}
+    try:
+        for kind in ("view", "prototype"):
+            command = [sys.executable, "-P", "-m", "tests.benchmarks.review_program", kind, str(CHANGED_LINES)]
+            programs[kind] = Terminal(command, folder=ROOT, environment=environment)
+        for terminal in programs.values():
+            terminal.wait_for("compute(")
+            terminal.settle(1.0)
+        failures = []
+        for name, key in {"line": "j", "hunk": "]", "page": "\x04"}.items():
+            taken: dict[str, list[float]] = {kind: [] for kind in programs}
+            for _ in range(KEYS):
+                for kind, terminal in programs.items():
+                    taken[kind].append(key_to_paint(terminal, key))
+            view, bare = (statistics.median(taken[kind]) for kind in ("view", "prototype"))
+            late, late_bare = (statistics.quantiles(taken[kind], n=20)[-1] for kind in ("view", "prototype"))
+            print(
+                f"\n{name}: diff pane {view:.1f} ms (p95 {late:.1f}), prototype {bare:.1f} ms (p95 {late_bare:.1f}), "
+                f"x{view / bare:.2f}"
+            )
+            if view > RATIO * NOISE * bare + EXTRA_MS:
+                failures.append(f"{name}: {view:.1f} ms against {bare:.1f} ms")
+        assert not failures, failures
+    finally:
+        for terminal in programs.values():
+            terminal.close()
