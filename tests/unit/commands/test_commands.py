@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.wire.replies import STALL, chunk, stream
 from tests.wire.server import WireServer
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -241,3 +244,114 @@ def test_completion_scripts_name_the_commands(signoff: Run, shell: str) -> None:
 def test_a_folder_that_is_not_there_is_named(signoff: Run, word: str, hint: str) -> None:
     line = refused(signoff(*word.split()), 2)
     assert word.split()[0] in line and hint in line
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("approve", "P9"), 3),
+        (("show", "P9"), 3),
+        (("stage", "-"), 3),
+        (("stage", "missing.diff"), 2),
+        (("run", "hello"), 2),
+        (("sessions", "--prune", "-1"), 2),
+    ],
+)
+def test_a_refusal_is_a_document_too(signoff: Run, words: tuple[str, ...], code: int) -> None:
+    done = signoff(*words, "--json")
+    assert done.returncode == code
+    said = json.loads(done.stdout)
+    assert said["code"] == code and f"signoff: {said['error']}\n" == done.stderr
+    assert said["error"][0] == "-" or said["error"][0].isupper()
+    assert said["error"].endswith((".", "?"))
+
+
+def test_the_hunks_are_listed_by_the_numbers_that_approve_takes(signoff: Run, workspace: Path) -> None:
+    signoff("stage", stdin=PATCH)
+    listed = signoff("show", "P1", "--hunks").stdout.splitlines()
+    assert listed[0] == "notes.txt (edit, +2 -2)"
+    assert listed[1:4] == ["hunk 1, pending: @@ -1,1 +1,1 @@", "-one", "+ONE"]
+    assert listed[4] == "hunk 2, pending: @@ -3,1 +3,1 @@"
+    assert "signoff show P1 --hunks" in refused(signoff("approve", "P1", "--hunks", "7"), 2)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_a_session_that_goes_on(
+    signoff: Run, workspace: Path, tmp_path: Path, number: int, code: int
+) -> None:
+    with WireServer() as server:
+        server.script([stream(chunk(text="Half a sen"), STALL)])
+        endpoint = ("--base-url", server.base_url, "--model", "m")
+        running = subprocess.Popen(
+            [sys.executable, "-P", "-m", "signoff", "run", "begin", "--json", *endpoint],
+            cwd=workspace,
+            env={**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert running.stderr is not None
+        assert running.stderr.read(10) == b"Half a sen"
+        running.send_signal(number)
+        out, _ = running.communicate(timeout=30)
+        assert running.returncode == code
+        turn = json.loads(out)
+        assert (turn["stopped"], turn["text"]) == ("aborted", "Half a sen")
+        server.say("And on.")
+        again = document(signoff("run", "go on", "--continue", "--json", *endpoint))
+        assert (again["session"], again["text"]) == (turn["session"], "And on.")
+        assert [one["content"] for one in server.last.messages if one["role"] == "user"] == ["begin", "go on"]
+
+
+def test_a_prompt_that_is_no_text_and_a_reader_that_leaves(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+    with WireServer() as server:
+        server.call("list_files", {})
+        server.say("Seen.")
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "signoff", "run", "--base-url", server.base_url, "--model", "m"],
+            input=b"caf\xe9?",
+            cwd=workspace,
+            env={**os.environ, "SIGNOFF_HOME": str(tmp_path / "home"), "LC_ALL": "C.UTF-8"},
+            stdout=subprocess.PIPE,
+            stderr=writing,
+            check=False,
+        )
+        os.close(writing)
+        assert (done.returncode, done.stdout) == (0, b"Seen.\n")
+        assert server.last.messages[1]["content"] == "caf\ufffd?"
+
+
+def test_what_the_model_does_is_told_by_name(signoff: Run) -> None:
+    with WireServer() as server:
+        server.turn(calls=[("read_file", {"path": "notes.txt"}), ("read_file", {"path": "no\x1b[31m.txt"})])
+        server.say("Done.")
+        told = signoff("run", "look", "--base-url", server.base_url, "--model", "m").stderr
+        assert "· read_file notes.txt: 3 lines" in told
+        assert "\x1b" not in told
+
+
+def test_pruning_says_what_went(signoff: Run) -> None:
+    signoff("stage", stdin=PATCH)
+    signoff("deny", "P1")
+    assert "1 decided proposal" in signoff("sessions", "--prune", "0").stdout
+    assert document(signoff("proposals", "--all", "--json")) == []
+    assert [line["decision"] for line in document(signoff("log", "--json"))] == ["denied"]
+    assert document(signoff("sessions", "--prune", "0", "--json")) == []
+
+
+def test_the_users_overrides_are_not_kept_as_learned(signoff: Run, workspace: Path) -> None:
+    with WireServer() as server:
+        (workspace.parent / "home/config").mkdir(parents=True)
+        config = workspace.parent / "home/config/config.toml"
+        config.write_text("context_window = 12345\n[profile]\nstream_usage = false\n")
+        for _ in range(8):
+            server.say("ok")
+        words = ("--base-url", server.base_url, "--model", "m")
+        assert json.loads(signoff("doctor", "--json", *words).stdout)["endpoint"] == server.base_url
+        database = sqlite3.connect(workspace.parent / "home/state/signoff.db")
+        [(learned,)] = database.execute("SELECT value FROM settings WHERE key LIKE 'profile:%'")
+        database.close()
+        assert "12345" not in learned and "stream_usage" not in json.loads(learned)
+        config.write_text("[profile]\nno_such_field = 1\n")
+        assert "no_such_field" in refused(signoff("doctor", *words), 2)
