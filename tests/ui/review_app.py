@@ -14,7 +14,6 @@ from app.tools.contract import Confirmation
 from widgets.approval.review import Review
 from widgets.diff.colours import diff_variable_defaults
 
-
 _SVG_TEXT = re.compile(r'<text[^>]* x="([\d.]+)" y="([\d.]+)" textLength[^>]*>([^<]*)</text>')
 _CELL_WIDTH = 12.2
 

@@ -151,11 +151,11 @@ def _lines(text: str | None) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def proposal(id: str, diffs: Sequence[FileDiff], summary: str = "", **facts: object) -> Proposal:
+def proposal(proposal_id: str, diffs: Sequence[FileDiff], summary: str = "", **facts: object) -> Proposal:
     """A waiting proposal over these diffs."""
-    number = int(id.removeprefix("P"))
+    number = int(proposal_id.removeprefix("P"))
     return Proposal(
-        id=id,
+        id=proposal_id,
         workspace="/work",
         created=1_700_000_000.0 + number,
         summary=summary or f"Change {diffs[0].change.path}",
@@ -174,10 +174,10 @@ def retry_change() -> list[FileDiff]:
     return [first, second]
 
 
-def retry_proposal(id: str = "P1", **facts: object) -> tuple[Proposal, list[FileDiff]]:
+def retry_proposal(proposal_id: str = "P1", **facts: object) -> tuple[Proposal, list[FileDiff]]:
     """The usual sample."""
     diffs = retry_change()
-    return proposal(id, diffs, "Retry with back-off and raise instead of returning None", **facts), diffs
+    return proposal(proposal_id, diffs, "Retry with back-off and raise instead of returning None", **facts), diffs
 
 
 def stale(value: Proposal, reason: str) -> Proposal:

@@ -155,6 +155,43 @@ async def test_search_counts_jumps_into_folds_and_ends() -> None:
         assert app.focused is view
 
 
+async def test_a_large_change_is_searched_beside_the_keys() -> None:
+    diffs = blocks(60_000)
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 40)) as pilot:
+        view = await opened(pilot)
+        await pilot.press("slash", *"value_5999", "enter")
+        assert view.has_focus
+        await view.workers.wait_for_complete()
+        await pilot.pause()
+        assert not view.searching
+        hunks = diffs[0].change.hunks
+        removed = [line for hunk in hunks for line in diffs[0].old[hunk.old_start : hunk.old_start + hunk.old_count]]
+        assert view.matches == sum("value_5999" in line for line in (*diffs[0].new, *removed)) > 0
+        row = view.row_at_cursor
+        assert isinstance(row, LineRow)
+        assert row.new is not None
+        assert "value_5999" in diffs[0].new[row.new]
+
+
+async def test_only_the_last_of_several_searches_counts() -> None:
+    diffs = blocks(60_000)
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 40)) as pilot:
+        view = await opened(pilot)
+        view.search("compute")
+        view.search("value_777,")
+        view.search("nowhere to be found")
+        await view.workers.wait_for_complete()
+        await pilot.pause()
+        assert (view.search_text, view.matches, view.searching) == ("nowhere to be found", 0, False)
+        view.search("compute")
+        view.search("")
+        await view.workers.wait_for_complete()
+        await pilot.pause()
+        assert (view.found, view.matches, view.searching) == ([], 0, False)
+
+
 async def test_the_search_line_takes_keys_that_would_decide() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 30)) as pilot:

@@ -161,7 +161,7 @@ async def test_the_next_one_is_shown_when_the_first_is_decided() -> None:
 async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
     item = two_hunks()
     app = ReviewApp(item)
-    first, second = item[0].hunks
+    _, second = item[0].hunks
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("space")
