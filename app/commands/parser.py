@@ -39,12 +39,17 @@ def app_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("workspace", nargs="?", default=None, metavar="WORKSPACE", help="folder to open (default: .)")
+    add_app_options(parser)
+    return parser
+
+
+def add_app_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the app itself."""
     _add_resume(parser)
     _add_model(parser)
     parser.add_argument("--theme", metavar="T", help="theme of the app; /theme lists them")
     parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
     parser.add_argument("--version", action="version", version=version())
-    return parser
 
 
 def command_parser() -> argparse.ArgumentParser:

@@ -240,6 +240,21 @@ def test_completion_scripts_name_the_commands(signoff: Run, shell: str) -> None:
     )
 
 
+def test_the_completion_knows_the_options_of_the_app_and_hides_what_is_internal(signoff: Run, tmp_path: Path) -> None:
+    script = signoff("completion", "bash").stdout
+    assert "--until-stdin-closes" not in script
+    (tmp_path / "signoff.bash").write_text(script)
+    ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_signoff; echo "${COMPREPLY[@]}"'
+    for words, expected in (("--the", "--theme"), ("appr", "approve"), ("approve --hu", "--hunks")):
+        done = subprocess.run(
+            ["bash", "-c", ask, "bash", str(tmp_path / "signoff.bash"), "signoff", *words.split()],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.split() == [expected], done.stderr
+
+
 @pytest.mark.parametrize(("word", "hint"), [("aprove P1", "signoff approve"), ("no/such/folder", "--help")])
 def test_a_folder_that_is_not_there_is_named(signoff: Run, word: str, hint: str) -> None:
     line = refused(signoff(*word.split()), 2)
