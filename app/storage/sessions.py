@@ -130,8 +130,11 @@ class SessionStore:
         stored: list[Event] = []
         new_ids: dict[int, int] = {}
         with self._database.transaction() as connection:
-            if not connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone():
-                raise StorageError(f"Session {session_id} was removed meanwhile; start a new one.")
+            # Another process may have pruned a session that is open here; what is said in it is kept all the same.
+            connection.execute(
+                "INSERT OR IGNORE INTO sessions (id, workspace, created, updated) VALUES (?, ?, ?, ?)",
+                (session_id, self._workspace, now, now),
+            )
             for original in events:
                 event = _pointing(original, new_ids) if copied else original
                 at = event.time if copied and event.time else now
