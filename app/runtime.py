@@ -84,7 +84,7 @@ def open_runtime(
     except OSError as error:
         database.close()
         raise StorageError(
-            f"{where.state} cannot be used: {error}. Set SIGNOFF_HOME to a folder that you own."
+            f"{where.state} cannot be used: {error.strerror or error}. Set SIGNOFF_HOME to a folder that you own."
         ) from error
     except BaseException:
         database.close()

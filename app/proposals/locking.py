@@ -33,9 +33,9 @@ class WorkspaceLock:
             if self._depth:
                 yield
                 return
-            lock = FileLock(self._path, timeout=self._wait_seconds)
+            lock = FileLock(self._path, timeout=self._wait_seconds, mode=0o600)
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 lock.acquire()
             except Timeout as error:
                 raise WorkspaceBusy("Another signoff is writing in this workspace; try again in a moment.") from error

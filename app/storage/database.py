@@ -34,7 +34,8 @@ class Database:
                 path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
-            raise StorageError(f"Cannot open {path}: {error}. Set SIGNOFF_HOME to a folder that you own.") from error
+            why = getattr(error, "strerror", None) or error
+            raise StorageError(f"Cannot open {path}: {why}. Set SIGNOFF_HOME to a folder that you own.") from error
         try:
             self._prepare()
         except sqlite3.DatabaseError as error:

@@ -50,3 +50,9 @@ def test_threads_wait_for_each_other(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert most == [1] * 12
+
+
+def test_only_the_owner_can_read_the_lock(tmp_path: Path) -> None:
+    with WorkspaceLock(tmp_path / "locks" / "one.lock").held():
+        assert (tmp_path / "locks" / "one.lock").stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / "locks").stat().st_mode & 0o777 == 0o700
