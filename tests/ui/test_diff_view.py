@@ -155,6 +155,13 @@ async def test_search_counts_jumps_into_folds_and_ends() -> None:
         assert app.focused is view
 
 
+async def searched(pilot: Pilot[None], view: DiffView) -> None:
+    """Wait until the search in the thread has its result."""
+    while view.searching:
+        await pilot.pause(0.01)
+    await pilot.pause()
+
+
 async def test_a_large_change_is_searched_beside_the_keys() -> None:
     diffs = blocks(60_000)
     app = ReviewApp((proposal("P1", diffs), diffs))
@@ -162,9 +169,7 @@ async def test_a_large_change_is_searched_beside_the_keys() -> None:
         view = await opened(pilot)
         await pilot.press("slash", *"value_5999", "enter")
         assert view.has_focus
-        await view.workers.wait_for_complete()
-        await pilot.pause()
-        assert not view.searching
+        await searched(pilot, view)
         hunks = diffs[0].change.hunks
         removed = [line for hunk in hunks for line in diffs[0].old[hunk.old_start : hunk.old_start + hunk.old_count]]
         assert view.matches == sum("value_5999" in line for line in (*diffs[0].new, *removed)) > 0
@@ -182,13 +187,11 @@ async def test_only_the_last_of_several_searches_counts() -> None:
         view.search("compute")
         view.search("value_777,")
         view.search("nowhere to be found")
-        await view.workers.wait_for_complete()
-        await pilot.pause()
+        await searched(pilot, view)
         assert (view.search_text, view.matches, view.searching) == ("nowhere to be found", 0, False)
         view.search("compute")
         view.search("")
-        await view.workers.wait_for_complete()
-        await pilot.pause()
+        await searched(pilot, view)
         assert (view.found, view.matches, view.searching) == ([], 0, False)
 
 
