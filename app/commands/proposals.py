@@ -32,7 +32,8 @@ def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_json([ProposalLine.of(proposal) for proposal in found])
         return Exit.DONE
     if not found:
-        print_line("Nothing waits for you here.")
+        above = runtime.proposals.waiting_above()
+        print_line(f"Nothing waits for you here{f', but in {above[0]} (--workspace)' if above else ''}.")
     for proposal in found:
         print_line(_line(proposal))
     return Exit.DONE

@@ -1,12 +1,16 @@
 """`signoff sessions`, `export` and `log`."""
 
 import argparse
+import contextlib
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 from app.commands.documents import DecisionLine, SessionLine
 from app.commands.output import CommandError, Exit, print_json, print_line
+from app.conversation.events import Event, ProposalStaged
 from app.conversation.record import markdown_record
+from app.proposals.errors import ProposalError
 from app.runtime import Runtime
 from app.storage.pruning import prune
 
@@ -54,10 +58,20 @@ def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     if arguments.format == "json":
         print_json(events)
         return Exit.DONE
-    diffs = {proposal.id: runtime.desk.as_unified_diff(proposal.id) for proposal in runtime.desk.all()}
+    diffs = _diffs(runtime, events)
     for line in markdown_record(record.title, record.model, events, diffs).splitlines():
         print_line(line)
     return Exit.DONE
+
+
+def _diffs(runtime: Runtime, events: Sequence[Event]) -> dict[str, str]:
+    """The diff of each proposal that the session staged and that is still there."""
+    found: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, ProposalStaged):
+            with contextlib.suppress(ProposalError):
+                found[event.proposal] = runtime.desk.as_unified_diff(event.proposal)
+    return found
 
 
 def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import cast
 
 from app.proposals.models import Proposal
@@ -61,6 +62,12 @@ class SqliteProposalStore:
             (self._workspace, limit),
         )
         return [Proposal.model_validate_json(cast(str, body)) for (body,) in reversed(rows)]
+
+    def waiting_above(self) -> list[str]:
+        """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
+        rows = self._database.rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
+        above = {str(folder) for folder in PurePath(self._workspace).parents}
+        return sorted((cast(str, name) for (name,) in rows if name in above), key=len, reverse=True)
 
     def put_blob(self, data: bytes) -> str:
         """Keep bytes, return their SHA-256 hex."""

@@ -370,3 +370,10 @@ def test_the_users_overrides_are_not_kept_as_learned(signoff: Run, workspace: Pa
         assert "12345" not in learned and "stream_usage" not in json.loads(learned)
         config.write_text("[profile]\nno_such_field = 1\n")
         assert "no_such_field" in refused(signoff("doctor", *words), 2)
+
+
+def test_whoever_looks_in_a_folder_of_the_workspace_is_told_where_it_waits(signoff: Run, workspace: Path) -> None:
+    (workspace / "sub").mkdir()
+    assert signoff("proposals", "--workspace", "sub").stdout == "Nothing waits for you here.\n"
+    signoff("stage", stdin=PATCH)
+    assert f"but in {workspace.resolve()} (--workspace)" in signoff("proposals", "--workspace", "sub").stdout
