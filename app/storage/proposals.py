@@ -67,7 +67,7 @@ class SqliteProposalStore:
         """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
         rows = self._database.rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
         above = {str(folder) for folder in PurePath(self._workspace).parents}
-        return sorted((cast(str, name) for (name,) in rows if name in above), key=len, reverse=True)
+        return sorted((name for (name,) in rows if isinstance(name, str) and name in above), key=len, reverse=True)
 
     def put_blob(self, data: bytes) -> str:
         """Keep bytes, return their SHA-256 hex."""

@@ -9,7 +9,7 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from app.conversation.events import EVENTS, Compacted, Event, ProposalDecided, Pruned, UserMessage
+from app.conversation.events import EVENTS, Compacted, Event, ProposalDecided, Pruned, TurnStarted, UserMessage
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.signals import Signal
@@ -170,13 +170,16 @@ class SessionStore:
         )
         return self._read(session_id, rows[::-1])
 
+    def last_turns(self, session_id: str, count: int = 300) -> list[Event]:
+        """The newest turns of a session, some `count` events in all, from the beginning of a turn."""
+        events = self.last_events(session_id, count)
+        first = next((at for at, event in enumerate(events) if isinstance(event, TurnStarted)), 0)
+        return events[first:] if len(events) == count else events
+
     @staticmethod
     def _read(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:
         try:
-            return [
-                EVENTS.validate_json(cast(str, body)).model_copy(update={"id": number, "time": at})
-                for number, at, body in rows
-            ]
+            return [EVENTS.validate_json(_numbered(cast(str, body), number, at)) for number, at, body in rows]
         except ValidationError as error:
             raise StorageError(
                 f"Session {session_id} holds something that this signoff cannot read: update signoff. "
@@ -241,6 +244,11 @@ def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
             return event.model_copy(update={"results": results})
         case _:
             return event
+
+
+def _numbered(body: str, number: object, at: object) -> str:
+    """The JSON of an event with its id and time, which the store keeps beside it."""
+    return f'{{"id":{number},"time":{at!r},{body[1:]}'
 
 
 def _title(text: str) -> str:
