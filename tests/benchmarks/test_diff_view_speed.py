@@ -26,8 +26,8 @@ from widgets.diff.view import DiffView
 
 UNIFIED = (120, 40)
 SIDE_BY_SIDE = (200, 50)
-STEPS = 8
-REPEATS = 5
+STEPS = 6
+REPEATS = 3
 
 RATIO = 2.0
 """The most that anything may cost, in units of the same of the line prototype on the same change."""
@@ -47,10 +47,13 @@ class Bench(App[None]):
 
 @dataclass(frozen=True)
 class Figures:
-    """Medians, in milliseconds; all but the first of CPU time of the event loop's thread."""
+    """Milliseconds; medians of the CPU time of the event loop's thread, except for the first."""
 
     opened: float
-    """From the finished diff to the end of the first frame, by the clock on the wall."""
+    """From the finished diff to the end of the first frame, by the clock on the wall.
+
+    The best of a few, as whatever else runs only ever adds.
+    """
     line: float
     """From a scroll by one line to its frame."""
     page: float
@@ -117,7 +120,8 @@ async def measure(make: Callable[[], DrawnView | DrawnPrototype], size: tuple[in
             await pilot.press("down")
             for _ in range(STEPS if lines else 0):
                 keys.append(await frame(widget, partial(app.simulate_key, "down")))
-    return Figures(*(statistics.median(values) if values else 0.0 for values in (opened, lines, pages, keys)))
+    medians = (statistics.median(values) if values else 0.0 for values in (lines, pages, keys))
+    return Figures(min(opened), *medians)
 
 
 async def settled(pilot: Pilot[None], widget: Widget) -> None:
@@ -180,7 +184,7 @@ CASES: dict[str, Callable[[], list[FileDiff]]] = {
 async def test_opening_scrolling_and_keys_stay_within_twice_the_prototype_at_every_size(
     size: tuple[int, int],
 ) -> None:
-    report = [f"{'':>26} {'open':>8} {'line':>8} {'page':>8} {'key':>8}   ms, medians, and times the prototype"]
+    report = [f"{'':>26} {'open':>8} {'line':>8} {'page':>8} {'key':>8}   ms, and times the prototype"]
     failures = []
     smallest = 0.0
     for name, make in CASES.items():
