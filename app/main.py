@@ -156,10 +156,13 @@ class SignoffApp(App[None]):
         self.settings: Settings = opened.settings
         self.demo = opened.demo
         problems = [*self._load_themes(), *self._load_keymap()]
-        self._make_parts()
+        self.theme = self.settings.theme
         from app.screens.panes import Panes
 
         await self.workbench.install(Panes(self))
+        await self._show_end(opened.record)
+        await asyncio.to_thread(_load_session_parts)
+        self._make_parts()
         self._is_open.set()
         self.apply_settings()
         for line in problems:
@@ -169,6 +172,14 @@ class SignoffApp(App[None]):
         for line in await self.host.start():
             self.tell(line, problem=True)
         await self.show_proposals()
+
+    async def _show_end(self, record: "SessionRecord | None") -> None:
+        """Show the last turns of a session at once: the whole log takes longer to read, and the rest to import."""
+        painted = asyncio.Event()
+        if record is not None:
+            self.workbench.chat.open_log(await asyncio.to_thread(self.runtime.sessions.last_turns, record.id))
+        self.call_after_refresh(painted.set)
+        await painted.wait()
 
     def _make_parts(self) -> None:
         from app.connecting import Connector
@@ -218,6 +229,11 @@ class SignoffApp(App[None]):
             chat.composer.draft = draft
         self.draw_status()
         await self.show_proposals()
+
+    async def opened(self) -> None:
+        """Return once a session is on the screen, or a question to the user stands before it."""
+        await self._is_open.wait()
+        await self.connector.asked.wait()
 
     async def action_quit(self) -> None:
         """Leave; the session is valid whatever it was doing."""
@@ -398,9 +414,13 @@ class SignoffApp(App[None]):
 
 
 def _load_panes() -> None:
-    """Import what comes after the first picture, on a thread."""
-    import app.connecting
-    import app.decisions
-    import app.host
+    """Import what the second picture needs, on a thread."""
     import app.screens.panes
     import app.standing  # noqa: F401
+
+
+def _load_session_parts() -> None:
+    """Import what the model and its session need, on a thread, once their end is on the screen."""
+    import app.connecting
+    import app.decisions
+    import app.host  # noqa: F401

@@ -30,7 +30,7 @@ class Audience(StrEnum):
 class Record(BaseModel):
     """A frozen value inside an event; unknown fields are an error, so that a newer log is noticed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class EventBase(Record):
@@ -399,5 +399,5 @@ Event = Annotated[
 ]
 """Any event of the log."""
 
-EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
 """Reads and writes events as JSON: `EVENTS.validate_json(line)`, `event.model_dump_json()`."""

@@ -86,13 +86,19 @@ class Panes(Horizontal):
     @on(ChatPane.QuestionAnswered)
     def answer(self, event: ChatPane.QuestionAnswered) -> None:
         """The answer to the model's question."""
-        self._owner.work(self._owner.session().answer(event.text, event.call))
+
+        async def answer() -> None:
+            await self._owner.opened()
+            await self._owner.session().answer(event.text, event.call)
+
+        self._owner.work(answer())
 
     @on(ChatPane.ProposalOpened)
     def open_proposal(self, event: ChatPane.ProposalOpened) -> None:
         """Show a proposal in the review, however old it is."""
 
         async def show() -> None:
+            await self._owner.opened()
             await self._owner.host.bring_up(event.proposal_id)
             await self._owner.show_proposals()
             self.review.show_item(event.proposal_id)

@@ -197,15 +197,20 @@ class SessionStore:
         rows = self._database.rows(
             "SELECT id, session, time, body FROM decisions WHERE workspace = ? ORDER BY id", (self._workspace,)
         )
-        return [
-            DecisionRecord(
-                cast(int, number),
-                cast(str, session),
-                cast(float, at),
-                ProposalDecided.model_validate_json(cast(str, body)),
-            )
-            for number, session, at, body in rows
-        ]
+        try:
+            return [
+                DecisionRecord(
+                    cast(int, number),
+                    cast(str, session),
+                    cast(float, at),
+                    ProposalDecided.model_validate_json(cast(str, body)),
+                )
+                for number, session, at, body in rows
+            ]
+        except ValidationError as error:
+            raise StorageError(
+                "A decision of this workspace cannot be read: update signoff. Nothing was changed."
+            ) from error
 
     def sent_messages(self, limit: int = 500) -> list[str]:
         """What the user sent in this workspace, the oldest of the last `limit` first: the composer's history."""
