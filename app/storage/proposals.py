@@ -4,13 +4,18 @@ import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
-from typing import cast
+from typing import TypeVar, cast
+
+from pydantic import ValidationError
 
 from app.proposals.models import Proposal
 from app.proposals.store import JournalRecord
 from app.storage.database import Database
+from app.storage.errors import StorageError
 from app.storage.pruning import FRESH_SECONDS
 from app.storage.signals import Signal
+
+_Kept = TypeVar("_Kept", Proposal, JournalRecord)
 
 
 class SqliteProposalStore:
@@ -45,7 +50,7 @@ class SqliteProposalStore:
         rows = self._database.rows(
             "SELECT body FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(number[:15]))
         )
-        return Proposal.model_validate_json(cast(str, rows[0][0])) if rows else None
+        return _read(Proposal, rows[0][0]) if rows else None
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
         """Oldest first."""
@@ -53,7 +58,7 @@ class SqliteProposalStore:
             "SELECT body FROM proposals WHERE workspace = ? AND waiting >= ? ORDER BY number",
             (self._workspace, int(waiting_only)),
         )
-        return [Proposal.model_validate_json(cast(str, body)) for (body,) in rows]
+        return [_read(Proposal, body) for (body,) in rows]
 
     def decided(self, limit: int) -> Sequence[Proposal]:
         """The newest `limit` proposals on which nothing is left to decide, oldest first."""
@@ -61,7 +66,7 @@ class SqliteProposalStore:
             "SELECT body FROM proposals WHERE workspace = ? AND waiting = 0 ORDER BY number DESC LIMIT ?",
             (self._workspace, limit),
         )
-        return [Proposal.model_validate_json(cast(str, body)) for (body,) in reversed(rows)]
+        return [_read(Proposal, body) for (body,) in reversed(rows)]
 
     def waiting_above(self) -> list[str]:
         """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
@@ -116,10 +121,7 @@ class SqliteProposalStore:
             " AND (? = '' OR proposal = ?) AND (? = '' OR state = ?) ORDER BY id DESC",
             (self._workspace, proposal, proposal, state, state),
         )
-        return [
-            JournalRecord.model_validate_json(cast(str, body)).model_copy(update={"id": number})
-            for number, body in rows
-        ]
+        return [_read(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
 
     def _row(self, proposal: Proposal) -> tuple[object, ...]:
         return (
@@ -131,6 +133,17 @@ class SqliteProposalStore:
             proposal.created,
             proposal.model_dump_json(),
         )
+
+
+def _read(kind: type[_Kept], body: object) -> _Kept:
+    """What a row holds; raises StorageError for what another version or a damaged disk has left."""
+    try:
+        return kind.model_validate_json(cast(str, body))
+    except ValidationError as error:
+        raise StorageError(
+            "A proposal of this workspace cannot be read: update signoff, or set SIGNOFF_HOME to another folder. "
+            "Nothing was changed."
+        ) from error
 
 
 _PUT = (

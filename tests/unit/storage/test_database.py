@@ -12,6 +12,7 @@ from app.conversation.cuts import compaction_marks
 from app.conversation.events import Compacted, Decision, ProposalDecided, Pruned, UserMessage
 from app.storage.database import Database
 from app.storage.errors import StorageError
+from app.storage.proposals import SqliteProposalStore
 from app.storage.schema import MIGRATIONS
 from app.storage.sessions import SessionStore
 from app.storage.signals import Signal
@@ -171,3 +172,28 @@ def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
     database = Database(path)
     assert database.rows("SELECT sha256, data FROM blobs") == [("a", b"\x00")]
     assert database.rows("PRAGMA user_version") == [(len(MIGRATIONS),)]
+
+
+@pytest.mark.parametrize("body", ["{", '{"written": "by a later version"}', "null"])
+def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_path: Path, body: str) -> None:
+    database = store._database
+    proposals = SqliteProposalStore(database, "/w", Signal(tmp_path / "signals", "/w"))
+    record = store.create()
+    store.append(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED)])
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO proposals VALUES ('/w', 1, '', 'pending', 1, 0, ?)", (body,))
+        connection.execute("INSERT INTO proposals VALUES ('/w', 2, '', 'denied', 0, 0, ?)", (body,))
+        connection.execute("INSERT INTO journal VALUES (1, '/w', 'P1', 'open', 0, ?)", (body,))
+        connection.execute("UPDATE decisions SET body = ?", (body,))
+        connection.execute("UPDATE events SET body = ?", (body,))
+    for reading in (
+        lambda: proposals.proposal("P1"),
+        proposals.proposals,
+        lambda: proposals.decided(5),
+        proposals.journal,
+        store.decisions,
+        lambda: store.events(record.id),
+    ):
+        with pytest.raises(StorageError) as caught:
+            reading()
+        assert "update signoff" in str(caught.value) and "\n" not in str(caught.value)
