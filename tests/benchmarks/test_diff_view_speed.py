@@ -31,7 +31,7 @@ REPEATS = 3
 
 RATIO = 2.0
 """The most that anything may cost, in units of the same of the line prototype on the same change."""
-NOISE = {"opened": 1.35, "line": 1.3, "page": 1.3, "key": 1.3}
+NOISE = {"opened": 1.5, "line": 1.3, "page": 1.3, "key": 1.3}
 """How far medians of so few runs differ by chance on a busy machine."""
 
 
@@ -50,10 +50,7 @@ class Figures:
     """Milliseconds; medians of the CPU time of the event loop's thread, except for the first."""
 
     opened: float
-    """From the finished diff to the end of the first frame, by the clock on the wall.
-
-    The best of a few, as whatever else runs only ever adds.
-    """
+    """From the finished diff to the end of the first frame, by the clock on the wall."""
     line: float
     """From a scroll by one line to its frame."""
     page: float
@@ -121,7 +118,7 @@ async def measure(make: Callable[[], DrawnView | DrawnPrototype], size: tuple[in
             for _ in range(STEPS if lines else 0):
                 keys.append(await frame(widget, partial(app.simulate_key, "down")))
     medians = (statistics.median(values) if values else 0.0 for values in (lines, pages, keys))
-    return Figures(min(opened), *medians)
+    return Figures(statistics.median(opened), *medians)
 
 
 async def settled(pilot: Pilot[None], widget: Widget) -> None:
@@ -185,19 +182,22 @@ async def test_opening_scrolling_and_keys_stay_within_twice_the_prototype_at_eve
     size: tuple[int, int],
 ) -> None:
     report = [f"{'':>26} {'open':>8} {'line':>8} {'page':>8} {'key':>8}   ms, and times the prototype"]
-    failures = []
+    failures: list[str] = []
     smallest = 0.0
+    usual: Figures | None = None
     for name, make in CASES.items():
         diffs = make()
         bare = await measure_prototype(diffs, size)
         figures = await measure_view(diffs, size, wrap="500 kB" in name)
         smallest = smallest or figures.opened
+        # A prototype that shows a single line has nothing to scroll; there the first case's is the measure.
+        usual = usual or bare
         report.append(f"{name:>26}{_row(figures)}   {_ratios(figures, bare)}")
         report.append(f"{'prototype':>26}{_row(bare)}")
         failures += [
             f"{name}: {figure} is over {RATIO} times the prototype's"
             for figure, noise in NOISE.items()
-            if getattr(figures, figure) > RATIO * noise * getattr(bare, figure)
+            if getattr(figures, figure) > RATIO * noise * (getattr(bare, figure) or getattr(usual, figure))
         ]
         if figures.opened > RATIO * NOISE["opened"] * smallest:
             failures.append(f"{name}: opening depends on the size")
