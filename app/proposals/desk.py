@@ -425,6 +425,6 @@ class ProposalDesk:
 
 
 def _first_sentence(error: Exception) -> str:
-    """The first line of a message, closed where it leads over to more."""
-    first = str(error).splitlines()[0]
-    return f"{first[:-1]}." if first.endswith(":") else first
+    """The first line of a message as a sentence, also where it leads over to more."""
+    first = str(error).splitlines()[0].removesuffix(":")
+    return first if first.endswith((".", "?")) else f"{first}."

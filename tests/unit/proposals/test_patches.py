@@ -246,7 +246,8 @@ def test_a_folder_becomes_a_file_and_a_file_a_folder(bench: Make) -> None:
 
 def test_what_does_not_fit_is_said_in_one_line(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
-    for patch in ("", "hello\n" * 100_000, "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-no such line\n+x\n"):
+    misses = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-no such line\n+x\n"
+    for patch in ("", "hello\n" * 100_000, misses, misses.replace("a.txt", "../a.txt")):
         with pytest.raises(PatchRefused) as caught:
             site.desk.stage_patch(patch)
         said = str(caught.value)
