@@ -1,13 +1,13 @@
 """Opens a workspace: the one place where configuration, store, desk, tools and client come together."""
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.config import ConfigError, Configuration, Settings, load, origin
-from app.proposals.desk import ProposalDesk
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.places import Places, places
@@ -16,6 +16,9 @@ from app.storage.sessions import SessionStore
 from app.storage.signals import Signal
 from app.workspace import trust
 from app.workspace.paths import Workspace, WorkspaceError
+
+if TYPE_CHECKING:
+    from app.proposals.desk import ProposalDesk
 
 
 @dataclass(slots=True)
@@ -28,11 +31,23 @@ class Runtime:
     database: Database
     sessions: SessionStore
     proposals: SqliteProposalStore
-    desk: ProposalDesk
     signal: Signal
     flags: Mapping[str, Any] = field(default_factory=dict)
     """What the command line set."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    _desk: "ProposalDesk | None" = None
+    _making: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def desk(self) -> "ProposalDesk":
+        """Where proposals are staged and decided; made when first asked for, as it takes long to import."""
+        from app.proposals.desk import ProposalDesk
+
+        with self._making:
+            if self._desk is None:
+                lock = self.places.locks / f"{self.signal.path.name}.lock"
+                self._desk = ProposalDesk(self.workspace, self.proposals, lock)
+            return self._desk
 
     @property
     def settings(self) -> Settings:
@@ -80,7 +95,6 @@ def open_runtime(
         configuration = _load(where, workspace, sessions, flags or {}, environment)
         proposals = SqliteProposalStore(database, name, signal)
         where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
-        desk = ProposalDesk(workspace, proposals, where.locks / f"{signal.path.name}.lock")
     except OSError as error:
         database.close()
         raise StorageError(
@@ -89,9 +103,7 @@ def open_runtime(
     except BaseException:
         database.close()
         raise
-    return Runtime(
-        where, configuration, workspace, database, sessions, proposals, desk, signal, flags or {}, environment
-    )
+    return Runtime(where, configuration, workspace, database, sessions, proposals, signal, flags or {}, environment)
 
 
 def _load(

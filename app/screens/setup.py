@@ -72,10 +72,10 @@ class SetupScreen(Dialog[tuple[str, str]]):
     @work(group="look", exclusive=True, exit_on_error=False, description="looking for local servers")
     async def action_look(self) -> None:
         """Ask the usual ports of this machine."""
-        from app.llm.discovery import local_servers
+        from app.llm import discovery
 
         self.say("looking for models on this machine …")
-        self._servers = await local_servers()
+        self._servers = await discovery.local_servers(discovery.USUAL_PORTS)
         found = [(server, model) for server in self._servers for model in server.models]
         options = self.query_one(OptionList)
         options.clear_options()

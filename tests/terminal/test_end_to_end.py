@@ -187,3 +187,18 @@ def test_a_killed_app_leaves_no_demo_server(tmp_path: Path, temp: Path) -> None:
                     break
                 subprocess.run(["sleep", "0.05"], check=True)
             assert not Path(f"/proc/{pid}").exists()
+
+
+def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(tmp_path: Path, temp: Path) -> None:
+    environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp), EDITOR="sed -i s/draft/letter/")
+    with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as terminal:
+        terminal.wait_for("gate open", "demo model")
+        terminal.type("my first draft")
+        terminal.wait_for("my first draft")
+        terminal.press("\x07")
+        terminal.wait_for("my first letter", "gate open", without=["my first draft"])
+        terminal.type(" ok")
+        terminal.wait_for("my first letter ok")
+        assert list(temp.glob("signoff-edit-*")) == [], "nothing of it is left behind"
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0

@@ -18,8 +18,10 @@ from app.runtime import Runtime, open_runtime
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 
-_SVG_TEXT = re.compile(r'<text[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
+_SVG_TEXT = re.compile(r'<text(?![^>]*text-anchor)[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
+"""All but the title of the window, which alone is anchored."""
 _CELL_WIDTH = 12.2
+_CELL_HEIGHT = 24.4
 _PATIENCE = 200
 """Looks at the screen, 50 ms apart, before what was waited for is held not to come."""
 
@@ -99,13 +101,14 @@ class Running:
 
 
 def screen_text(app: App[Any]) -> str:
-    """The text on screen, by terminal lines, read from a screenshot."""
+    """The text on screen, one line for each row of the terminal, read from a screenshot."""
     rows: dict[float, list[tuple[float, str]]] = {}
     for x, y, text in _SVG_TEXT.findall(app.export_screenshot()):
         rows.setdefault(float(y), []).append((float(x), html.unescape(text).replace("\xa0", " ")))
-    lines = []
-    for _, pieces in sorted(rows.items()):
+    lines: list[str] = []
+    for y, pieces in sorted(rows.items()):
         line = ""
+        lines.extend("" for _ in range(round(y / _CELL_HEIGHT) - 1 - len(lines)))
         for x, text in sorted(pieces):
             line = line.ljust(round(x / _CELL_WIDTH)) + text
         lines.append(line.rstrip())

@@ -105,6 +105,7 @@ async def test_continue_sends_a_failed_request_again(tmp_path: Path, server: Wir
     async with running(tmp_path, server) as run:
         server.script([error(400, "no such thing")])
         await run.say("hello")
+        await run.see("no such thing", "/continue sends it again")
         server.say("Now it works.")
         await run.command("continue")
         await run.see("Now it works.")

@@ -168,7 +168,8 @@ def _question(entry: QuestionEntry, width: int) -> list[Line]:
 def _turn_end(entry: TurnEndEntry, width: int) -> list[Line]:
     match entry.stopped:
         case "failed":
-            return wrap_text(visible(entry.message) or "The request failed.", Face("error"), width)
+            told = wrap_text(visible(entry.message) or "The request failed.", Face("error"), width)
+            return [*told, Line(((shorten("/continue sends it again", width), MUTED),))]
         case "aborted":
             parts, face = ["interrupted"], Face("warning")
         case _:

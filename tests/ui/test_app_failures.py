@@ -1,0 +1,86 @@
+"""What goes wrong while the app runs: nothing is lost, and one clear line says what happened."""
+
+import asyncio
+import io
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from app import opening
+from app.llm import discovery
+from app.screens.setup import SetupScreen
+from tests.ui.running_app import running
+from tests.wire.server import WireServer
+from widgets.common.status_bar import StatusBar
+
+SECRET = "the-secret-of-the-user"
+
+
+async def test_a_message_that_cannot_be_kept_goes_back_to_the_composer(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        # Any writer may find the disk full; a trigger makes SQLite fail in the middle of the transaction.
+        other = sqlite3.connect(run.runtime.database.path)
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+        other.commit()
+        await run.write("keep me")
+        await run.pilot.press("enter")
+        await run.see("could not be used", "disk is")
+        await run.until(lambda: run.app.workbench.composer.draft == "keep me", "the message in the composer")
+        assert server.requests == []
+        other.execute("DROP TRIGGER full")
+        other.commit()
+        other.close()
+        server.say("Here I am.")
+        await run.pilot.press("enter")
+        await run.see("Here I am.")
+
+
+async def test_the_models_of_this_machine_are_offered(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = await asyncio.start_server(_list_models, "127.0.0.1", 0)
+    port = reader.sockets[0].getsockname()[1]
+    monkeypatch.setattr(discovery, "USUAL_PORTS", (port,))
+    async with reader, running(tmp_path) as run:
+        await run.screen("SetupScreen")
+        await run.see("local-model", f"127.0.0.1:{port}", "The demo model", "1 model on this machine")
+        assert isinstance(run.app.screen, SetupScreen)
+        await run.pilot.press("enter")
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        assert run.app.settings.base_url == f"http://127.0.0.1:{port}/v1"
+        assert run.app.settings.model == "local-model"
+
+
+async def _list_models(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    body = b'{"object": "list", "data": [{"id": "local-model", "object": "model", "owned_by": "vllm"}]}'
+    writer.write(b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + body)
+    await writer.drain()
+    writer.close()
+
+
+async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_terminal(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: StatusBar) -> str:
+        inside = SECRET
+        raise LookupError(f"lost {len(inside)}")
+
+    with pytest.raises(LookupError):
+        async with running(tmp_path, server) as run:
+            app = run.app
+            monkeypatch.setattr(StatusBar, "render", broken)
+            app.workbench.status.refresh()
+            await run.pilot.pause(0.2)
+    assert "LookupError" in app.crash_report.getvalue()
+    log = tmp_path / "state" / "signoff.log"
+    errors = io.StringIO()
+    monkeypatch.setattr("sys.stderr", errors)
+    opening._report_crash(app.crash_report.getvalue(), log)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert "LookupError" in log.read_text()
+    said = errors.getvalue()
+    assert str(log) in said and "--continue" in said
+    assert SECRET not in said and "Traceback" not in said and len(said.splitlines()) == 1

@@ -1,0 +1,83 @@
+"""The whole app by mouse alone; texts are found on the screen, as a hand finds them."""
+
+from pathlib import Path
+
+from textual.geometry import Offset
+
+from app.proposals.models import ProposalState
+from tests.ui.running_app import Running, running
+from tests.ui.test_app_decisions import stage
+from tests.wire.server import WireServer
+
+NARROW = (80, 24)
+
+
+def where(run: Running, text: str, *, last: bool = False) -> Offset:
+    """The place of a text on the screen, in cells."""
+    found = [Offset(line.index(text), row) for row, line in enumerate(run.text.split("\n")) if text in line]
+    assert found, f"{text!r} is not on the screen:\n{run.text}"
+    return found[-1 if last else 0]
+
+
+async def click(run: Running, text: str, *, last: bool = False) -> None:
+    """Click on a text."""
+    await run.see(text)
+    await run.pilot.click(offset=where(run, text, last=last) + Offset(1, 0))
+    await run.pilot.pause(0.05)
+
+
+async def test_a_card_in_the_chat_opens_its_proposal(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        review = run.app.workbench.review
+        await click(run, "click to review")
+        await run.until(lambda: run.app.focused is review.view, "the focus on the diff")
+
+
+async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        review = run.app.workbench.review
+        await run.until(lambda: review.diffs, "the diff")
+        await run.pilot.click(offset=where(run, "●›"))
+        await run.see("0 of 1 hunks")
+        await run.pilot.click(offset=where(run, "○›"))
+        await run.until(lambda: "0 of 1 hunks" not in run.text, "the hunk again")
+        assert run.app.focused is review.view
+
+
+async def test_an_item_of_the_approvals_is_chosen_by_a_click(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        review = run.app.workbench.review
+        await click(run, "P1", last=True)
+        await run.until(lambda: run.app.focused is review.pane.queue, "the focus on the approvals")
+        assert review.state.current == "P1"
+
+
+async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=NARROW) as run:
+        await stage(run, server)
+        bench = run.app.workbench
+        await click(run, "Approvals")
+        await run.until(lambda: run.app.focused is bench.review.pane.queue, "the approvals")
+        await click(run, "Diff")
+        await run.until(lambda: run.app.focused is bench.review.view, "the diff")
+        await click(run, "Chat")
+        await run.until(lambda: run.app.focused is bench.composer.editor, "the composer")
+
+
+async def test_keys_of_the_footer_decide(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await click(run, "Deny", last=True)
+        await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
+
+
+async def test_a_screen_is_opened_from_the_palette(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await click(run, "Palette")
+        await run.screen("CommandPalette")
+        await click(run, "Doctor")
+        await run.screen("DoctorScreen")
