@@ -133,11 +133,12 @@ def _in_workspace(command: Callable[[Any, argparse.Namespace], int]) -> Callable
     def run(arguments: argparse.Namespace) -> int:
         from app.commands.output import print_error
         from app.commands.parser import flags_of
+        from app.recovery import recover
         from app.runtime import open_runtime
 
         runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
         try:
-            for line in runtime.desk.recover():
+            for line in recover(runtime):
                 print_error(line)
             return command(runtime, arguments)
         finally:

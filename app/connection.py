@@ -1,6 +1,7 @@
 """Joins an open workspace to a model: the client, its learned profile, and sessions over both."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -24,8 +25,10 @@ from app.runtime import Runtime
 from app.storage.sessions import SessionRecord, SessionStore
 from app.tools.registry import standard_tools
 from app.workspace.git import branch
-from app.workspace.guidance import guidance
+from app.workspace.guidance import FILE_NAME, guidance
 
+_FILES_SEARCHED = 5_000
+"""Files of the workspace that are looked through for nested guidance, so that a huge tree costs no time."""
 OPENAI_URL = "https://api.openai.com/v1"
 """Where a key without a base URL goes."""
 
@@ -58,9 +61,7 @@ def connect(
     settings = settings or runtime.settings
     endpoint = endpoint_of(settings)
     cache = LearnedProfiles(runtime.sessions)
-    overrides = dict(settings.profile)
-    if settings.context_window:
-        overrides["context_window"] = settings.context_window
+    overrides = settings.profile_overrides
     try:
         profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     except ProfileError as error:
@@ -93,10 +94,17 @@ def turn_settings(runtime: Runtime, settings: Settings, record: SessionRecord) -
         workspace=runtime.workspace.root.name,
         today=date.fromtimestamp(record.created),
         branch=branch(runtime.workspace.root),
-        guidance="\n\n".join(found.text for found in guidance(runtime.workspace)),
+        guidance=_guidance(runtime),
         chain_steps=policy.staging_steps,
     )
     return TurnSettings(prompt, policy, settings.max_steps)
+
+
+def _guidance(runtime: Runtime) -> str:
+    """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
+    files = itertools.islice(runtime.workspace.files(), _FILES_SEARCHED)
+    nested = [path for path in files if path.endswith("/" + FILE_NAME)]
+    return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in guidance(runtime.workspace, nested))
 
 
 class StoreSink:

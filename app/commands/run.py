@@ -36,6 +36,7 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
 )
+from app.recovery import recover
 from app.runtime import Runtime, open_runtime
 from app.safe_text import visible
 from app.storage.sessions import SessionRecord
@@ -56,7 +57,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
         runtime = open_runtime(Path(arguments.workspace), flags)
         try:
-            for line in runtime.desk.recover():
+            for line in recover(runtime):
                 print_error(line)
             return await _turn(runtime, prompt, arguments)
         finally:

@@ -1,6 +1,7 @@
 """The proposals of one workspace in SQLite; implements `app.proposals.store.ProposalStore`."""
 
 import hashlib
+import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
@@ -8,7 +9,7 @@ from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
-from app.proposals.models import Proposal
+from app.proposals.models import Proposal, ProposalState
 from app.proposals.store import JournalRecord
 from app.storage.database import Database
 from app.storage.errors import StorageError
@@ -39,7 +40,7 @@ class SqliteProposalStore:
     def save_proposal(self, proposal: Proposal) -> None:
         """Insert or replace."""
         with self._database.transaction() as connection:
-            connection.execute(_SAVE, self._row(proposal))
+            self._save(connection, proposal)
         self._signal.send()
 
     def proposal(self, proposal_id: str) -> Proposal | None:
@@ -67,6 +68,14 @@ class SqliteProposalStore:
             (self._workspace, limit),
         )
         return [_read(Proposal, body) for (body,) in reversed(rows)]
+
+    def unrecorded(self, seconds: float) -> list[str]:
+        """Proposals that were decided more than `seconds` ago by a process that ended before it said so."""
+        rows = self._database.rows(
+            "SELECT proposal FROM unrecorded WHERE workspace = ? AND time < ? ORDER BY time",
+            (self._workspace, time.time() - seconds),
+        )
+        return [cast(str, name) for (name,) in rows]
 
     def waiting_above(self) -> list[str]:
         """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
@@ -111,7 +120,7 @@ class SqliteProposalStore:
                 (record.state, record.model_dump_json(), record.id),
             )
             if proposal:
-                connection.execute(_SAVE, self._row(proposal))
+                self._save(connection, proposal)
         self._signal.send()
 
     def journal(self, *, proposal: str = "", state: str = "") -> Sequence[JournalRecord]:
@@ -122,6 +131,16 @@ class SqliteProposalStore:
             (self._workspace, proposal, proposal, state, state),
         )
         return [_read(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
+
+    def _save(self, connection: sqlite3.Connection, proposal: Proposal) -> None:
+        before = connection.execute(
+            "SELECT state FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(proposal.id[1:]))
+        ).fetchone()
+        if proposal.state in _DECIDED and before is not None and before[0] != proposal.state:
+            connection.execute(
+                "INSERT OR REPLACE INTO unrecorded VALUES (?, ?, ?)", (self._workspace, proposal.id, time.time())
+            )
+        connection.execute(_SAVE, self._row(proposal))
 
     def _row(self, proposal: Proposal) -> tuple[object, ...]:
         return (
@@ -151,6 +170,11 @@ _PUT = (
     # Putting the same again is free, but for an old one: that may be about to be pruned.
     f" ON CONFLICT (sha256) DO UPDATE SET added = excluded.added WHERE added < excluded.added - {FRESH_SECONDS / 2}"
 )
+_DECIDED = frozenset(
+    {ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED, ProposalState.UNDONE}
+)
+"""States that only a decision of the user leads to."""
+
 _SAVE = (
     "INSERT OR REPLACE INTO proposals (workspace, number, session, state, waiting, created, body)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"

@@ -70,5 +70,14 @@ _INITIAL = (
 _AGE_OF_CONTENTS = ("ALTER TABLE blobs ADD COLUMN added REAL NOT NULL DEFAULT 0",)
 """When a content was put last, so that pruning spares what is being staged at that moment."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_INITIAL, _AGE_OF_CONTENTS)
+_UNRECORDED = (
+    """
+    CREATE TABLE unrecorded (
+        workspace TEXT NOT NULL, proposal TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (workspace, proposal)
+    ) STRICT
+    """,
+)
+"""Proposals whose state a decision has changed, until the decision is recorded: what a crash may cut in two."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_INITIAL, _AGE_OF_CONTENTS, _UNRECORDED)
 """Each entry brings the schema one version further; entries are appended, never changed."""

@@ -274,3 +274,4 @@ def _insert_decision(connection: sqlite3.Connection, workspace: str, session: st
         "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
         (workspace, decided.proposal, session, decided.time, decided.model_dump_json()),
     )
+    connection.execute("DELETE FROM unrecorded WHERE workspace = ? AND proposal = ?", (workspace, decided.proposal))

@@ -14,6 +14,7 @@ from app.conversation.projection import Facts, project
 from app.conversation.validity import violations
 from app.llm.profile import Profile
 from app.proposals.models import ProposalState
+from app.recovery import recover
 from app.runtime import Runtime, open_runtime
 from tests.wire.endpoints import OBEYS
 from tests.wire.replies import Call, Turn
@@ -67,13 +68,16 @@ def run_and_kill(root: Path, server: WireServer, seed: int, home: Path) -> list[
 
 def check(runtime: Runtime, done: list[str]) -> None:
     """The state on disk agrees with everything that was said to be done."""
-    recovered = runtime.desk.recover()
+    recovered = recover(runtime, patience=-1)
     assert not any("blocked" in line for line in recovered), recovered
     latest = runtime.sessions.latest()
     events: list[Event] = runtime.sessions.events(latest.id) if latest else []
     payload = project(events, Profile(), Facts("system", []))
     assert violations(payload.messages) == []
     decided = {(one.decided.decision.value, one.decided.proposal) for one in runtime.sessions.decisions()}
+    told = {proposal for _, proposal in decided}
+    for proposal in runtime.desk.all():
+        assert proposal.state in (ProposalState.PENDING, ProposalState.SUPERSEDED) or proposal.id in told, proposal
     messages = {event.text for event in events if isinstance(event, UserMessage)}
     for line in done:
         verb, _, rest = line.partition(" ")

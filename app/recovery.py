@@ -1,0 +1,58 @@
+"""Puts right what a process left that ended in the middle of something; run before a workspace is used."""
+
+from app.conversation.events import Decision, FileStat, ProposalDecided
+from app.proposals.models import Proposal, ProposalState
+from app.runtime import Runtime
+
+_PATIENCE = 10.0
+"""Seconds that a living process has between a decision and its record."""
+
+_DECISIONS = {
+    ProposalState.APPLIED: Decision.APPROVED,
+    ProposalState.PARTLY_APPROVED: Decision.PARTLY_APPROVED,
+    ProposalState.DENIED: Decision.DENIED,
+    ProposalState.UNDONE: Decision.UNDONE,
+}
+
+
+def recover(runtime: Runtime, *, patience: float = _PATIENCE) -> list[str]:
+    """Finish or roll back what was being written, and record decisions that were carried out but not recorded.
+
+    Args:
+        runtime: the open workspace.
+        patience: seconds after which a decision without a record is held to be left over.
+
+    Returns:
+        One line for the user for each thing that was put right.
+    """
+    lines = runtime.desk.recover()
+    for proposal_id in runtime.proposals.unrecorded(patience):
+        proposal = runtime.proposals.proposal(proposal_id)
+        if proposal is None or proposal.state not in _DECISIONS:
+            continue
+        record_decision(runtime, _decision(proposal))
+        state = proposal.state.replace("_", " ")
+        lines.append(f"{proposal.id} is {state}: signoff ended before it could say so, and has noted it now.")
+    return lines
+
+
+def record_decision(runtime: Runtime, decided: ProposalDecided) -> None:
+    """Write a decision to the session that the proposal is from, where its model reads it."""
+    session = runtime.desk.get(decided.proposal).session
+    if session and runtime.sessions.exists(session):
+        runtime.sessions.append(session, [decided])
+    else:
+        runtime.sessions.record_decision(decided)
+
+
+def _decision(proposal: Proposal) -> ProposalDecided:
+    return ProposalDecided(
+        proposal=proposal.id,
+        decision=_DECISIONS[proposal.state],
+        files=tuple(
+            FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
+            for change in proposal.files
+        ),
+        feedback=proposal.feedback,
+        still_pending=proposal.state.waiting,
+    )
