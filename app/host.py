@@ -56,7 +56,11 @@ class Host:
 
     async def start(self) -> list[str]:
         """Recover what a crash left, re-base what waits, and begin to watch. Returns lines for the user."""
-        lines = await asyncio.to_thread(self.runtime.desk.recover)
+        from app.recovery import recover
+
+        lines = await asyncio.to_thread(recover, self.runtime)
+        if lines and (session := self.session) is not None:
+            await session.absorb(await asyncio.to_thread(self.runtime.sessions.events, session.id))
         await asyncio.to_thread(self.runtime.desk.refresh)
         self._known = _versions(await asyncio.to_thread(self.runtime.desk.waiting))
         if self.model is not None:
