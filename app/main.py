@@ -148,6 +148,8 @@ class SignoffApp(App[None]):
         try:
             loading = asyncio.create_task(asyncio.to_thread(_load_panes))
             self._opened = opened = await self._opener()
+            # Only the end of a session is shown at first: the whole log takes longer to read, the rest to import.
+            end = await asyncio.to_thread(opened.last_turns)
             await loading
         except Exception as error:
             self.failure = error
@@ -159,8 +161,8 @@ class SignoffApp(App[None]):
         self.theme = self.settings.theme
         from app.screens.panes import Panes
 
-        await self.workbench.install(Panes(self))
-        await self._show_end(opened.record)
+        await self.workbench.install(Panes(self), end)
+        await self._painted()
         await asyncio.to_thread(_load_session_parts)
         self._make_parts()
         self._is_open.set()
@@ -173,11 +175,8 @@ class SignoffApp(App[None]):
             self.tell(line, problem=True)
         await self.show_proposals()
 
-    async def _show_end(self, record: "SessionRecord | None") -> None:
-        """Show the last turns of a session at once: the whole log takes longer to read, and the rest to import."""
+    async def _painted(self) -> None:
         painted = asyncio.Event()
-        if record is not None:
-            self.workbench.chat.open_log(await asyncio.to_thread(self.runtime.sessions.last_turns, record.id))
         self.call_after_refresh(painted.set)
         await painted.wait()
 

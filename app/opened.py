@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.config import Settings
+    from app.conversation.events import Event
     from app.runtime import Runtime
     from app.storage.sessions import SessionRecord
 
@@ -20,6 +21,10 @@ class Opened:
     """The session to go on with; a new one if None."""
     demo: bool = False
     """The endpoint is the demo model."""
+
+    def last_turns(self) -> "list[Event]":
+        """The end of the session to go on with; raises StorageError."""
+        return self.runtime.sessions.last_turns(self.record.id) if self.record is not None else []
 
 
 Opener = Callable[[], Awaitable[Opened]]

@@ -19,7 +19,10 @@ from widgets.common.pane_tabs import PANES, Pane, PaneTabs
 from widgets.common.status_bar import StatusBar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.config import Settings
+    from app.conversation.events import Event
     from app.screens.panes import Panes
     from widgets.approval.review import Review
     from widgets.chat.pane import ChatPane
@@ -87,8 +90,8 @@ class Workbench(Screen[None]):
         self.composer.editor.focus()
         self.post_message(self.Ready())
 
-    async def install(self, panes: "Panes") -> None:
-        """Put the panes in their place; what was typed until now goes on in their composer."""
+    async def install(self, panes: "Panes", end: "Sequence[Event]" = ()) -> None:
+        """Put the panes in their place, with the end of a session; what was typed goes on in their composer."""
         front = self._front
         assert front is not None
         panes.display = False
@@ -96,6 +99,8 @@ class Workbench(Screen[None]):
         self.panes, self._front = panes, None
         taken = front.draft
         panes.chat.composer.draft = taken
+        if end:
+            panes.chat.open_log(end)
         panes.display = True
         self.set_focus(panes.chat.composer.editor)
         self.query_one("#front").display = False
