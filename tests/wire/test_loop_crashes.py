@@ -77,7 +77,8 @@ def check(runtime: Runtime, done: list[str]) -> None:
     decided = {(one.decided.decision.value, one.decided.proposal) for one in runtime.sessions.decisions()}
     told = {proposal for _, proposal in decided}
     for proposal in runtime.desk.all():
-        assert proposal.state in (ProposalState.PENDING, ProposalState.SUPERSEDED) or proposal.id in told, proposal
+        undecided = proposal.state.waiting or proposal.state is ProposalState.SUPERSEDED
+        assert undecided or proposal.id in told, proposal
     messages = {event.text for event in events if isinstance(event, UserMessage)}
     for line in done:
         verb, _, rest = line.partition(" ")
