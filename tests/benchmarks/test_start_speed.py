@@ -122,17 +122,24 @@ def test_a_cold_start_is_near_that_of_a_bare_app(workspace: Path, environment: d
     assert our_memory <= 2 * bare_memory
 
 
-def test_a_long_session_opens_in_twice_the_time_of_an_empty_one(workspace: Path, environment: dict[str, str]) -> None:
+def test_a_long_session_is_on_the_screen_soon_after_a_cold_start(
+    workspace: Path, environment: dict[str, str]
+) -> None:
     fill(workspace)
     found = medians(
         {
+            "cold": lambda: start(command_of(str(workspace)), "sk for a change", environment),
             "empty": lambda: start(command_of(str(workspace)), "othing waits for you", environment),
             "long": lambda: start(command_of(str(workspace), "--continue"), "very last answer", environment),
         }
     )
-    (empty, _), (long, memory) = found["empty"], found["long"]
-    print(f"\nempty {empty * 1000:.0f} ms, long {long * 1000:.0f} ms {memory:.0f} MB")
-    assert long <= 2 * empty
+    (cold, _), (empty, _), (long, memory) = found["cold"], found["empty"], found["long"]
+    print(
+        f"\ncold start {cold * 1000:.0f} ms, all panes of an empty session {empty * 1000:.0f} ms,"
+        f" a long session {long * 1000:.0f} ms {memory:.0f} MB"
+    )
+    assert long <= empty
+    assert long <= 3.5 * cold
 
 
 def fill(workspace: Path) -> None:
