@@ -21,6 +21,7 @@ class Connector:
     def __init__(self, app: "SignoffApp") -> None:
         self._app = app
         self._record: SessionRecord | None = None
+        self._choosing = asyncio.Lock()
         self.asked = asyncio.Event()
         """Set once a session is on the screen, or a question to the user stands before it."""
 
@@ -33,7 +34,17 @@ class Connector:
             self.asked.set()
 
     async def choose(self) -> None:
-        """Connect with the settings as they are, or let the user choose; raises NotConnected."""
+        """Connect with the settings as they are, or let the user choose; raises NotConnected.
+
+        Whoever comes while another is at it waits, and takes what that one brought: a message that is sent before
+        the session is open must not open a second one.
+        """
+        others = self._choosing.locked()
+        async with self._choosing:
+            if not others and self._app.host.session is None:
+                await self._choose()
+
+    async def _choose(self) -> None:
         settings = self._app.settings
         if (settings.base_url or settings.api_key) and not settings.model:
             name = await self.pick_model(settings)

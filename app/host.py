@@ -49,6 +49,7 @@ class Host:
         self._demo: DemoServer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._known: dict[str, tuple[int, str]] = {}
+        self._opening = asyncio.Lock()
         self._rewatch = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
         self._brought_up: list[str] = []
@@ -86,10 +87,11 @@ class Host:
         """Open a session, a new one if none is given; the one before is closed and stays in the store."""
         if self.model is None:
             raise RuntimeError("connect first")
-        await self._leave()
-        session = await asyncio.to_thread(open_session, self.runtime, self.model, record, self.settings)
-        self._unsubscribe = session.subscribe(self._pass_on)
-        self.session = session
+        async with self._opening:
+            await self._leave()
+            session = await asyncio.to_thread(open_session, self.runtime, self.model, record, self.settings)
+            self._unsubscribe = session.subscribe(self._pass_on)
+            self.session = session
         return session
 
     async def start_demo(self) -> tuple[str, str]:

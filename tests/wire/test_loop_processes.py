@@ -131,3 +131,12 @@ async def test_a_change_on_disk_re_bases_what_waits(hosted: Hosted) -> None:
     await hosted.until(lambda: any(change.rebased for change in desk.get("P1").files))
     (hosted.root / "greet.py").write_text("something else\n")
     await hosted.until(lambda: desk.get("P1").state == "stale")
+
+
+async def test_of_two_sessions_opened_at_once_only_the_last_goes_on(server: WireServer, hosted: Hosted) -> None:
+    opened = await asyncio.gather(hosted.host.open(), hosted.host.open())
+    (left,) = [session for session in opened if session is not hosted.host.session]
+    server.say("Hello.")
+    await left.send("into the void")
+    await left.settled()
+    assert server.requests == []
