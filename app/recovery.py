@@ -1,6 +1,6 @@
 """Puts right what a process left that ended in the middle of something; run before a workspace is used."""
 
-from app.conversation.events import Decision, FileStat, ProposalDecided
+from app.conversation.events import Decision, Event, FileStat, ProposalDecided
 from app.proposals.models import Proposal, ProposalState
 from app.runtime import Runtime
 
@@ -36,11 +36,11 @@ def recover(runtime: Runtime, *, patience: float = _PATIENCE) -> list[str]:
     return lines
 
 
-def record_decision(runtime: Runtime, decided: ProposalDecided) -> None:
-    """Write a decision to the session that the proposal is from, where its model reads it."""
+def record_decision(runtime: Runtime, decided: ProposalDecided, *consequences: Event) -> None:
+    """Write a decision, and what followed from it, to the session of the proposal, whose model reads it."""
     session = runtime.desk.get(decided.proposal).session
     if session and runtime.sessions.exists(session):
-        runtime.sessions.append(session, [decided])
+        runtime.sessions.append(session, [decided, *consequences])
     else:
         runtime.sessions.record_decision(decided)
 

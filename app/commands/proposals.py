@@ -15,12 +15,13 @@ from app.commands.output import (
     print_json,
     print_line,
 )
-from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided
+from app.conversation.events import Decision, ProposalChanged, ProposalDecided
 from app.proposals.commit import commit_proposal
 from app.proposals.desk import DecisionResult
 from app.proposals.errors import ProposalError
 from app.proposals.models import Proposal
 from app.proposals.refusals import EditRefused
+from app.recovery import record_decision
 from app.runtime import Runtime
 
 
@@ -148,13 +149,8 @@ def _hunks(proposal: Proposal, numbers: str | None) -> set[str] | None:
 
 
 def _record(runtime: Runtime, result: DecisionResult, event: ProposalDecided) -> None:
-    """Write the decision to the session that the proposal is from, where its model will read it."""
-    events: list[Event] = [event]
-    events += [ProposalChanged(proposal=one.id, state=one.state, reason=one.reason) for one in result.changed]
-    if result.proposal.session and runtime.sessions.exists(result.proposal.session):
-        runtime.sessions.append(result.proposal.session, events)
-    else:
-        runtime.sessions.record_decision(event)
+    changed = (ProposalChanged(proposal=one.id, state=one.state, reason=one.reason) for one in result.changed)
+    record_decision(runtime, event, *changed)
 
 
 def _report(result: DecisionResult, arguments: argparse.Namespace, verb: str) -> Exit:
