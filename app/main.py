@@ -225,7 +225,7 @@ class SignoffApp(App[None]):
         chat.composer.set_history(history)
         if chat.composer.draft == left_behind:
             # Else the user has typed meanwhile, and what is being typed is never taken away.
-            chat.composer.draft = draft
+            chat.composer.restore(draft)
         self.draw_status()
         await self.show_proposals()
 
@@ -316,7 +316,7 @@ class SignoffApp(App[None]):
     def keep_draft(self, event: Composer.DraftChanged) -> None:
         """What is being written survives a restart."""
         if (session := self.current_session) is not None:
-            self.work(lambda: self.host.keep_draft(session.id, event.text), group="draft", exclusive=True)
+            self.work(lambda: self.host.keep_draft(session.id, event.kept()), group="draft", exclusive=True)
 
     # Actions
 

@@ -98,7 +98,7 @@ class Workbench(Screen[None]):
         await self.mount(panes, before=self.query_one("#front"))
         self.panes, self._front = panes, None
         taken = front.draft
-        panes.chat.composer.draft = taken
+        panes.chat.composer.restore(front.kept_draft)
         if end:
             panes.chat.open_log(end)
         panes.display = True

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.pilot import Pilot
 
 from tests.ui.chat_app import ChatApp
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.pastes import Pastes, is_big
+from widgets.chat.pastes import Draft, Pastes, is_big
 
 BIG = "\n".join(f"line {number}" for number in range(340))
 
@@ -51,6 +51,23 @@ async def test_keys_follow_the_keymap() -> None:
         await pilot.press("ctrl+s")
         await pilot.pause()
         assert app.said == [Composer.Submitted("a\nb")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said", "left"),
+    [
+        (["a", "ctrl+j", "b", "enter", "c"], "a\nb", "c"),
+        (["a", "b", "backspace", "c", "left", "d", "enter"], "adc", ""),
+    ],
+)
+async def test_keys_that_come_in_one_burst_keep_their_order(keys: list[str], said: str, left: str) -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        for key in keys:
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await pilot.pause()
+        assert app.said == [Composer.Submitted(said)]
+        assert composer(app).draft == left
 
 
 async def test_the_field_grows_to_a_third_and_then_scrolls() -> None:
@@ -148,6 +165,32 @@ async def test_history_search_takes_or_leaves() -> None:
         assert not composer(app).popup.is_open
 
 
+async def test_enter_sends_nothing_while_the_history_is_searched_in_vain() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        composer(app).set_history(["fix the bug"])
+        await pilot.press("ctrl+r", *"nothing like it", "enter")
+        await pilot.pause()
+        assert app.said == []
+        assert composer(app).popup.is_open
+        await pilot.press("escape")
+        await pilot.pause()
+        assert composer(app).is_empty
+
+
+async def test_a_draft_that_was_never_sent_gives_way_to_what_is_looked_for() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        composer(app).set_history(["fix the bug", "write a test"])
+        await pilot.press(*"something new", "ctrl+r")
+        await pilot.pause()
+        assert composer(app).popup.choice is not None
+        await pilot.press(*"fix", "enter")
+        await pilot.pause()
+        assert composer(app).draft == "fix the bug"
+        assert not any(draft == "fix" for draft in app.drafts), "what is looked for is not kept as a draft"
+
+
 async def test_the_draft_is_told_and_can_be_set() -> None:
     app = ChatApp()
     async with app.run_test() as pilot:
@@ -157,6 +200,73 @@ async def test_the_draft_is_told_and_can_be_set() -> None:
         composer(app).draft = "kept\nfrom before"
         await pilot.press("!")
         assert composer(app).draft == "kept\nfrom before!"
+
+
+async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press(*"see ")
+        await paste(app, pilot, BIG)
+        await paste(app, pilot, BIG.upper())
+        await pilot.press("home", "delete", "end", *" and [pasted 340 lines #3]", "ctrl+j", "x")
+        await pilot.pause()
+        shown, whole, kept = composer(app).editor.text, composer(app).draft, composer(app).kept_draft
+        assert shown == "ee [pasted 340 lines][pasted 340 lines #2] and [pasted 340 lines #3]\nx"
+    again = ChatApp()
+    async with again.run_test() as pilot:
+        composer(again).restore(kept)
+        assert composer(again).editor.text.count("[pasted 340 lines") == 3
+        assert len(composer(again).editor.text.splitlines()) == 2
+        assert composer(again).draft == whole
+        await pilot.press("backspace", "backspace", "!", "enter")
+        await pilot.pause()
+        assert again.said == [Composer.Submitted(f"{whole[:-2]}!")]
+
+
+@pytest.mark.parametrize("way", ["history", "search", "queue and editor"])
+async def test_a_paste_that_comes_back_is_folded_again(way: str) -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press(*"see ")
+        await paste(app, pilot, BIG)
+        await pilot.press("enter", *"next")
+        await pilot.pause()
+        match way:
+            case "history":
+                await pilot.press("up")
+            case "search":
+                await pilot.press("ctrl+r", *"see", "enter")
+            case _:
+                composer(app).draft = f"see {BIG}\n\nnext"
+        await pilot.pause()
+        assert composer(app).editor.text.startswith("see [pasted 340 lines]")
+        assert composer(app).draft.startswith(f"see {BIG}")
+        if way == "history":
+            await pilot.press("down")
+            assert composer(app).draft == "next"
+
+
+@pytest.mark.parametrize("whole", ["\n".join(f"row {number}" for number in range(100_000)), "word " * 100_000])
+async def test_of_a_very_long_text_the_ends_are_shown_and_all_is_sent(whole: str) -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        composer(app).set_history([whole])
+        await pilot.press("up")
+        await pilot.pause()
+        shown = composer(app).editor.text
+        assert len(shown) < 1000
+        assert shown.startswith(whole[:10])
+        assert shown.endswith(whole[-10:])
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.said == [Composer.Submitted(whole.strip())]
+
+
+async def test_a_message_of_some_lines_is_not_folded() -> None:
+    app = ChatApp()
+    async with app.run_test():
+        composer(app).draft = "written by hand\n" * 50
+        assert composer(app).editor.text == "written by hand\n" * 50
 
 
 async def test_the_external_editor_gets_the_whole_draft() -> None:
@@ -193,6 +303,29 @@ def test_every_paste_comes_back_as_it_was(texts: list[str]) -> None:
     markers = [pastes.fold(text) for text in texts]
     assert len(set(markers)) == len(markers)
     assert pastes.expand("|".join(markers)) == "|".join(texts)
+
+
+PIECES = st.lists(st.tuples(st.text(max_size=10), st.text(min_size=1, max_size=30)), max_size=4)
+
+
+@given(PIECES, st.text(max_size=10))
+def test_a_kept_draft_is_the_same_draft(pieces: list[tuple[str, str]], rest: str) -> None:
+    text, folds = "", []
+    for plain, paste in pieces:
+        folds.append((len(text) + len(plain), len(text) + len(plain) + len(paste)))
+        text += plain + paste
+    draft = Draft(text + rest, tuple(folds))
+    assert Draft.of(draft.kept()) == draft
+    pastes = Pastes()
+    assert pastes.draft(pastes.begin(draft)) == draft
+
+
+@given(st.text(alphabet="folds 12-\n[]", max_size=40))
+def test_any_string_can_be_restored(text: str) -> None:
+    pastes = Pastes()
+    draft = Draft.of(text)
+    assert text.endswith(draft.text)
+    assert pastes.expand(pastes.begin(draft)) == draft.text
 
 
 def test_what_counts_as_big() -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
 from textual import on, work
@@ -18,11 +19,16 @@ from app.safe_text import visible
 from widgets.chat.editor import Editor
 from widgets.chat.lines import shorten
 from widgets.chat.matching import Names
+from widgets.chat.pastes import Draft, Folds
 from widgets.chat.popup import Choice, Popup
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND = re.compile(r"/([\w-]*)$")
 _COMMAND_LINE = re.compile(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?$", re.DOTALL)
+
+_HISTORY_TITLE = "history · type to search, Enter takes, Esc leaves"
+_NOTHING_FOUND = "history · nothing found, Esc leaves"
+_MOST_FOUND = 50
 
 PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
 
@@ -76,6 +82,13 @@ class Composer(Vertical):
         """What stands in the composer has changed."""
 
         text: str
+        """Pastes written out."""
+        folds: Folds = ()
+        """Where in it they are."""
+
+        def kept(self) -> str:
+            """The draft as a string that `Composer.restore` takes."""
+            return Draft(self.text, self.folds).kept()
 
         def can_replace(self, message: Message) -> bool:
             """Only the newest draft counts."""
@@ -115,7 +128,7 @@ class Composer(Vertical):
         self._files_asked = False
         self._history: list[str] = []
         self._history_index = 0
-        self._unsent = ""
+        self._unsent = Draft("")
         """What was being written when the user went into the history."""
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
@@ -140,12 +153,22 @@ class Composer(Vertical):
 
     @property
     def draft(self) -> str:
-        """What stands in the composer, pastes written out."""
-        return self.editor.message_text
+        """What stands in the composer, pastes written out; what is set is folded again as it was, if it was."""
+        return self.editor.draft.text
 
     @draft.setter
     def draft(self, text: str) -> None:
         self._set_text(text)
+
+    @property
+    def kept_draft(self) -> str:
+        """What stands in the composer, with its folds, for `restore`."""
+        return self.editor.draft.kept()
+
+    def restore(self, kept: str) -> None:
+        """Go on with a draft that was kept."""
+        self._close_popup()
+        self.editor.show(Draft.of(kept))
 
     @property
     def is_empty(self) -> bool:
@@ -186,7 +209,10 @@ class Composer(Vertical):
         if choice is not None and (self.popup.source != "command" or not self._is_command(choice.value)):
             self._accept(choice, enter=True)
             return
-        text = self.editor.message_text.strip()
+        if self._searching_history:
+            # What was looked for is no message.
+            return
+        text = self.draft.strip()
         if not text:
             if self.steer_elsewhere is not None:
                 self.steer_elsewhere("enter")
@@ -210,14 +236,12 @@ class Composer(Vertical):
         if not self._history or self._history[-1] != text:
             self._history.append(text)
         self._history_index = len(self._history)
-        self._unsent = ""
+        self._unsent = Draft("")
         self._set_text("")
 
     def _set_text(self, text: str) -> None:
         self._close_popup()
-        self.editor.pastes.clear()
-        self.editor.text = text
-        self.editor.move_cursor(self.editor.document.end)
+        self.editor.show(Draft(text))
 
     def action_newline(self) -> None:
         """Start a new line."""
@@ -253,7 +277,7 @@ class Composer(Vertical):
                 self._accept(self.popup.choice, enter=False)
             case "escape":
                 if self._searching_history:
-                    self._set_text(self._unsent)
+                    self.editor.show(self._unsent)
                 self._close_popup()
             case _:
                 return False
@@ -265,11 +289,11 @@ class Composer(Vertical):
         if not 0 <= index <= len(self._history):
             return False
         if self._history_index == len(self._history):
-            self._unsent = self.editor.text
+            self._unsent = self.editor.draft
         self._history_index = index
-        self.editor.text = self._history[index] if index < len(self._history) else self._unsent
-        end = self.editor.document.end
-        self.editor.move_cursor(end if step < 0 or index == len(self._history) else (0, 0))
+        self.editor.show(Draft(self._history[index]) if index < len(self._history) else self._unsent)
+        if step > 0 and index < len(self._history):
+            self.editor.move_cursor((0, 0))
         return True
 
     # Choices.
@@ -278,10 +302,12 @@ class Composer(Vertical):
     def offer(self, event: TextArea.Changed) -> None:
         """Offer what fits to the text at the cursor; tell the draft."""
         event.stop()
-        self.post_message(self.DraftChanged(self.draft))
         if self._searching_history:
+            # What is looked for is no draft.
             self._offer_history()
             return
+        draft = self.editor.draft
+        self.post_message(self.DraftChanged(draft.text, draft.folds))
         row, column = self.editor.cursor_location
         before = self.editor.document.get_line(row)[:column]
         if row == 0 and (command := _COMMAND.fullmatch(before)):
@@ -325,15 +351,26 @@ class Composer(Vertical):
         if self._searching_history:
             self.popup.move(1)
             return
-        self._unsent = self.editor.text
+        self._unsent = self.editor.draft
         self._searching_history = True
-        self._offer_history()
+        if self._found_in_history():
+            self._offer_history()
+        else:
+            # Nothing like the draft was ever sent: it stays, and gives way to the first key.
+            self.editor.select_all()
+            self.popup.open("history", self._choices_of(self._history), _HISTORY_TITLE)
 
     def _offer_history(self) -> None:
+        found = self._found_in_history()
+        self.popup.open("history", self._choices_of(found), _HISTORY_TITLE if found else _NOTHING_FOUND)
+
+    def _found_in_history(self) -> list[str]:
         query = self.editor.text.lower()
-        found = dict.fromkeys(text for text in reversed(self._history) if query in text.lower())
-        choices = [Choice(text, text) for text in list(found)[:50]]
-        self.popup.open("history", choices, "history · type to search, Enter takes, Esc leaves")
+        return [text for text in self._history if query in text.lower()]
+
+    def _choices_of(self, texts: Sequence[str]) -> list[Choice]:
+        """The latest first, each once."""
+        return [Choice(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
 
     @on(Popup.Chosen)
     def take_clicked(self, event: Popup.Chosen) -> None:

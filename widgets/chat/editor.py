@@ -8,7 +8,7 @@ from textual import events, on
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
-from widgets.chat.pastes import Pastes, is_big
+from widgets.chat.pastes import Draft, Pastes, is_big
 
 _STEERED = frozenset({"tab", "escape"})
 """Keys that the list above the composer takes while it is open, besides those that are actions of the text area."""
@@ -47,9 +47,14 @@ class Editor(TextArea):
         self._last_cursor: Location = (0, 0)
 
     @property
-    def message_text(self) -> str:
-        """The text with every folded paste written out."""
-        return self.pastes.expand(self.text)
+    def draft(self) -> Draft:
+        """The text with every folded paste written out, and where they are."""
+        return self.pastes.draft(self.text)
+
+    def show(self, draft: Draft) -> None:
+        """Show another text, the cursor at its end."""
+        self.text = self.pastes.begin(draft)
+        self.move_cursor(self.document.end)
 
     def get_line(self, line_index: int) -> Text:
         """A line with its paste markers coloured."""
@@ -60,16 +65,28 @@ class Editor(TextArea):
 
     # Keys.
 
-    def on_key(self, event: events.Key) -> None:
-        """Let the list of choices have its keys, and Enter its binding."""
+    async def on_key(self, event: events.Key) -> None:
+        """Let the list of choices have its keys, and do at once what other keys are bound to here.
+
+        A key that is left to Textual goes up to the app before its binding is looked for, and characters typed after
+        it overtake it on the way.
+        """
         key = event.key
         if key in _STEERED or (key.isdigit() and not self.text):
-            if self._steer(key):
-                event.stop()
-                event.prevent_default()
-        elif key == "enter" and "enter" in self.screen.active_bindings:
-            # Bound (to sending, unless the keymap says otherwise): it must not become a line end here.
+            done = self._steer(key)
+        elif event.is_printable:
+            done = False
+        else:
+            done = await self._run_binding(key)
+        if done:
+            event.stop()
             event.prevent_default()
+
+    async def _run_binding(self, key: str) -> bool:
+        bound = self.screen.active_bindings.get(key)
+        if bound is None or not bound.enabled or self.screen not in bound.node.ancestors:
+            return False
+        return await self.app.run_action(bound.binding.action, bound.node)
 
     def on_paste(self, event: events.Paste) -> None:
         """Fold a big paste; line ends become newlines."""
@@ -82,7 +99,7 @@ class Editor(TextArea):
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         start, end = self.selection
         result = self.replace(
-            self.pastes.fold(text) if is_big(text) else text, start, end, maintain_selection_offset=False
+            self.pastes.fold(text, self.text) if is_big(text) else text, start, end, maintain_selection_offset=False
         )
         self.move_cursor(result.end_location)
 

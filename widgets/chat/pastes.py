@@ -1,9 +1,22 @@
 """Big pastes: the text is kept whole, the composer shows a marker in its place."""
 
 import re
+from dataclasses import dataclass
+from typing import Self
+
+Folds = tuple[tuple[int, int], ...]
+"""Where the folded parts of a text are, in order: first character, and the one after the last."""
 
 _FOLDED_LINES = 12
 _FOLDED_CHARACTERS = 2_000
+_MOST_SHOWN_LINES = 200
+_MOST_SHOWN_CHARACTERS = 20_000
+_EDGE_LINES = 3
+_EDGE_CHARACTERS = 400
+_REMEMBERED_PASTES = 20
+_REMEMBERED_CHARACTERS = 20_000_000
+
+_KEPT = re.compile(r"folds((?: \d+-\d+)*)\n")
 
 
 def is_big(text: str) -> bool:
@@ -11,31 +24,90 @@ def is_big(text: str) -> bool:
     return len(text) > _FOLDED_CHARACTERS or text.count("\n") >= _FOLDED_LINES
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What stands in the composer: the whole text, and which parts of it are folded in the view."""
+
+    text: str
+    folds: Folds = ()
+
+    def kept(self) -> str:
+        """As one string for a store: a line with the folds, then the text as it is; empty if there is no text."""
+        return (
+            "folds" + "".join(f" {start}-{end}" for start, end in self.folds) + "\n" + self.text if self.text else ""
+        )
+
+    @classmethod
+    def of(cls, kept: str) -> Self:
+        """What `kept` has made; any other string is a text without folds."""
+        head = _KEPT.match(kept)
+        if head is None:
+            return cls(kept)
+        text = kept[head.end() :]
+        spans = [span.partition("-") for span in head[1].split()]
+        folds = tuple((int(start), int(end)) for start, _, end in spans)
+        bounds = [0, *(bound for fold in folds for bound in fold), len(text)]
+        return cls(text, folds if bounds == sorted(bounds) else ())
+
+
 class Pastes:
-    """The folded pastes of one message: marker to text."""
+    """The folded parts of the text in the composer.
+
+    Pastes are remembered when the message is sent: one that comes back, from the queue, the history or the user's
+    editor, is folded again.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        """Marker to text, for the present message."""
         self._pattern: re.Pattern[str] | None = None
+        self._remembered: list[str] = []
+        """The latest last."""
 
-    def fold(self, text: str) -> str:
-        """Keep `text`; returns the marker that stands for it, unique in this message."""
+    def fold(self, text: str, beside: str = "", word: str = "pasted ") -> str:
+        """Keep a text; returns the marker that stands for it in the present message.
+
+        Args:
+            text: what is folded.
+            beside: what the marker is inserted into; it will be a marker that does not occur there.
+            word: what comes before the number of lines in the marker.
+        """
         lines = len(text.splitlines())
-        label = f"pasted {lines:,} lines" if lines > 1 else f"pasted {len(text):,} characters"
+        label = f"{word}{lines:,} lines" if lines > 1 else f"{word}{len(text):,} characters"
         marker = f"[{label}]"
         number = 2
-        while marker in self._texts:
+        while marker in self._texts or marker in beside:
             marker = f"[{label} #{number}]"
             number += 1
         self._texts[marker] = text
         self._pattern = re.compile("|".join(re.escape(known) for known in self._texts))
+        self._remember(text)
         return marker
 
-    def expand(self, text: str) -> str:
+    def _remember(self, text: str) -> None:
+        others = [known for known in self._remembered if known != text]
+        while len(others) >= _REMEMBERED_PASTES or sum(map(len, others)) > _REMEMBERED_CHARACTERS:
+            del others[0]
+        self._remembered = [*others, text]
+
+    def expand(self, shown: str) -> str:
         """The text with every marker replaced by what was pasted."""
+        return self.draft(shown).text
+
+    def draft(self, shown: str) -> Draft:
+        """The text with every marker replaced, and where the markers were."""
         if self._pattern is None:
-            return text
-        return self._pattern.sub(lambda match: self._texts[match[0]], text)
+            return Draft(shown)
+        parts: list[str] = []
+        folds: list[tuple[int, int]] = []
+        position = length = 0
+        for match in self._pattern.finditer(shown):
+            whole = self._texts[match[0]]
+            start = length + match.start() - position
+            parts += shown[position : match.start()], whole
+            position, length = match.end(), start + len(whole)
+            folds.append((start, length))
+        return Draft("".join([*parts, shown[position:]]), tuple(folds))
 
     def spans(self, line: str) -> list[tuple[int, int]]:
         """Where the markers are in a line: first and last column."""
@@ -43,7 +115,45 @@ class Pastes:
             return []
         return [match.span() for match in self._pattern.finditer(line)]
 
-    def clear(self) -> None:
-        """Forget all pastes; the message was sent."""
+    def begin(self, draft: Draft) -> str:
+        """Begin another message; returns what is shown of it, with markers for what is folded.
+
+        Besides its own folds, pastes of earlier messages are folded again. Of a text that is very long all the same,
+        the ends are shown.
+        """
         self._texts.clear()
         self._pattern = None
+        parts: list[str] = []
+        position = 0
+        for start, end in draft.folds:
+            parts += self._folded_again(draft.text[position:start]), self._marker(draft.text[start:end], draft.text)
+            position = end
+        return "".join([*parts, self._folded_again(draft.text[position:])])
+
+    def _marker(self, text: str, beside: str) -> str:
+        known = next((marker for marker, whole in self._texts.items() if whole == text), None)
+        return known or self.fold(text, beside)
+
+    def _folded_again(self, text: str) -> str:
+        if not is_big(text):
+            return text
+        for paste in sorted(self._remembered, key=len, reverse=True):
+            before, found, after = text.partition(paste)
+            if found:
+                return self._folded_again(before) + self._marker(paste, text) + self._folded_again(after)
+        if len(text) <= _MOST_SHOWN_CHARACTERS and text.count("\n") < _MOST_SHOWN_LINES:
+            return text
+        start = _edge(text)
+        end = len(text) - _edge(text[: start - 1 : -1])
+        return text[:start] + self.fold(text[start:end], text, word="") + text[end:]
+
+
+def _edge(text: str) -> int:
+    """How much of a long text is shown at its beginning: some short lines, or else some characters."""
+    position = 0
+    for _ in range(_EDGE_LINES):
+        end = text.find("\n", position, _EDGE_CHARACTERS)
+        if end < 0:
+            break
+        position = end + 1
+    return position or _EDGE_CHARACTERS
