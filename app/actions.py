@@ -255,6 +255,7 @@ ACTIONS: tuple[Action, ...] = (
         "review",
         "Allow this command or file for the rest of the session.",
     ),
+    Action("review.dismiss", "Leave", "escape", "dismiss", "review", "Leave a question without deciding."),
     Action("review.undo", "Undo", "u", "undo", "review", "Undo an applied proposal, byte for byte."),
     Action("review.redo", "Redo", "U", "redo", "review", "Apply an undone proposal again."),
     Action("review.edit", "Edit", "e", "edit", "review", "Change the proposed text before approving."),

@@ -65,6 +65,8 @@ class Edit(Message):
 
     proposal_id: str
     path: str
+    line: int = 0
+    """Of the proposed text, from 0: where the user was looking."""
 
 
 @dataclass

@@ -99,9 +99,9 @@ class ApprovalPane(Vertical):
         """The list, which takes the focus."""
         return self.query_one(Queue)
 
-    def show(self, state: ReviewState, key: KeyOf) -> None:
-        """Draw the state as it is now."""
-        self.show_headline(state, key)
+    def show(self, state: ReviewState, key: KeyOf, *, comparing: bool = False) -> None:
+        """Draw the state as it is now; `comparing` as for the headline."""
+        self.show_headline(state, key, comparing=comparing)
         queue = self.queue
         prompts: Mapping[str, Content] = {
             **{item: confirmation_row(value) for item, value in state.confirmations.items()},
@@ -117,9 +117,10 @@ class ApprovalPane(Vertical):
                     queue.replace_option_prompt(item, prompt)
             queue.highlighted = keys.index(state.current) if state.current in keys else None
 
-    def show_headline(self, state: ReviewState, key: KeyOf) -> None:
+    def show_headline(self, state: ReviewState, key: KeyOf, *, comparing: bool = False) -> None:
         """Draw the lines about the current item alone."""
-        self.query_one("#headline", Static).update(Content("\n").join(headline(state, key)))
+        lines = headline(state, key, comparing=comparing)
+        self.query_one("#headline", Static).update(Content("\n").join(lines))
 
     def ask(self, question: Content | None) -> None:
         """Show a question in the place of everything else, or take it away."""

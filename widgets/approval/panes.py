@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 
-from app.actions import ACTIONS
+from app.actions import in_scope
 from app.conversation.events import LineComment
 from app.proposals.models import FileDiff, Proposal
 from app.tools.contract import Confirmation
@@ -38,6 +38,7 @@ class ReviewPanes(Vertical):
         width: 1fr;
         height: 1fr;
         &.-writing #headline { display: none; }
+        &.-full ApprovalPane { min-height: 0; }
         &.-full Queue { display: none; }
         &.-full Splitter { display: none; }
     }
@@ -86,7 +87,11 @@ class ReviewPanes(Vertical):
     def set_proposals(self, proposals: Sequence[Proposal]) -> None:
         """Take all waiting and recent proposals as they are now."""
         before = self.state.current
+        known = set(self.state.keys)
         self.state.update(proposals)
+        if not known.issuperset(self.state.waiting_keys):
+            # What came of a decision before has been overtaken: the model has answered.
+            self.pane.outcome(None)
         self.deciding = {key: value for key, value in self.deciding.items() if self.state.get(key) == value}
         if self.state.current != before:
             self.show_current()
@@ -206,7 +211,7 @@ class ReviewPanes(Vertical):
         shown = proposal is not None and self.is_shown(proposal)
         chosen = self.state.choice(proposal).hunks if proposal is not None else ()
         self.choice_guard.watch(item)
-        if self.guard.watch((item, shown, chosen, self.question)):
+        if self.guard.watch((item, shown, chosen, self.question)) and self.state.queue_position(self.state.current):
             self.pane.add_class("-changed")
             self.set_timer(GRACE_SECONDS + _A_LITTLE, self._end_grace)
         self.draw_approvals()
@@ -214,7 +219,7 @@ class ReviewPanes(Vertical):
 
     def draw_approvals(self) -> None:
         """Draw the lower pane anew."""
-        self.pane.show(self.state, self._key)
+        self.pane.show(self.state, self._key, comparing=self.comparing)
         self.pane.ask(None if self.question is None else question_line(self.question, self._key))
 
     def _still_asked(self, question: Ask) -> bool:
@@ -229,8 +234,8 @@ class ReviewPanes(Vertical):
             self.pane.remove_class("-changed")
 
     def _key(self, action: str) -> str:
-        """The key of a review action as hints show it."""
-        found = next(item for item in ACTIONS if item.id == f"review.{action}")
+        """The key of an action of the review or the diff as hints show it."""
+        found = next(item for item in in_scope("review", "diff") if item.handler == action)
         return key_label(self._keys.get(found.id, found.keys))
 
     def _title(self) -> Content:
@@ -247,7 +252,7 @@ class ReviewPanes(Vertical):
     def _take_seen(self) -> None:
         if self.view.proposal is not None and not self.comparing:
             self.state.seen.setdefault(self.view.proposal.id, set()).update(self.view.seen)
-            self.pane.show_headline(self.state, self._key)
+            self.pane.show_headline(self.state, self._key, comparing=self.comparing)
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:

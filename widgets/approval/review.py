@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.binding import BindingType
 
 from app.actions import bindings
@@ -17,7 +17,7 @@ from widgets.approval.guard import Guard
 from widgets.approval.pane import Queue
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.state import Remark
-from widgets.approval.wording import safe
+from widgets.approval.wording import ACTION, safe
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
@@ -68,6 +68,8 @@ class Review(ReviewPanes):
         """Decisions exist only while one of the two panes itself has the focus."""
         if action in _NEED_FOCUS:
             return self._in_focus
+        if action == "dismiss":
+            return self.question is not None
         return True
 
     @property
@@ -236,6 +238,20 @@ class Review(ReviewPanes):
         self.post_message(messages.Confirmed(key, answer))
         self.remove_confirmation(key)
 
+    async def on_click(self, event: events.Click) -> None:
+        """A click on a chip is a press of its key, in the review as if it had the focus."""
+        action = event.style.meta.get(ACTION)
+        if action is None:
+            return
+        event.stop()
+        if not self._in_focus:
+            self.screen.set_focus(self.view)
+        await self.run_action(action)
+
+    def action_dismiss(self) -> None:
+        """Leave a question without deciding."""
+        self._ask(None)
+
     # Keys that shape
 
     def action_toggle_hunk(self) -> None:
@@ -271,7 +287,15 @@ class Review(ReviewPanes):
         """Change the proposed text of the file at the cursor."""
         proposal = self.state.proposal
         if proposal is not None and proposal.state.waiting and self.view.diffs and self._ready():
-            self.post_message(messages.Edit(proposal.id, self.view.diffs[self.view.file_at_cursor].change.path))
+            path = self.view.diffs[self.view.file_at_cursor].change.path
+            self.post_message(messages.Edit(proposal.id, path, self._line_at_cursor()))
+
+    def _line_at_cursor(self) -> int:
+        """The line of the proposed text that the cursor is on, or nearest to it."""
+        anchor, hunk = self.view.anchor_at_cursor, self.view.hunk_at_cursor
+        if anchor is not None and anchor.side == "new":
+            return anchor.line
+        return hunk.new_start if hunk is not None else 0
 
     def action_next_proposal(self) -> None:
         """Show the next item."""
@@ -348,7 +372,8 @@ class Review(ReviewPanes):
     # Versions
 
     @on(DiffView.VersionsWanted)
-    def _toggle_versions(self) -> None:
+    def action_toggle_versions(self) -> None:
+        """The version before against this one, or back to what an approval would write."""
         proposal = self.state.proposal
         if proposal is None:
             return

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from textual.content import Content
+from textual.style import Style
 
 from app.proposals.models import Proposal, ProposalState
 from app.tools.contract import Confirmation
@@ -42,8 +43,12 @@ _COUNT_CELLS = 9
 """Room for the numbers of a row, so that summaries begin in one column."""
 
 QUIET = "$foreground 60%"
+
+ACTION = "review_action"
+"""Under this name the style of a chip carries the action of the review that a click on it stands for."""
+
 KeyOf = Callable[[str], str]
-"""The label of an action's key, by its id without the scope: `approve` → `y`."""
+"""The label of the key of an action of the review or the diff, by its handler: `approve` → `y`."""
 
 
 def safe(text: str, style: str = "") -> Content:
@@ -51,9 +56,10 @@ def safe(text: str, style: str = "") -> Content:
     return Content.styled(display(" ".join(text.split())).text, style)
 
 
-def chip(key: str, words: str, style: str = "$primary") -> Content:
-    """A key and what it does."""
-    return Content.assemble((f" {key} ", f"bold auto on {style}"), " ", words)
+def chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
+    """A key and what it does; a click on it does the same."""
+    label = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", words)
+    return label.stylize(Style.from_meta({ACTION: action}))
 
 
 def counts(added: int, removed: int) -> Content:
@@ -93,6 +99,8 @@ def details(state: ReviewState, proposal: Proposal) -> Content:
         facts.append(Content.styled(f"{len(choice.hunks)} of {choice.total} hunks", "$text-warning"))
     for rung in {match.rung: None for change in proposal.files for match in change.matches if not match.rung.exact}:
         facts.append(Content.styled(f"found {rung_words(rung)}", "$text-warning"))
+    if any(change.edited for change in proposal.files):
+        facts.append(Content.styled("changed by you", "$text-accent"))
     if any(change.rebased for change in proposal.files):
         facts.append(Content.styled("re-based", "$text-warning"))
     if any(hunk.repeat_of for hunk in proposal.hunks):
@@ -119,13 +127,18 @@ def confirmation_row(confirmation: Confirmation) -> Content:
     return Content("\n").join([head, Content.assemble("       ", safe(confirmation.detail, QUIET))])
 
 
-def headline(state: ReviewState, key: KeyOf) -> list[Content]:
-    """What is waiting, what would change, and which key says yes and which says no."""
+def headline(state: ReviewState, key: KeyOf, *, comparing: bool = False) -> list[Content]:
+    """What is waiting, what would change, and which key says yes and which says no.
+
+    `comparing` says that the diff shows two versions against each other, on which nothing can be decided.
+    """
     if confirmation := state.confirmation:
         return _confirmation_lines(state, confirmation, key)
     proposal = state.proposal
     if proposal is None:
         return [Content.styled("Nothing waits for you.", QUIET)]
+    if comparing:
+        return _comparing_lines(proposal, key)
     if proposal.state.waiting:
         return _waiting_lines(state, proposal, key)
     return _decided_lines(state, proposal, key)
@@ -143,7 +156,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
         return [
             first,
             Content.assemble(("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")),
-            _chips((key("deny"), "deny", "$error"), (key("request_changes"), "ask for a new version", "$primary")),
+            _chips(key, ("deny", "deny", "$error"), ("request_changes", "ask for a new version", "$primary")),
         ]
     files = plural(len(proposal.files), "file")
     if choice.total and not choice.hunks:
@@ -158,16 +171,35 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
         )
         if unseen := state.unseen(proposal):
             second += Content.styled(f"  {unseen} not looked at yet", QUIET)
+        if proposal.supersedes:
+            since = chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%")
+            second = Content("   ").join([second, since])
     return [
         first,
         second,
         _chips(
-            (key("approve"), "approve" if choice.all else "approve the chosen", "$success"),
-            (key("deny"), "deny", "$error"),
-            (key("request_changes"), "request changes", "$primary"),
-            (key("toggle_hunk"), "hunk in/out", "$foreground 40%"),
+            key,
+            ("approve", "approve" if choice.all else "approve the chosen", "$success"),
+            ("deny", "deny", "$error"),
+            ("request_changes", "request changes", "$primary"),
+            ("toggle_hunk", "hunk in/out", "$foreground 40%"),
         ),
         *_held_up(state, key),
+    ]
+
+
+def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
+    """That two versions are compared, and the way back."""
+    return [
+        Content.assemble(
+            ("Compared  ", QUIET),
+            (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning"),
+            safe(proposal.summary or "Edit", "bold"),
+        ),
+        Content.styled("What changed from the one to the other; neither is on disk.", QUIET)
+        if proposal.state.waiting
+        else Content.styled("What changed from the one to the other.", QUIET),
+        _chips(key, ("toggle_versions", f"back to {proposal.id}", "$primary")),
     ]
 
 
@@ -182,7 +214,7 @@ def _held_up(state: ReviewState, key: KeyOf) -> list[Content]:
             ("The model waits: ", "$text-warning"),
             safe(first.detail),
             "  ",
-            chip(key("previous_proposal"), "show", "$warning"),
+            chip(key, "previous_proposal", "show", "$warning"),
         )
     ]
 
@@ -194,9 +226,9 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
     )
     lines = [first]
     if proposal.state is ProposalState.APPLIED:
-        lines.append(_chips((key("undo"), "undo", "$primary")))
+        lines.append(_chips(key, ("undo", "undo", "$primary")))
     elif proposal.state is ProposalState.UNDONE:
-        lines.append(_chips((key("redo"), "apply again", "$primary")))
+        lines.append(_chips(key, ("redo", "apply again", "$primary")))
     if not state.waiting_keys:
         lines.append(Content.styled("Nothing waits for you.", QUIET))
     return lines
@@ -211,30 +243,31 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
             safe(confirmation.detail, "bold $text-warning"), (f"  in {folder_words(confirmation)}", QUIET)
         ),
         _chips(
-            (key("approve"), "allow once", "$success"),
-            (key("allow_session"), "allow for this session", "$success"),
-            (key("deny"), "deny", "$error"),
-            (key("request_changes"), "deny and say why", "$primary"),
+            key,
+            ("approve", "allow once", "$success"),
+            ("allow_session", "allow for this session", "$success"),
+            ("deny", "deny", "$error"),
+            ("request_changes", "deny and say why", "$primary"),
         )
         if command or confirmation.detail
         else Content(""),
     ]
 
 
-def _chips(*chips: tuple[str, str, str]) -> Content:
-    return Content("   ").join([chip(*each) for each in chips])
+def _chips(key: KeyOf, *chips: tuple[str, str, str]) -> Content:
+    return Content("   ").join([chip(key, *each) for each in chips])
 
 
 def question_line(question: Ask, key: KeyOf) -> Content:
     """A question and the keys that answer it."""
     answers = []
     if question.ids:
-        answers.append((key("approve"), "yes", "$success"))
+        answers.append(("approve", "yes", "$success"))
     if question.named:
         also = f"also {', '.join(question.named)}" if question.ids else "approve them all the same"
-        answers.append((key("approve_all"), also, "$warning"))
-    answers.append((key("deny"), "no", "$error"))
-    return Content("\n").join([safe(question.question, "bold"), _chips(*answers)])
+        answers.append(("approve_all", also, "$warning"))
+    answers.append(("deny", "no", "$error"))
+    return Content("\n").join([safe(question.question, "bold"), _chips(key, *answers)])
 
 
 def confirmation_notes(confirmation: Confirmation) -> list[NoteRow]:

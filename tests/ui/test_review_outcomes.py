@@ -1,0 +1,158 @@
+"""What the approval pane says and offers: chips to click on, questions to leave, outcomes that pass."""
+
+from textual.pilot import Pilot
+
+from app.actions import in_scope
+from app.proposals.models import ProposalState
+from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import file_diff, proposal
+from tests.ui.test_review_decisions import BIG, ready, small, two_hunks
+from widgets.approval.review import Review
+
+
+async def click_on(pilot: Pilot[None], text: str) -> None:
+    """Click on the first place where a text stands on the screen."""
+    app = pilot.app
+    assert isinstance(app, ReviewApp)
+    for y, line in enumerate(app.text().split("\n")):
+        if text in line:
+            await pilot.click(offset=(line.index(text) + 1, y))
+            await pilot.pause()
+            return
+    raise AssertionError(f"{text!r} is not on the screen:\n{app.text()}")
+
+
+async def test_a_click_on_a_chip_decides_from_wherever_the_focus_is() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.query_one("#composer").focus()
+        await pilot.pause()
+        await click_on(pilot, " y  approve")
+        assert app.posted == [Review.Approve("P1", 1, None)]
+
+
+async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.put(small(revision=2)[0])
+        await pilot.pause()
+        await click_on(pilot, " y  approve")
+        assert app.posted == []
+        app.clock.pass_grace()
+        await click_on(pilot, " n  deny")
+        assert app.posted == [Review.Deny("P1", 2)]
+
+
+async def test_words_beside_the_chips_decide_nothing() -> None:
+    app = ReviewApp(small(summary="approve me"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await click_on(pilot, "approve me")
+        await click_on(pilot, "Would change")
+        assert app.posted == []
+
+
+async def test_a_question_is_answered_by_a_click() -> None:
+    diffs = [file_diff("gone.py", "a = 1\n", None)]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        app.clock.pass_grace()
+        await click_on(pilot, " y  yes")
+        assert app.posted == [Review.Approve("P1", 1, None)]
+
+
+async def test_escape_leaves_a_question_and_decides_nothing() -> None:
+    app = ReviewApp(small("P1"), small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("N")
+        assert "Deny all 2" in app.text()
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "Deny all 2" not in app.text()
+        assert "Waiting 1 of 2" in app.text()
+        assert app.posted == []
+
+
+async def test_escape_is_not_the_reviews_while_nothing_is_asked() -> None:
+    app = ReviewApp(small())
+    heard: list[str] = []
+    app.bind("escape", "heard")
+    app.action_heard = lambda: heard.append("escape")  # type: ignore[attr-defined]
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("escape")
+        assert heard == ["escape"]
+
+
+async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
+    first = small("P1")
+    app = ReviewApp(first)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.put(first[0].model_copy(update={"state": ProposalState.DENIED}))
+        app.review.outcome("P1 denied; your words are on their way")
+        await pilot.pause()
+        assert "on their way" in app.text()
+        app.put(*small("P2", "b.py"))
+        await pilot.pause()
+        assert "on their way" not in app.text()
+
+
+async def test_what_was_written_stays_said_while_the_next_in_the_queue_is_shown() -> None:
+    first = small("P1")
+    app = ReviewApp(first, small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.review.outcome("P1 written: a.py. u undoes it.")
+        app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
+        await pilot.pause()
+        assert "P1 written: a.py. u undoes it." in app.text()
+
+
+async def test_nothing_is_dimmed_when_nothing_waits() -> None:
+    value, diffs = small()
+    app = ReviewApp((value.model_copy(update={"state": ProposalState.APPLIED}), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await pilot.pause()
+        assert not app.review.pane.has_class("-changed")
+
+
+async def test_a_comparison_says_so_and_leads_back() -> None:
+    diffs = [file_diff("a.py", "one\ntwo\n", "one\n2\n")]
+    app = ReviewApp((proposal("P2", diffs, supersedes="P1", version=2), diffs))
+    app.versions["P2"] = [file_diff("a.py", "one\nzwei\n", "one\n2\n")]
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await click_on(pilot, " V  changes since P1")
+        assert "Compared  P1 → P2" in app.text()
+        assert "approve" not in app.text().split("Compared")[1].split("●")[0]
+        await click_on(pilot, " V  back to P2")
+        assert "Waiting for you" in app.text()
+        assert "zwei" not in app.text()
+
+
+async def test_what_the_user_changed_is_marked_in_the_queue() -> None:
+    value, diffs = small()
+    change = value.files[0].model_copy(update={"edited": True})
+    app = ReviewApp((value.model_copy(update={"files": (change,)}), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        assert "changed by you" in app.text()
+
+
+async def test_the_editor_is_opened_at_the_line_of_the_cursor() -> None:
+    app = ReviewApp(two_hunks())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("right_square_bracket", "e")
+        assert app.posted == [Review.Edit("P1", "b.txt", 20)]
+
+
+def test_every_action_of_the_review_has_its_own_handler() -> None:
+    handlers = [action.handler for action in in_scope("review", "diff")]
+    assert len(handlers) == len(set(handlers)), "hints find a key by its handler"
