@@ -89,6 +89,18 @@ async def test_escape_is_not_the_reviews_while_nothing_is_asked() -> None:
         assert heard == ["escape"]
 
 
+async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
+    for words in ("Give the number a name", "make it shorter, and say why", "hm, no"):
+        app = ReviewApp(small())
+        async with app.run_test(size=BIG) as pilot:
+            await ready(pilot)
+            await pilot.press(*("space" if key == " " else key for key in words.replace(",", "")))
+            assert app.posted == [], words
+            app.clock.pass_grace()
+            await pilot.press("n")
+            assert app.posted == [Review.Deny("P1", 1)]
+
+
 async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
     first = small("P1")
     app = ReviewApp(first)

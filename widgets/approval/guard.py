@@ -23,6 +23,10 @@ class Guard:
         self._since = self._clock()
         return True
 
+    def restart(self) -> None:
+        """Begin the grace period anew, with the same subject."""
+        self._since = self._clock()
+
     @property
     def open(self) -> bool:
         """Whether the subject has stood long enough."""

@@ -69,6 +69,8 @@ class ReviewPanes(Vertical):
         self.deciding: dict[str, Proposal] = {}
         """What was decided and has not been answered by the application yet."""
         self._keys = dict(keys or {})
+        self.known_keys = self._all_keys()
+        """Keys that mean something in the review."""
         self._diffs_of: Proposal | None = None
         self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
 
@@ -155,6 +157,7 @@ class ReviewPanes(Vertical):
     def set_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
         self._keys = dict(keys)
+        self.known_keys = self._all_keys()
         self.draw()
 
     def show_item(self, key: str) -> None:
@@ -211,9 +214,8 @@ class ReviewPanes(Vertical):
         shown = proposal is not None and self.is_shown(proposal)
         chosen = self.state.choice(proposal).hunks if proposal is not None else ()
         self.choice_guard.watch(item)
-        if self.guard.watch((item, shown, chosen, self.question)) and self.state.queue_position(self.state.current):
-            self.pane.add_class("-changed")
-            self.set_timer(GRACE_SECONDS + _A_LITTLE, self._end_grace)
+        if self.guard.watch((item, shown, chosen, self.question)):
+            self._dim_keys()
         self.draw_approvals()
         self.diff_pane.set_title(self._title())
 
@@ -229,6 +231,18 @@ class ReviewPanes(Vertical):
             for subject in question.subjects
         )
 
+    def hold_keys(self) -> None:
+        """Begin the grace period anew."""
+        self.guard.restart()
+        self.choice_guard.restart()
+        self._dim_keys()
+
+    def _dim_keys(self) -> None:
+        """Show that the keys are dead, while there is something to decide."""
+        if self.state.queue_position(self.state.current):
+            self.pane.add_class("-changed")
+            self.set_timer(GRACE_SECONDS + _A_LITTLE, self._end_grace)
+
     def _end_grace(self) -> None:
         if self.guard.open:
             self.pane.remove_class("-changed")
@@ -237,6 +251,12 @@ class ReviewPanes(Vertical):
         """The key of an action of the review or the diff as hints show it."""
         found = next(item for item in in_scope("review", "diff") if item.handler == action)
         return key_label(self._keys.get(found.id, found.keys))
+
+    def _all_keys(self) -> frozenset[str]:
+        actions = in_scope("app", "review", "diff", "approval")
+        return frozenset(
+            key.strip() for action in actions for key in self._keys.get(action.id, action.keys).split(",") if key
+        )
 
     def _title(self) -> Content:
         """What the line above the diff begins with."""

@@ -238,6 +238,11 @@ class Review(ReviewPanes):
         self.post_message(messages.Confirmed(key, answer))
         self.remove_confirmation(key)
 
+    def on_key(self, event: events.Key) -> None:
+        """Letters that mean nothing here are words that were meant for the chat: none of the next ones decides."""
+        if self._in_focus and event.is_printable and not self.known_keys.intersection((event.key, event.character)):
+            self.hold_keys()
+
     async def on_click(self, event: events.Click) -> None:
         """A click on a chip is a press of its key, in the review as if it had the focus."""
         action = event.style.meta.get(ACTION)
