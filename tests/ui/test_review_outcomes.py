@@ -134,6 +134,17 @@ async def test_nothing_is_dimmed_when_nothing_waits() -> None:
         assert not app.review.pane.has_class("-changed")
 
 
+async def test_what_was_decided_is_not_dimmed_any_more() -> None:
+    value, diffs = small()
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await pilot.pause()
+        assert app.review.pane.has_class("-changed"), "the proposal is new"
+        app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
+        await pilot.pause()
+        assert not app.review.pane.has_class("-changed")
+
+
 async def test_a_comparison_says_so_and_leads_back() -> None:
     diffs = [file_diff("a.py", "one\ntwo\n", "one\n2\n")]
     app = ReviewApp((proposal("P2", diffs, supersedes="P1", version=2), diffs))

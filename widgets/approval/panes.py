@@ -214,7 +214,8 @@ class ReviewPanes(Vertical):
         shown = proposal is not None and self.is_shown(proposal)
         chosen = self.state.choice(proposal).hunks if proposal is not None else ()
         self.choice_guard.watch(item)
-        if self.guard.watch((item, shown, chosen, self.question)):
+        changed = self.guard.watch((item, shown, chosen, self.question))
+        if changed or not self.state.queue_position(self.state.current):
             self._dim_keys()
         self.draw_approvals()
         self.diff_pane.set_title(self._title())
@@ -239,8 +240,9 @@ class ReviewPanes(Vertical):
 
     def _dim_keys(self) -> None:
         """Show that the keys are dead, while there is something to decide."""
-        if self.state.queue_position(self.state.current):
-            self.pane.add_class("-changed")
+        waits = self.state.queue_position(self.state.current) > 0
+        self.pane.set_class(waits, "-changed")
+        if waits:
             self.set_timer(GRACE_SECONDS + _A_LITTLE, self._end_grace)
 
     def _end_grace(self) -> None:
