@@ -1,9 +1,13 @@
 """Calls the user back to a terminal that does not have the focus: by bell, or by a desktop notification.
 
 A terminal that knows OSC 9 (iTerm2, kitty, WezTerm, Windows Terminal, foot, Ghostty) or OSC 777 (urxvt, VTE) turns
-the sequence into a notification; every other one ignores an unknown OSC. The bell is for the rest.
+the sequence into a notification; every other one ignores an unknown OSC. The bell is for the rest: for consoles that
+would print what they do not know, and for tmux, which keeps such sequences to itself unless they are wrapped and
+`allow-passthrough` is on, but hands on a bell.
 """
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from app.safe_text import strip_unsafe
@@ -21,6 +25,17 @@ def desktop_notification(title: str, text: str) -> str:
     return f"\x1b]9;{title}: {text}\x1b\\" + f"\x1b]777;notify;{title};{text}\x1b\\"
 
 
+def call_for(kind: str, text: str, environment: Mapping[str, str]) -> str:
+    """The bytes that call for attention, by `bell` or `desktop`, in the terminal that the environment tells of."""
+    terminal = environment.get("TERM", "")
+    if kind == "bell" or terminal in ("", "dumb", "linux") or "STY" in environment:
+        return "\a"
+    notification = desktop_notification("signoff", text)
+    if "TMUX" in environment:
+        return "\a\x1bPtmux;" + notification.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    return notification
+
+
 def _plain(text: str) -> str:
     return strip_unsafe(" ".join(text.split()), keep="").replace(";", ",")[:_LONGEST]
 
@@ -28,7 +43,8 @@ def _plain(text: str) -> str:
 class Attention:
     """Rings or notifies, through the same queue that draws the screen so that no drawing is torn apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
         self._driver: Driver | None = None
         self.paused = False
         """While another program has the terminal."""
@@ -59,5 +75,5 @@ class Attention:
         """
         if self._driver is None or self.paused or kind == "off":
             return
-        self._driver.write(desktop_notification("signoff", text) if kind == "desktop" else "\a")
+        self._driver.write(call_for(kind, text, self._environment))
         self._driver.flush()

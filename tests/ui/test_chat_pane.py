@@ -1,6 +1,7 @@
 """The pane as a whole: streaming, questions, the status line, and quiet when nothing moves."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -168,8 +169,11 @@ async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: s
 @pytest.mark.parametrize(
     "end, words",
     [
-        (TurnEnded(id=9, stopped="aborted"), "Interrupted. Write to go on."),
-        (TurnEnded(id=9, stopped="failed", message="The key was refused."), "The key was refused."),
+        (TurnEnded(id=9, stopped="aborted"), "Interrupted … /continue goes on"),
+        (
+            TurnEnded(id=9, stopped="failed", message="The key was refused."),
+            "The key was refused. … /continue sends it again",
+        ),
         (TurnEnded(id=9, stopped="answer"), ""),
     ],
 )
@@ -180,7 +184,7 @@ async def test_how_a_turn_ended_stays_to_be_read(end: TurnEnded, words: str) -> 
         app.pane.apply(Recorded(end))
         app.pane.apply(PhaseChanged(Phase.IDLE))
         await pilot.pause()
-        assert app.pane.status_line.render().plain.strip() == words
+        assert re.sub(" {2,}", " … ", app.pane.status_line.render().plain.strip()) == words
         app.pane.apply(PhaseChanged(Phase.REQUESTING))
         assert "Waiting" in app.pane.status_line.render().plain
 

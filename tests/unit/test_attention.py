@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.attention import Attention, desktop_notification
+from app.attention import Attention, call_for, desktop_notification
 
 
 class Driver:
@@ -60,3 +60,15 @@ def test_no_text_ends_a_notification_early(text: str) -> None:
         sent,
     )
     assert parts is not None, repr(sent)
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "linux"}, {"TERM": "dumb"}, {}, {"TERM": "screen", "STY": "1.x"}])
+def test_a_terminal_that_would_print_a_notification_gets_a_bell(environment: dict[str, str]) -> None:
+    assert call_for("desktop", "text", environment) == "\a"
+
+
+def test_tmux_gets_a_bell_and_what_it_may_pass_through() -> None:
+    sent = call_for("desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
+    wrapped = re.fullmatch("\a\x1bPtmux;((?:[^\x1b]|\x1b\x1b)*)\x1b\\\\", sent)
+    assert wrapped is not None
+    assert wrapped[1].replace("\x1b\x1b", "\x1b") == desktop_notification("signoff", "text")

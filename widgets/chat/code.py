@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _PLAIN = Face("code")
+_HANG = 4
+"""Cells by which the rest of a line that was cut is indented further than the line."""
 
 _ROLES: tuple[tuple[str, str], ...] = (
     ("Comment.Preproc", "code-keyword"),
@@ -113,20 +115,24 @@ def code_lines(source: str, language: str, width: int, prefix: tuple[Span, ...] 
         if len(text) <= room and text.isascii():
             rows.append(Line((*gutter, (text, _PLAIN)), gutter_length, None, "code", (piece, index, 0, len(text))))
             continue
-        joint: str | None = None
-        for start, end in _cuts(text, room):
-            row = (*gutter, (text[start:end], _PLAIN))
-            rows.append(Line(row, gutter_length, joint, "code", (piece, index, start, end)))
-            joint = ""
+        hang = min(len(text) - len(text.lstrip(" ")) + _HANG, room // 2)
+        for start, end in _cuts(text, room, room - hang):
+            lead = (*gutter, (" " * hang, _PLAIN)) if start else gutter
+            length = gutter_length + hang if start else gutter_length
+            row = (*lead, (text[start:end], _PLAIN))
+            rows.append(Line(row, length, "" if start else None, "code", (piece, index, start, end)))
     return rows
 
 
-def _cuts(text: str, width: int) -> list[tuple[int, int]]:
-    """Where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped."""
+def _cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
+    """Where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped.
+
+    The first row has `width` cells, the others `later`.
+    """
     cuts: list[tuple[int, int]] = []
     position = 0
     while True:
-        end = fitting(text, position, width)
+        end = fitting(text, position, later if cuts else width)
         if end >= len(text):
             cuts.append((position, len(text)))
             return cuts

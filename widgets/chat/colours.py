@@ -53,13 +53,15 @@ _RULES: dict[str, str] = {
 
 COMPONENT_CLASSES: set[str] = {f"chat--{role}" for role in _RULES}
 
-_FILLS = ("card", "code", "cursor")
+_QUIET = ("muted", "quote", "quote-text", "rule", "table-rule", "tool", "program", "code-comment")
 
 
 def component_css(selector: str) -> str:
     """The default CSS of all roles inside the widget that `selector` names."""
-    rules = "\n".join(f"    & > .chat--{role} {{ {rule} }}" for role, rule in _RULES.items())
-    return f"{selector} {{\n{rules}\n}}\n"
+    rules = [f"& > .chat--{role} {{ {rule} }}" for role, rule in _RULES.items()]
+    # A terminal's own colours cannot be mixed: what is quiet is dim.
+    rules += [f"&:ansi > .chat--{role} {{ text-style: dim; }}" for role in _QUIET]
+    return f"{selector} {{\n" + "\n".join(rules) + "\n}\n"
 
 
 class Palette:
@@ -93,6 +95,7 @@ class Palette:
             italic=face.italic or component.italic or None,
             underline=component.underline or None,
             strike=face.strike or None,
+            dim=component.dim or None,
         )
         if face.href:
             style += Style.from_meta({"href": face.href})

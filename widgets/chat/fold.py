@@ -51,6 +51,7 @@ from widgets.chat.entries import (
     UserEntry,
 )
 from widgets.chat.targets import call_target
+from widgets.chat.tool_lines import turn_end_facts
 
 _LONGEST_OUTPUT = 20_000
 """Characters of live output kept for a tool line; the end of it counts."""
@@ -150,7 +151,7 @@ class Fold:
             case TurnEnded():
                 changes = self._drop_stream()
                 if event.stopped != "question":
-                    changes.append(Put(self._turn_end(event, key)))
+                    changes.extend(self._turn_end(event, key))
             case _:
                 changes = [Put(entry) for entry in _told(event, key)]
                 self._overtaken = self._overtaken or bool(changes)
@@ -312,13 +313,14 @@ class Fold:
         self._proposals[proposal] = replace(card, state=state, reason=reason)
         return [Put(self._proposals[proposal])]
 
-    def _turn_end(self, event: TurnEnded, key: str) -> Entry:
+    def _turn_end(self, event: TurnEnded, key: str) -> list[Change]:
         duration = event.time - self._turn_began if event.time and self._turn_began else 0.0
         calls, tokens = self._turn_calls, self._turn_tokens
         self._turn_began, self._turn_calls, self._turn_tokens = 0.0, 0, 0
         stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped
         self._interrupted = False
-        return TurnEndEntry(key, stopped, event.message, duration, calls, tokens)
+        entry = TurnEndEntry(key, stopped, event.message, duration, calls, tokens)
+        return [Put(entry)] if turn_end_facts(entry) or stopped in ("aborted", "failed") else []
 
 
 def _told(event: Event, key: str) -> list[Entry]:

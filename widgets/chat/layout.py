@@ -17,7 +17,7 @@ from widgets.chat.entries import (
 from widgets.chat.lines import BLANK, MUTED, TEXT, Face, Line, Span, shorten, visible, width_of, wrap, wrap_text
 from widgets.chat.markdown import markdown_lines
 from widgets.chat.proposal_lines import LONGEST_FILES, card_lines, decision_lines
-from widgets.chat.tool_lines import seconds, tool_lines
+from widgets.chat.tool_lines import tool_lines, turn_end_facts
 
 LONGEST_MESSAGE = 24
 """Rows of a user message before the rest of it is folded."""
@@ -157,6 +157,8 @@ def _question(entry: QuestionEntry, width: int) -> list[Line]:
     lines = markdown_lines(entry.text, width, visible) or [BLANK]
     if entry.answer is None:
         return lines
+    if len(lines) > 1 and entry.options:
+        lines.append(BLANK)
     for number, option in enumerate(entry.options, 1):
         chosen = option == entry.answer
         mark: Span = (f"{number}. ", Face("success", bold=True) if chosen else MUTED)
@@ -174,15 +176,7 @@ def _turn_end(entry: TurnEndEntry, width: int) -> list[Line]:
             parts, face = ["interrupted"], Face("warning")
         case _:
             parts, face = [], MUTED
-    if entry.message and entry.stopped != "answer":
-        parts.append(visible(" ".join(entry.message.split())))
-    parts.append(seconds(entry.duration))
-    if entry.calls:
-        parts.append(f"{entry.calls} tool call{'s' if entry.calls > 1 else ''}")
-    if entry.tokens:
-        parts.append(f"{entry.tokens:,} tokens")
-    text = " · ".join(part for part in parts if part)
-    return [Line(((shorten(text, width), face),))]
+    return [Line(((shorten(" · ".join([*parts, *turn_end_facts(entry)]), width), face),))]
 
 
 def _compaction(entry: CompactionEntry, width: int, opened: bool) -> list[Line]:

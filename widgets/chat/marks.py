@@ -32,6 +32,14 @@ class Marks(NamedTuple):
 
     first: Span
     rest: Span = NO_MARK
+    last: Span | None = None
+    """What stands at the last row, if that is not what stands at the others."""
+
+    def at(self, row: int, height: int) -> Span:
+        """The mark of a row of an entry."""
+        if row == 0:
+            return self.first
+        return self.last if self.last is not None and row == height - 1 else self.rest
 
 
 _TOOL_MARKS: dict[str, Span] = {
@@ -81,8 +89,8 @@ def marks_of(entry: Entry, opened: bool) -> Marks:
         case InterventionEntry():
             marks = Marks(("▾ " if opened else "▸ ", Face("program-mark")))
         case ProposalEntry(state=state):
-            edge: Span = ("▌ ", STATE_FACES.get(state, MUTED))
-            marks = Marks(edge, edge)
+            face = STATE_FACES.get(state, MUTED)
+            marks = Marks(("╭ ", face), ("│ ", face), ("╰ ", face))
         case DecisionEntry(decision=decision):
             marks = Marks(_DECISION_MARKS[decision])
         case QuestionEntry():

@@ -25,20 +25,18 @@ def row_strip(
     """Row `offset` of a slot in `width` cells; `selected` are first and last character, -1 for the end."""
     line = slot_line(slot, offset)
     marks = marks_of(slot.entry, slot.opened)
-    text, face = marks.first if offset == 0 else marks.rest
+    text, face = marks.at(offset, slot.height)
     under = fill_of(slot.entry)
     segments = [Segment(text, palette.style(face, under, cursor))]
     # The cursor lights the first row, and the edge of the others: a screenful of text stays calm.
     lit = cursor and offset == 0
     fill = line.fill or under
-    indent = line.gutter if line.code is not None else 0
-    position = 0
+    inside = line.code is None
     for part, part_face in line.resolved():
+        # The background of code begins with the code, not with the indent of the list that it is in.
+        inside = inside or part_face.role.startswith("code")
         if part:
-            # The background of code begins with the code, not with the indent of the list that it is in.
-            inside = position >= indent - 1
             segments.append(Segment(part, palette.style(part_face, fill if inside else under, lit)))
-        position += len(part)
     if selected is not None and selection_style is not None:
         segments = _select(segments, *selected, selection_style)
     body = Strip(segments).adjust_cell_length(width - RIGHT_MARGIN, palette.style(TEXT, fill, lit))

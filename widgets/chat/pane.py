@@ -98,8 +98,9 @@ class ChatPane(Vertical):
         yield self.composer
 
     def on_resize(self, event: events.Resize) -> None:
-        """The composer may take a third of the height."""
+        """The composer may take a third of the height, and so may the options of a question."""
         self.composer.set_max_height(event.size.height // 3)
+        self.question_bar.set_max_height(event.size.height // 3)
 
     @property
     def is_flushing(self) -> bool:
@@ -155,8 +156,13 @@ class ChatPane(Vertical):
             self.composer.set_placeholder("Write your answer")
 
     def _show_end(self, event: TurnEnded) -> None:
-        words = {"aborted": "Interrupted. Write to go on.", "failed": event.message or "The request failed."}
-        self.status_line.show_end(words.get(event.stopped, ""))
+        match event.stopped:
+            case "aborted":
+                self.status_line.show_end("Interrupted", "goes on")
+            case "failed":
+                self.status_line.show_end(event.message or "The request failed.", "sends it again")
+            case _:
+                self.status_line.show_end("")
 
     # Streaming.
 
@@ -215,6 +221,11 @@ class ChatPane(Vertical):
         if (question := self.question_bar.question) is not None:
             self.transcript.follow()
             self.post_message(self.QuestionAnswered(question.call, event.option))
+
+    def on_click(self) -> None:
+        """A click into the chat brings the keyboard here; the composer keeps it if it has it."""
+        if not self.has_focus_within:
+            self.focus_composer()
 
     @on(Transcript.ProposalOpened)
     def open_proposal(self, event: Transcript.ProposalOpened) -> None:

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from app.safe_text import visible
-from widgets.chat.lines import shorten
+from widgets.chat.lines import shorten, width_of
 
 Source = Literal["file", "command", "history"]
 
@@ -36,8 +36,7 @@ class Popup(Widget):
         height: auto;
         max-height: 9;
         background: $surface;
-        padding: 0 1;
-        margin: 0 0 0 0;
+        padding: 0 1 0 0;
     }
     """
 
@@ -99,15 +98,18 @@ class Popup(Widget):
         width = max(10, self.content_size.width)
         rows: list[Content] = []
         first = self._first
+        # Notes stand in a column, wherever the list is scrolled to.
+        column = max((width_of(visible(choice.label)) for choice in self._choices if choice.note), default=0) + 2
         for index, choice in enumerate(self._choices[first : first + _ROWS], first):
             label = shorten(visible(choice.label), width - 2)
-            room = width - len(label) - 4
+            room = width - 2 - column
             note = shorten(visible(choice.note), room) if choice.note and room > 8 else ""
             text = f"{'›' if index == self._index else ' '} {label}"
             row = Content.styled(text, "$text-primary bold" if index == self._index else "$foreground")
-            rows.append(row + Content.styled(f"  {note}", "$foreground 60%") if note else row)
+            gap = " " * (column - width_of(label))
+            rows.append(row + Content.styled(f"{gap}{note}", "$foreground 60%") if note else row)
         if self._title:
-            rows.append(Content.styled(shorten(self._title, width), "$foreground 60%"))
+            rows.append(Content.styled(f"  {shorten(self._title, width - 2)}", "$foreground 60%"))
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:

@@ -1,15 +1,20 @@
 """The options of an open question, above the composer that answers it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
 from app.safe_text import visible
 from widgets.chat.entries import QuestionEntry
-from widgets.chat.lines import shorten
+from widgets.chat.lines import TEXT, wrap_text
+
+_LEAD = 5
+"""Cells before an option: the mark of the chosen one and the number."""
 
 
 class QuestionBar(Widget):
@@ -34,6 +39,7 @@ class QuestionBar(Widget):
         super().__init__()
         self._question: QuestionEntry | None = None
         self._index = 0
+        self._most_rows = 10
 
     @property
     def question(self) -> QuestionEntry | None:
@@ -69,25 +75,51 @@ class QuestionBar(Widget):
         assert self._question is not None
         self.post_message(self.Picked(self._question.options[index]))
 
-    def get_content_height(self, *_: object) -> int:
-        """One row for each option."""
-        return len(self._question.options) if self._question else 0
+    # Rows.
+
+    def set_max_height(self, rows: int) -> None:
+        """How far the options may grow before they scroll."""
+        self._most_rows = max(1, rows)
+        self.refresh(layout=True)
+
+    def _option_rows(self, width: int) -> list[tuple[int, str]]:
+        """The rows of all options as they are written out, each with the index of its option."""
+        room = max(4, width - _LEAD)
+        return [
+            (index, row.text)
+            for index, option in enumerate(self._question.options if self._question else ())
+            for row in wrap_text(visible(option), TEXT, room)
+        ]
+
+    def _view(self, rows: Sequence[tuple[int, str]]) -> int:
+        """The first row on view, so that the chosen option is."""
+        chosen = [position for position, (index, _) in enumerate(rows) if index == self._index]
+        first = max(0, chosen[-1] + 1 - self._most_rows) if chosen else 0
+        return min(first, chosen[0]) if chosen else 0
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The rows of all options, as far as there is room for them."""
+        return min(self._most_rows, len(self._option_rows(width)))
 
     def render(self) -> Content:
         """The options."""
-        rows: list[Content] = []
-        width = max(10, self.content_size.width - 5)
-        for index, option in enumerate(self._question.options if self._question else ()):
+        rows = self._option_rows(self.content_size.width)
+        first = self._view(rows)
+        lines: list[Content] = []
+        for position in range(first, min(len(rows), first + self._most_rows)):
+            index, text = rows[position]
+            begins = position == 0 or rows[position - 1][0] != index
             chosen = index == self._index
-            style = "$text-accent bold" if chosen else "$foreground"
-            mark = "› " if chosen else "  "
-            number = Content.styled(f"{mark}{index + 1}  ", "$text-accent bold" if chosen else "$foreground 60%")
-            rows.append(number + Content.styled(shorten(visible(option), width), style))
-        return Content("\n").join(rows)
+            number = f"{'›' if chosen else ' '} {index + 1:<{_LEAD - 2}}" if begins else " " * _LEAD
+            style = "$text-accent bold" if chosen else "$foreground 60%"
+            lines.append(Content.styled(number, style) + Content.styled(text, style if chosen else "$foreground"))
+        return Content("\n").join(lines)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the option."""
         offset = event.get_content_offset(self)
-        if offset is not None and self._question and offset.y < len(self._question.options):
+        rows = self._option_rows(self.content_size.width)
+        row = self._view(rows) + offset.y if offset is not None else len(rows)
+        if row < len(rows):
             event.stop()
-            self._pick(offset.y)
+            self._pick(rows[row][0])

@@ -147,6 +147,16 @@ class Slots:
             self._set_gap(index)
         self.touch(0)
 
+    def turn(self, index: int) -> None:
+        """Open or fold a slot; an open one stands apart from what follows it."""
+        slot = self.items[index]
+        slot.opened = not slot.opened
+        later = index + 1
+        while later < len(self.items) and self.hidden(self.items[later].entry):
+            later += 1
+        if later < len(self.items):
+            self._set_gap(later)
+
     def hidden(self, entry: Entry) -> bool:
         """Whether the user doesn't want to see this entry."""
         return self.hide_interventions and isinstance(entry, InterventionEntry)
@@ -161,7 +171,8 @@ class Slots:
         elif previous < 0:
             gap = 1
         else:
-            gap = 0 if _belong_together(self.items[previous].entry, slot.entry) else 1
+            above = self.items[previous]
+            gap = 0 if _belong_together(above.entry, slot.entry) and not above.opened else 1
         if gap != slot.gap:
             slot.gap = gap
         self.touch(index)

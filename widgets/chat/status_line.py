@@ -47,6 +47,7 @@ class StatusLine(Widget):
         self._turn_since = 0.0
         self._characters = 0
         self._ended = ""
+        self._continues = ""
         self._unseen: int | None = None
         self._timer: Timer | None = None
 
@@ -71,9 +72,9 @@ class StatusLine(Widget):
         """So many more characters have streamed in."""
         self._characters += characters
 
-    def show_end(self, text: str) -> None:
-        """How the last turn ended, if that is worth a word; stays until something moves."""
-        self._ended = text
+    def show_end(self, text: str, continues: str = "") -> None:
+        """How the last turn ended, if that is worth a word, and what /continue does then; until something moves."""
+        self._ended, self._continues = text, continues
         self.refresh()
 
     def show_following(self, following: bool, unseen: int) -> None:
@@ -134,6 +135,8 @@ class StatusLine(Widget):
             parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))
         if self._phase in _MOVING:
             parts.append(Content.assemble(("Esc", "$text-accent bold"), " interrupts"))
+        elif self._ended and self._continues and self._phase is not Phase.ASKING:
+            parts.append(Content.assemble(("/continue", "$text-accent bold"), f" {self._continues}"))
         return Content("   ").join(parts)
 
     def on_click(self) -> None:

@@ -13,22 +13,34 @@ _GAP = 3
 
 
 def column_widths(rows: Sequence[Row], width: int) -> list[int]:
-    """Widths of the columns so that these rows fit into `width` cells; long columns give way first."""
+    """Widths of the columns so that these rows fit into `width` cells.
+
+    Long columns give way first; words stay whole as long as all the longest ones have room.
+    """
     columns = max((len(row) for row in rows), default=0)
-    wanted = [1] * columns
+    wanted, least = [1] * columns, [1] * columns
     for row in rows:
         for index, cell in enumerate(row):
-            wanted[index] = max(wanted[index], sum(width_of(text) for text, _ in cell))
+            text = "".join(part for part, _ in cell)
+            wanted[index] = max(wanted[index], width_of(text))
+            least[index] = max([least[index], *map(width_of, text.split())])
     room = max(columns, width - _GAP * (columns - 1))
     if sum(wanted) <= room:
         return wanted
-    # The widest columns share what the narrow ones leave (max-min fairness).
+    if sum(least) > room:
+        least = [1] * columns
+    return _shared(wanted, least, room)
+
+
+def _shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Share the room so that the widest columns get the same, if they need no more (max-min fairness)."""
     result = list(wanted)
-    left, open_columns = room, sorted(range(columns), key=lambda index: wanted[index])
-    while open_columns:
-        share = max(1, left // len(open_columns))
-        index = open_columns.pop(0)
-        result[index] = min(wanted[index], share)
+    left, reserved = room, sum(least)
+    narrow_first = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    for position, index in enumerate(narrow_first):
+        share = left // (len(wanted) - position)
+        reserved -= least[index]
+        result[index] = max(least[index], min(wanted[index], share, left - reserved))
         left -= result[index]
     return result
 

@@ -3,7 +3,7 @@
 import json
 
 from widgets.chat.code import code_lines
-from widgets.chat.entries import ToolEntry
+from widgets.chat.entries import ToolEntry, TurnEndEntry
 from widgets.chat.lines import MUTED, TEXT, Face, Line, shorten, visible, width_of
 from widgets.chat.targets import VERBS
 
@@ -35,10 +35,20 @@ def seconds(duration: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def turn_end_facts(entry: TurnEndEntry) -> list[str]:
+    """What there is to say about the end of a turn."""
+    calls = f"{entry.calls} tool call{'s' if entry.calls > 1 else ''}" if entry.calls else ""
+    tokens = f"{entry.tokens:,} tokens" if entry.tokens else ""
+    message = visible(" ".join(entry.message.split())) if entry.stopped != "answer" else ""
+    return [fact for fact in (message, seconds(entry.duration), calls, tokens) if fact]
+
+
 def tool_lines(entry: ToolEntry, width: int, opened: bool) -> list[Line]:
     """What, where, result and duration in one row; when opened, arguments and result below."""
     verb = VERBS.get(entry.name, visible(entry.name) or "Tool")
-    facts = [shorten(visible(entry.summary), max(20, width // 2)) or _TOOL_WORDS.get(entry.status, "")]
+    # A failure is told with the path that the line begins with anyway.
+    summary = entry.summary.removeprefix(entry.target).lstrip(" :") if entry.target else entry.summary
+    facts = [shorten(visible(summary), max(20, width // 2)) or _TOOL_WORDS.get(entry.status, "")]
     if entry.status == "writing":
         facts = [f"{entry.characters:,} characters" if entry.characters else ""]
     elif entry.status == "staged" and entry.proposal:
@@ -79,14 +89,16 @@ def shorten_path(text: str, width: int) -> str:
 
 def _tool_details(entry: ToolEntry, width: int) -> list[Line]:
     lines: list[Line] = []
-    for name, value in (entry.arguments or {}).items():
+    arguments = {shorten(visible(name), width // 2): value for name, value in (entry.arguments or {}).items()}
+    column = max((width_of(name) for name in arguments), default=0) + 2
+    for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
         text = visible(text)
-        if "\n" in text or width_of(text) > width - len(name) - 2:
+        if "\n" in text or width_of(text) > width - column:
             lines.append(Line(((name, MUTED),)))
             lines.extend(_limited(code_lines(text.rstrip("\n"), "", width), LONGEST_DETAIL))
         else:
-            lines.append(Line(((f"{visible(name)}  ", MUTED), (text, TEXT))))
+            lines.append(Line(((name + " " * (column - width_of(name)), MUTED), (text, TEXT))))
     if entry.raw_arguments:
         lines.extend(_limited(code_lines(visible(entry.raw_arguments), "", width), LONGEST_DETAIL))
     if entry.output.strip():

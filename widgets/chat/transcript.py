@@ -25,6 +25,8 @@ class Transcript(TranscriptView, can_focus=True):
     """A `TranscriptView` whose entries can be walked, opened and copied."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat")]
+    # Who unfolds a line by a click goes on writing in the composer.
+    FOCUS_ON_CLICK: ClassVar[bool] = False
 
     @dataclass
     class ProposalOpened(Message):
@@ -156,7 +158,7 @@ class Transcript(TranscriptView, can_focus=True):
         if isinstance(slot.entry, ProposalEntry):
             self.post_message(self.ProposalOpened(slot.entry.proposal))
         elif opens(slot.entry):
-            slot.opened = not slot.opened
+            self._slots.turn(index)
             if self._following:
                 # What was opened stays where it is, though it pushes the end out of view.
                 self._set_following(False)

@@ -343,7 +343,7 @@ class TranscriptView(ScrollView):
         """The strip of a row, kept while the row is the same object, as settled rows of a growing answer are."""
         line = slot_line(slot, offset)
         marks = marks_of(slot.entry, slot.opened)
-        key = (id(line), marks.first if offset == 0 else marks.rest, width, cursor)
+        key = (id(line), marks.at(offset, slot.height), width, cursor)
         cached = self._strips.get(key)
         if cached is not None and cached[0] is line:
             return cached[1]

@@ -1,0 +1,110 @@
+"""Calling the user back, in a real terminal: only while it is not focused, and only as wanted."""
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.terminal import LIMIT, Terminal, running, signoff_command, terminal_environment
+
+pytestmark = pytest.mark.timeout(120)
+
+FOCUS_IN, FOCUS_OUT = "\x1b[I", "\x1b[O"
+STRING = re.compile(rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
+"""An OSC sequence; a BEL may be its end, and is no bell then."""
+NOTIFICATION = re.compile(rb"\x1b\]9;signoff: [^\x07\x1b]+\x1b\\\\\x1b\]777;notify;signoff;[^\x07\x1b]+\x1b\\\\")
+
+
+def bells(terminal: Terminal) -> int:
+    return STRING.sub(b"", bytes(terminal.raw)).count(b"\x07")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, notify: str) -> Iterator[Terminal]:
+    temp, home = tmp_path / "tmp", tmp_path / "home"
+    for folder in (temp, home / "config"):
+        folder.mkdir(parents=True)
+    (home / "config" / "config.toml").write_text(f'notify = "{notify}"\n')
+    environment = terminal_environment(home, TMPDIR=str(temp))
+    with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as opened:
+        opened.wait_for("gate open", "demo model")
+        yield opened
+
+
+def turn(terminal: Terminal, focus: str) -> None:
+    """A turn that stages a proposal, with the focus gone or back before it ends."""
+    terminal.type("fix the failing tests")
+    terminal.press("enter")
+    terminal.type(focus)
+    terminal.wait_for("gate closed", "tool calls", without=["Esc interrupts"])
+    terminal.settle()
+
+
+@pytest.mark.parametrize("notify", ["bell"])
+def test_the_bell_rings_when_control_is_back_and_nobody_looks(terminal: Terminal) -> None:
+    turn(terminal, FOCUS_OUT)
+    assert bells(terminal) == 1
+    assert not NOTIFICATION.search(terminal.raw)
+
+
+@pytest.mark.parametrize("notify", ["desktop"])
+def test_a_notification_comes_in_place_of_the_bell(terminal: Terminal) -> None:
+    turn(terminal, FOCUS_OUT)
+    assert len(NOTIFICATION.findall(terminal.raw)) == 1
+    assert bells(terminal) == 0
+
+
+@pytest.mark.parametrize("notify", ["bell", "desktop"])
+def test_who_looks_is_not_called(terminal: Terminal) -> None:
+    turn(terminal, FOCUS_OUT + FOCUS_IN)
+    assert bells(terminal) == 0
+    assert not NOTIFICATION.search(terminal.raw)
+
+
+@pytest.mark.parametrize("notify", ["off"])
+def test_off_is_silent(terminal: Terminal) -> None:
+    turn(terminal, FOCUS_OUT)
+    assert bells(terminal) == 0
+    assert not NOTIFICATION.search(terminal.raw)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_tmux_shows_nothing_of_a_notification_and_notes_the_bell(tmp_path: Path) -> None:
+    temp, home = tmp_path / "tmp", tmp_path / "home"
+    for folder in (temp, home / "config"):
+        folder.mkdir(parents=True)
+    (home / "config" / "config.toml").write_text('notify = "desktop"\n')
+    tmux = ["tmux", "-f", "/dev/null", "-S", str(tmp_path / "socket")]
+    environment = terminal_environment(home, TMPDIR=str(temp))
+
+    def ask(*arguments: str) -> str:
+        return subprocess.run([*tmux, *arguments], env=environment, capture_output=True, text=True, check=True).stdout
+
+    def wait_for(text: str) -> str:
+        end = time.monotonic() + LIMIT
+        while text not in (screen := ask("capture-pane", "-p", "-t", "work")):
+            assert time.monotonic() < end, screen
+            time.sleep(0.05)
+        return screen
+
+    ask("new-session", "-d", "-s", "work", "-x", "120", "-y", "40", *signoff_command("--demo"))
+    try:
+        wait_for("demo model")
+        # A bell is noted for windows that are not in front.
+        ask("new-window", "-t", "work", "sleep 600")
+        ask("send-keys", "-t", "work:0", "-l", "fix the failing tests")
+        ask("send-keys", "-t", "work:0", "Enter")
+        ask("send-keys", "-t", "work:0", "-l", FOCUS_OUT)
+        end = time.monotonic() + LIMIT
+        while ask("display-message", "-p", "-t", "work:0", "#{window_bell_flag}").strip() != "1":
+            assert time.monotonic() < end, ask("capture-pane", "-p", "-t", "work:0")
+            time.sleep(0.05)
+        screen = ask("capture-pane", "-p", "-t", "work:0")
+        assert "tool calls" in screen
+        assert "notify" not in screen and "tmux;" not in screen and "signoff: " not in screen
+    finally:
+        ask("kill-server")
