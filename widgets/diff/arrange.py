@@ -1,10 +1,17 @@
-"""From file diffs to a layout: which stretches are shown, folded or opened, and where comments stand."""
+"""From file diffs to a layout: which stretches are shown, folded or opened, and where comments stand.
 
+Nothing here makes a list of the whole change: a segment is made when the layout asks for it.
+"""
+
+import sys
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 from app.proposals.models import FileDiff, Hunk
+from widgets.diff.layout import Layout
 from widgets.diff.notes import file_notes
 from widgets.diff.pairing import Pair, in_order, pair_lines
 from widgets.diff.rows import (
@@ -13,8 +20,6 @@ from widgets.diff.rows import (
     Context,
     FileRow,
     FoldRow,
-    Layout,
-    LineRow,
     NoteRow,
     Row,
     Segment,
@@ -29,6 +34,9 @@ CONTEXT_LINES = 3
 
 SMALLEST_FOLD = 3
 """Shorter unchanged stretches are shown."""
+
+_MEASURED_ROWS = 250
+"""Rows in a segment, at most, where rows have to be measured one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +63,61 @@ class Shape:
     """Files of which only the head is shown."""
 
 
+class _Comments:
+    """Where the user's remarks stand."""
+
+    def __init__(self, comments: Sequence[Comment]) -> None:
+        self.at: dict[tuple[int, Side, int], list[CommentRow]] = defaultdict(list)
+        """The remarks on each line."""
+        self._lines: dict[tuple[int, Side], list[int]] = defaultdict(list)
+        for number, comment in enumerate(comments):
+            row = CommentRow(comment.file, number, comment.text)
+            self.at[comment.file, comment.side, comment.line].append(row)
+        for file, side, line in sorted(self.at):
+            self._lines[file, side].append(line)
+
+    def lines(self, file: int, side: Side, start: int, count: int) -> Sequence[int]:
+        """The lines with remarks among these, in order."""
+        if (file, side) not in self._lines:
+            return ()
+        lines = self._lines[file, side]
+        return lines[bisect_left(lines, start) : bisect_left(lines, start + count)]
+
+
 @dataclass(slots=True)
 class _Builder:
+    """Makes the segments of a change, in order."""
+
     diffs: Sequence[FileDiff]
     shape: Shape
-    comments: dict[tuple[int, Side, int], list[tuple[int, str]]]
-    segments: list[Segment] = field(default_factory=list)
+    comments: _Comments
 
-    def file(self, number: int) -> None:
+    def change(self) -> Iterator[Segment]:
+        """The segments of all files."""
+        for number in range(len(self.diffs)):
+            if number:
+                yield Single(BlankRow(number - 1), sys.maxsize)
+            yield from self._file(number)
+
+    def _file(self, number: int) -> Iterator[Segment]:
         change = self.diffs[number].change
-        self.segments.append(Single(FileRow(number)))
+        yield Single(FileRow(number), -1)
         if number in self.shape.collapsed:
             return
-        self.segments += (Single(note) for note in file_notes(number, change))
+        for note in file_notes(number, change):
+            yield Single(note, -1)
         old = new = 0
-        last = len(change.hunks)
         for index, hunk in enumerate(change.hunks):
-            self._unchanged(number, index, old, new, hunk.new_start - new, first=index == 0, last=False)
-            self._hunk(number, index, hunk)
+            yield from self._unchanged(number, index, old, new, hunk.new_start - new, first=not index, last=False)
+            yield from self._hunk(number, index, hunk)
             old, new = hunk.old_start + hunk.old_count, hunk.new_start + hunk.new_count
         if not change.binary:
-            self._unchanged(number, last, old, new, len(self.diffs[number].new) - new, first=not last, last=True)
+            gap, rest = len(change.hunks), len(self.diffs[number].new) - new
+            yield from self._unchanged(number, gap, old, new, rest, first=not gap, last=True)
 
-    def _unchanged(self, file: int, gap: int, old: int, new: int, count: int, *, first: bool, last: bool) -> None:
+    def _unchanged(
+        self, file: int, gap: int, old: int, new: int, count: int, *, first: bool, last: bool
+    ) -> Iterator[Segment]:
         """The stretch before a hunk, or after the last."""
         head = 0 if first else CONTEXT_LINES
         tail = 0 if last else CONTEXT_LINES
@@ -85,46 +125,43 @@ class _Builder:
         opened = ((file, gap) in self.shape.opened) != self.shape.whole
         untouched = first and last and hidden > 0
         if opened or (hidden < SMALLEST_FOLD and not untouched):
-            self._context(file, old, new, count, gap)
+            yield from self._context(file, old, new, count, gap)
             return
-        self._context(file, old, new, head, gap)
-        self.segments.append(Single(FoldRow(file, gap, new + head, hidden)))
-        self._context(file, old + count - tail, new + count - tail, tail, gap)
+        yield from self._context(file, old, new, head, gap)
+        yield Single(FoldRow(file, gap, new + head, hidden), new + head)
+        yield from self._context(file, old + count - tail, new + count - tail, tail, gap)
 
-    def _context(self, file: int, old: int, new: int, count: int, gap: int) -> None:
+    def _context(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[Segment]:
         if count <= 0:
             return
-        if not self.comments:
-            self.segments.append(Context(file, old, new, count, gap))
-            return
-        start = 0
-        for at in self._commented(file, "new", new, count):
-            self.segments.append(Context(file, old + start, new + start, at + 1 - start, gap))
-            self._remarks(file, [("new", new + at)])
-            start = at + 1
-        if start < count:
-            self.segments.append(Context(file, old + start, new + start, count - start, gap))
+        start = new
+        for line in self.comments.lines(file, "new", new, count):
+            yield Context(file, old + start - new, start, line + 1 - start, gap)
+            for remark in self.comments.at[file, "new", line]:
+                yield Single(remark, line + 1)
+            start = line + 1
+        if start < new + count:
+            yield Context(file, old + start - new, start, new + count - start, gap)
 
-    def _hunk(self, file: int, index: int, hunk: Hunk) -> None:
-        if not self.comments and (hunk.old_count or hunk.new_count):
-            plain = not self.shape.split
-            piece = Unified(file, index, hunk) if plain else Split(file, index, hunk, self._pairs(file, hunk))
-            self.segments.append(piece)
+    def _hunk(self, file: int, index: int, hunk: Hunk) -> Iterator[Segment]:
+        if not hunk.old_count and not hunk.new_count:
             return
-        pairs = self._pairs(file, hunk) if self.shape.split else None
-        whole = self._piece(file, index, hunk, pairs, 0, None)
-        stops = self._stops(file, hunk, whole) if self.comments else []
-        if not stops:
-            if whole.rows:
-                self.segments.append(whole)
+        if self.shape.split:
+            whole: Segment = Split(file, index, hunk, self._pairs(file, hunk))
+        else:
+            whole = Unified(file, index, hunk)
+        remarks = self._remarks(file, hunk, whole)
+        if not remarks:
+            yield whole
             return
         start = 0
-        for row, lines in stops:
-            self.segments.append(self._piece(file, index, hunk, pairs, start, row + 1 - start))
-            self._remarks(file, lines, index)
+        for row in sorted(remarks):
+            yield whole.cut(start, row + 1 - start)
+            for remark in remarks[row]:
+                yield Single(remark, hunk.new_start, index)
             start = row + 1
         if start < whole.rows:
-            self.segments.append(self._piece(file, index, hunk, pairs, start, whole.rows - start))
+            yield whole.cut(start, whole.rows - start)
 
     def _pairs(self, file: int, hunk: Hunk) -> list[Pair] | None:
         if in_order(hunk.old_count, hunk.new_count):
@@ -135,44 +172,19 @@ class _Builder:
             diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
         )
 
-    def _piece(
-        self, file: int, index: int, hunk: Hunk, pairs: list[Pair] | None, start: int, rows: int | None
-    ) -> Segment:
-        if self.shape.split:
-            return Split(file, index, hunk, pairs, start, rows)
-        return Unified(file, index, hunk, start, rows)
-
-    def _stops(self, file: int, hunk: Hunk, whole: Segment) -> list[tuple[int, list[tuple[Side, int]]]]:
-        """Rows of the hunk under which comments stand, with the lines that they are on."""
-        old = self._commented(file, "old", hunk.old_start, hunk.old_count)
-        new = self._commented(file, "new", hunk.new_start, hunk.new_count)
-        wanted: set[tuple[Side, int]] = {("old", hunk.old_start + line) for line in old}
-        wanted |= {("new", hunk.new_start + line) for line in new}
-        stops: list[tuple[int, list[tuple[Side, int]]]] = []
-        for number in range(whole.rows) if wanted else ():
-            row = whole.row(number)
-            assert isinstance(row, LineRow)
-            lines: list[tuple[Side, int]] = []
-            if row.old is not None and ("old", row.old) in wanted:
-                lines.append(("old", row.old))
-            if row.new is not None and ("new", row.new) in wanted:
-                lines.append(("new", row.new))
-            if lines:
-                stops.append((number, lines))
-        return stops
-
-    def _commented(self, file: int, side: Side, start: int, count: int) -> list[int]:
-        """Lines with comments, counted from `start`."""
-        return sorted(
-            line - start
-            for at, on, line in self.comments
-            if at == file and on == side and start <= line < start + count
+    def _remarks(self, file: int, hunk: Hunk, whole: Segment) -> dict[int, list[CommentRow]]:
+        """The rows of a hunk under which remarks stand, with these."""
+        remarks: dict[int, list[CommentRow]] = {}
+        sides: tuple[tuple[Side, int, int], ...] = (
+            ("old", hunk.old_start, hunk.old_count),
+            ("new", hunk.new_start, hunk.new_count),
         )
-
-    def _remarks(self, file: int, lines: Iterable[tuple[Side, int]], hunk: int | None = None) -> None:
-        for side, line in lines:
-            for number, text in self.comments[file, side, line]:
-                self.segments.append(Single(CommentRow(file, number, text), hunk))
+        for side, start, count in sides:
+            for line in self.comments.lines(file, side, start, count):
+                row = whole.find(side, line)
+                if row is not None:
+                    remarks.setdefault(row, []).extend(self.comments.at[file, side, line])
+        return remarks
 
 
 def arrange(
@@ -184,27 +196,35 @@ def arrange(
     measure: Callable[[Row], int],
     fits: Callable[[Segment], bool] | None = None,
 ) -> Layout:
-    """Lay out a change.
+    """Lay out a change; the layout has to grow before it has any rows.
 
     `top` stands above the first file. `measure` tells how many terminal lines a row takes. It is asked about notes
     and comments, which are few, and about lines of source only if these wrap. They do if there is `fits`, which tells
     whether a stretch of source has no line that is too long, so that only the others are measured line by line.
     """
-    placed: dict[tuple[int, Side, int], list[tuple[int, str]]] = defaultdict(list)
-    for number, comment in enumerate(comments):
-        placed[comment.file, comment.side, comment.line].append((number, comment.text))
-    builder = _Builder(diffs, shape, dict(placed))
-    builder.segments += (Single(note) for note in top)
+    head: list[Segment] = [Single(note, -1) for note in top]
     if top and diffs:
-        builder.segments.append(Single(BlankRow(-1)))
-    for number in range(len(diffs)):
-        if number:
-            builder.segments.append(Single(BlankRow(number - 1)))
-        builder.file(number)
-    for segment in builder.segments:
+        head.append(Single(BlankRow(-1), -1))
+    segments = chain(head, _Builder(diffs, shape, _Comments(comments)).change())
+    return Layout(_measured(segments, measure, fits))
+
+
+def _measured(
+    segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool] | None
+) -> Iterator[Segment]:
+    """Segments that know their heights; long ones with lines that wrap come in pieces."""
+    for segment in segments:
         if isinstance(segment, Single):
             if isinstance(segment.content, NoteRow | CommentRow):
                 segment.wrap(measure)
-        elif fits is not None and not fits(segment):
-            segment.wrap(measure)
-    return Layout(builder.segments)
+            yield segment
+        elif fits is None:
+            yield segment
+        else:
+            for start in range(0, segment.rows, _MEASURED_ROWS):
+                piece = segment
+                if segment.rows > _MEASURED_ROWS:
+                    piece = segment.cut(start, min(_MEASURED_ROWS, segment.rows - start))
+                if not fits(piece):
+                    piece.wrap(measure)
+                yield piece

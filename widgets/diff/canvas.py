@@ -1,33 +1,22 @@
-"""The surface of the diff preview: what is shown, how it is laid out, and its lines, drawn as they are looked at."""
+"""The content of the diff preview: what is shown, how it is laid out, and what is found out about it meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
-from textual.cache import LRUCache
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.selection import Selection
-from textual.strip import Strip
 
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from widgets.diff.arrange import Comment, Shape, arrange
-from widgets.diff.cells import display
-from widgets.diff.colours import COMPONENTS, DIFF_CSS
-from widgets.diff.copying import copied_text
+from widgets.diff.layout import Landmarks, Layout
 from widgets.diff.marks import Marks, moved_lines
 from widgets.diff.notes import proposal_notes
-from widgets.diff.paint import Painter
-from widgets.diff.places import Landmarks, locate
-from widgets.diff.rows import CommentRow, FileRow, Layout, LineRow, NoteRow, Row, Single
-from widgets.diff.rows import Segment as Stretch
+from widgets.diff.rows import CommentRow, FileRow, LineRow, NoteRow, Row, Segment, Single
 from widgets.diff.scene import Scene
+from widgets.diff.surface import DiffSurface
 from widgets.diff.syntax import Syntax
 from widgets.diff.warnings import character_warnings
 from widgets.diff.widths import widest
@@ -39,24 +28,18 @@ SPLIT_WIDTH = 140
 _SMALL_CHANGE = 400
 """Changed lines up to which marks and warnings are computed at once rather than in a thread."""
 
-_SHORT_LAYOUT = 4_000
-"""Rows up to which the widest line is looked for at once rather than in a thread."""
+_SHORT_LINES = 200
+"""Characters of such a line, on average."""
 
-_KEPT_STRIPS = 1024
+_LINES_AT_ONCE = 2_000
+"""Terminal lines that are laid out, and whose width is measured, before the first frame; the rest follows it."""
+
+_SLICE, _PAUSE = 0.002, 0.004
+"""Seconds that the rest is laid out for at a time, and seconds left to keys and frames in between."""
 
 
-class DiffCanvas(ScrollView):
-    """Draws a proposal's file diffs, and remembers which hunks were drawn."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
-    DEFAULT_CSS = DIFF_CSS
-
-    class ViewMoved(Message):
-        """The cursor, the scroll position or the layout changed."""
-
-        def can_replace(self, message: Message) -> bool:
-            """The newest stands for all."""
-            return isinstance(message, DiffCanvas.ViewMoved)
+class DiffCanvas(DiffSurface):
+    """Shows a proposal's file diffs, and remembers which hunks were drawn."""
 
     class Seen(Message):
         """Hunks came on screen for the first time."""
@@ -69,32 +52,21 @@ class DiffCanvas(ScrollView):
         super().__init__(id=id)
         self.proposal: Proposal | None = None
         self.diffs: tuple[FileDiff, ...] = ()
-        self.rows = Layout()
-        self.landmarks = Landmarks(self.rows)
-        self.cursor = 0
-        """The row that the keys act on."""
         self.seen: set[str] = set()
         """Hunk ids, and paths of files without hunks, that have been on screen."""
         self.shape = Shape()
-        self.scene = Scene()
-        self.plain_text = False
-        """Whether plain lines are shown, without a cursor."""
-        self._painter = Painter(self.scene, self._style)
         self._split_choice: bool | None = None
-        self._wrap = False
         self._comments: tuple[Comment, ...] = ()
         self._top: tuple[NoteRow, ...] = ()
         self._warnings: tuple[NoteRow, ...] = ()
         self._extra: tuple[NoteRow, ...] = ()
-        self._message = ""
-        self._strips: LRUCache[tuple[int, int, int, str], Strip] = LRUCache(_KEPT_STRIPS)
-        self._styles: dict[tuple[str, ...], Style] = {}
         self._seen_lines = (0, 0)
         self._furthest = 0
         self._place_cursor = False
         self._widest = 0
         self._lexing: Scene | None = None
-        self._drawing = False
+        self._waiting: dict[str, Callable[[], Awaitable[None]]] = {}
+        """Work to start once a frame has been drawn, which it would hold up."""
 
     # What is shown
 
@@ -110,7 +82,7 @@ class DiffCanvas(ScrollView):
         if not same:
             self.forget_place()
         self._top, self._extra = tuple(proposal_notes(proposal)), tuple(extra)
-        self._set_scene()
+        self._look_at_diffs()
         self._rebuild(row, offset)
         if not same:
             self.scroll_to(0, 0, animate=False, immediate=True)
@@ -146,14 +118,13 @@ class DiffCanvas(ScrollView):
         self.seen = set()
         self._comments = ()
         self.shape = Shape(split=self.shape.split)
-        self.scene = Scene()
+        self.set_scene(Scene())
 
     def _show_no_diff(self) -> None:
         self.proposal, self.diffs, self.cursor = None, (), 0
         self._top, self._warnings, self._extra, self._message = (), (), (), ""
         self.plain_text = False
         self.forget_place()
-        self._painter = Painter(self.scene, self._style)
 
     def set_left_out(self, hunks: frozenset[str]) -> None:
         """Say which hunks an approval would not write."""
@@ -171,15 +142,16 @@ class DiffCanvas(ScrollView):
         self._extra = tuple(notes)
         self.relayout()
 
-    def _set_scene(self) -> None:
+    def _look_at_diffs(self) -> None:
+        """Make the scene of the diffs, and find out about them: at once, or after the first frame if they are large."""
         assert self.proposal is not None
         diffs = self.diffs
         longest = max((max(len(diff.old), len(diff.new)) for diff in diffs), default=1)
-        self.scene = Scene(
+        scene = Scene(
             diffs=diffs,
             marks=Marks(diffs),
             syntax=Syntax(
-                [diff.change.path for diff in diffs],
+                lambda file: diffs[file].change.path,
                 lambda file, side: diffs[file].old if side == "old" else diffs[file].new,
             ),
             digits=max(3, len(str(longest))),
@@ -187,19 +159,14 @@ class DiffCanvas(ScrollView):
             undecided=self.proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED),
             query=self.scene.query,
         )
-        self._painter = Painter(self.scene, self._style)
+        self.set_scene(scene)
         self._warnings, self._widest = (), 0
-        if sum(diff.change.added + diff.change.removed for diff in diffs) <= _SMALL_CHANGE:
-            self.scene.marks.moved = moved_lines(diffs)
+        self._waiting.clear()
+        if _is_small(diffs):
+            scene.marks.moved = moved_lines(diffs)
             self._warnings = tuple(character_warnings(diffs))
         else:
-            self._work_after_paint("inspect", partial(self._inspect, self.scene))
-
-    def _work_after_paint(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Start work for a thread once what there is has been drawn, which the thread would hold up."""
-        self.call_after_refresh(
-            self.run_worker, work, group=group, exclusive=True, exit_on_error=False, description=group
-        )
+            self._waiting["inspect"] = partial(self._inspect, scene)
 
     async def _inspect(self, scene: Scene) -> None:
         """Find dangerous characters and moved lines of a large change, in a thread."""
@@ -224,6 +191,11 @@ class DiffCanvas(ScrollView):
         """Stand side by side or not, whatever the width; None goes by the width."""
         self._split_choice = split
         self.relayout()
+
+    @property
+    def landmarks(self) -> Landmarks:
+        """Where hunks and files begin."""
+        return self.rows.landmarks
 
     @property
     def wrap(self) -> bool:
@@ -263,7 +235,7 @@ class DiffCanvas(ScrollView):
         width = self.size.width
         if not width:
             # There is nothing to draw on yet; the first resize lays out.
-            self.rows, self.landmarks = Layout(), Landmarks(Layout())
+            self.rows = Layout()
             return
         self.shape = replace(self.shape, split=self.split)
         scene = self.scene
@@ -277,43 +249,59 @@ class DiffCanvas(ScrollView):
             measure=self._measure,
             fits=self._fits if self._wrap else None,
         )
-        self.landmarks = Landmarks(self.rows)
+        self.rows.grow(lines=_LINES_AT_ONCE)
         self._seen_lines = (0, 0)
-        self._measure_width()
         if row is not None:
-            self.cursor = self.clamped(locate(self.rows, row) or 0)
+            self.cursor = self.clamped(self.rows.locate(row) or 0)
             if self.rows.rows:
-                top = self.rows.line_of(self.cursor) - offset
-                self.scroll_to(y=max(0, top), animate=False, immediate=True)
+                line = self.rows.line_of(self.cursor)
+                self.rows.grow(lines=line + _LINES_AT_ONCE)
+                self.fit()
+                self.scroll_to(y=max(0, line - offset), animate=False, immediate=True)
         self.cursor = self.clamped(self.cursor)
         self._go_to_first_hunk()
+        self._waiting.pop("layout", None)
+        if self.rows.complete and self.rows.rows <= _LINES_AT_ONCE:
+            self._widest = 0
+        else:
+            self._waiting["layout"] = partial(self._lay_out_rest, self.rows)
+        if self._wrap:
+            self._widest = 0
+        else:
+            first = self.rows.segments_between(0, _LINES_AT_ONCE)
+            pieces = (piece.cut(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first)
+            self._widest = max(self._widest, widest(self.diffs, pieces))
+        self.fit()
         self.repaint()
 
-    def _measure_width(self) -> None:
-        """Find out how far the code can be scrolled to the side; in a long layout, in a thread."""
-        if self._wrap or not self.diffs:
-            self._widest = 0
-        elif self.rows.rows <= _SHORT_LAYOUT:
-            self._widest = widest(self.diffs, self.rows.segments)
-        else:
-            top = self.rows.segments_between(0, self.size.height)
-            self._widest = max(self._widest, widest(self.diffs, top))
-            self._work_after_paint("width", partial(self._measure_whole_width, self.rows))
-        self._fit()
+    async def _lay_out_rest(self, layout: Layout) -> None:
+        """Lay out what is not on view yet, a little at a time, and find out how wide all of it is, in a thread."""
+        while layout is self.rows and not layout.complete:
+            layout.grow(seconds=_SLICE)
+            await asyncio.sleep(_PAUSE)
+        if layout is not self.rows:
+            return
+        self.fit()
+        self.post_message(self.ViewMoved())
+        if not self._wrap:
+            cells = await asyncio.to_thread(widest, self.diffs, layout.segments)
+            if layout is self.rows and cells > self._widest:
+                self._widest = cells
+                self.fit()
 
-    async def _measure_whole_width(self, layout: Layout) -> None:
-        cells = await asyncio.to_thread(widest, self.diffs, layout.segments)
-        if layout is self.rows and cells != self._widest:
-            self._widest = cells
-            self._fit()
+    def lay_out_all(self) -> None:
+        """Lay out at once what is left, for a move that leads there."""
+        if not self.rows.complete:
+            self.rows.grow()
+            self.fit()
 
-    def _fit(self) -> None:
+    def fit(self) -> None:
         """Let the view be scrolled as far as there are lines, and cells in them."""
         width = self.size.width
         beside = width - self.scene.code_width
         self.virtual_size = Size(max(width, beside + self._widest if self._widest else 0), self.rows.height)
 
-    def _fits(self, segment: Stretch) -> bool:
+    def _fits(self, segment: Segment) -> bool:
         """Whether no line of a stretch is longer than there is room."""
         return widest(self.diffs, (segment,)) <= self.scene.code_width
 
@@ -338,55 +326,24 @@ class DiffCanvas(ScrollView):
         if event.size.width != self.scene.width or self.split != self.scene.split:
             self.relayout()
 
-    # Drawing
+    # After drawing
 
-    def _style(self, classes: tuple[str, ...]) -> Style:
-        style = self._styles.get(classes)
-        if style is None:
-            if classes[-1] == "screen--selection":
-                style = self._style(classes[:-1]) + self.screen.get_component_rich_style("screen--selection")
-            else:
-                style = self.get_visual_style(*classes).rich_style
-            self._styles[classes] = style
-        return style
-
-    def notify_style_update(self) -> None:
-        """Forget everything that was drawn with the old colours."""
-        super().notify_style_update()
-        self._styles.clear()
-        self._strips.clear()
-
-    def repaint(self) -> None:
-        """Draw everything anew."""
-        self._strips.clear()
-        self.refresh()
-        self.post_message(self.ViewMoved())
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selected text."""
-        self._strips.clear()
-        self.refresh()
-
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected source text, without line numbers and signs."""
-        return copied_text(self.rows, self.scene, selection), "\n"
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw, and remember which hunks were drawn."""
-        self._drawing = True
-        try:
-            strips = super().render_lines(crop)
-        finally:
-            self._drawing = False
-        top = self.scroll_offset.y + crop.y
-        lines = (top, top + crop.height)
-        if lines != self._seen_lines and crop.height:
-            self._seen_lines = lines
-            self._furthest = max(self._furthest, lines[1])
-            self._note_seen(*lines)
+    def after_drawing(self, first: int, last: int) -> None:
+        """Remember which hunks were drawn, and start the work that should not hold up the first frame."""
+        if (first, last) != self._seen_lines:
+            self._seen_lines = (first, last)
+            self._furthest = max(self._furthest, last)
+            self._note_seen(first, last)
         if self.scene.syntax.wanted and self._lexing is not self.scene:
-            self.call_later(self._start_lexing)
-        return strips
+            self._lexing = self.scene
+            self._waiting["syntax"] = partial(self._lex, self.scene)
+        if self._waiting and self.rows.rows:
+            self.call_later(self._start_waiting)
+
+    def _start_waiting(self) -> None:
+        for group, work in self._waiting.items():
+            self.run_worker(work, group=group, exclusive=True, exit_on_error=False, description=group)
+        self._waiting.clear()
 
     def _note_seen(self, first: int, last: int) -> None:
         new: set[str] = set()
@@ -402,45 +359,21 @@ class DiffCanvas(ScrollView):
             self.seen |= new
             self.post_message(self.Seen())
 
-    def _start_lexing(self) -> None:
-        if self._lexing is not self.scene:
-            self._lexing = self.scene
-            self._work_after_paint("syntax", partial(self._lex, self.scene))
-
     async def _lex(self, scene: Scene) -> None:
         while scene is self.scene and await scene.syntax.work():
-            self._strips.clear()
-            self.refresh()
+            self.redraw()
         if self._lexing is scene:
             self._lexing = None
 
-    def render_line(self, y: int) -> Strip:
-        """One terminal line of the viewport; outside of drawing, as the mouse asks, its pieces tell their places."""
-        width = self.size.width
-        line = y + self.scroll_offset.y
-        if self._message and y == self.size.height // 2:
-            return self._centred(display(self._message).text)
-        if line >= self.rows.height:
-            return Strip.blank(width, self._style(("diff--plain",)))
-        self.scene.scroll = 0 if self._wrap else self.scroll_offset.x
-        number, row, part = self.rows.at(line)
-        cursor = ""
-        if number == self.cursor and not self.plain_text:
-            cursor = "diff--cursor" if self.has_focus else "diff--cursor-blurred"
-        selection = self.text_selection
-        key = (line, self.scene.scroll, width, cursor)
-        if not self._drawing:
-            return self._painter.paint(row, part, line, cursor=cursor, selection=selection, offsets=True)
-        strip = self._strips.get(key) if selection is None else None
-        if strip is None:
-            strip = self._painter.paint(row, part, line, cursor=cursor, selection=selection)
-            if selection is None:
-                self._strips[key] = strip
-        return strip
 
-    def _centred(self, message: str) -> Strip:
-        style = self._style(("diff--plain", "diff--message"))
-        text = Strip([Segment(message, style)])
-        return (
-            text.text_align(self.size.width, "center").adjust_cell_length(self.size.width, style).apply_style(style)
-        )
+def _is_small(diffs: Sequence[FileDiff]) -> bool:
+    """Whether everything about a change is found out in a moment."""
+    if sum(diff.change.added + diff.change.removed for diff in diffs) > _SMALL_CHANGE:
+        return False
+    length = sum(
+        sum(map(len, diff.old[hunk.old_start : hunk.old_start + hunk.old_count]))
+        + sum(map(len, diff.new[hunk.new_start : hunk.new_start + hunk.new_count]))
+        for diff in diffs
+        for hunk in diff.change.hunks
+    )
+    return length <= _SMALL_CHANGE * _SHORT_LINES

@@ -79,7 +79,7 @@ COMPONENTS: Final = {
 """The component classes of the diff view."""
 
 DIFF_CSS: Final = """
-DiffCanvas {
+DiffSurface {
     background: $background;
     color: $foreground;
     scrollbar-size-vertical: 0;

@@ -3,8 +3,9 @@
 from textual.selection import Selection
 
 from widgets.diff.cells import display
+from widgets.diff.layout import Layout
 from widgets.diff.paint_code import selected
-from widgets.diff.rows import CommentRow, FileRow, Layout, LineRow, NoteRow, Row, Side
+from widgets.diff.rows import CommentRow, FileRow, LineRow, NoteRow, Row, Side
 from widgets.diff.scene import Scene
 
 

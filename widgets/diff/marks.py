@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from app.proposals.models import FileDiff
+from app.proposals.models import FileDiff, Hunk
 from app.proposals.words import changed_words
-from widgets.diff.pairing import only_space_differs, pair_lines
+from widgets.diff.pairing import in_order, only_space_differs, pair_lines
 from widgets.diff.rows import Side
 
 Ranges = tuple[tuple[int, int], ...]
@@ -35,20 +35,28 @@ class Marks:
 
     def partner(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """The line of the other side that a changed line is compared with."""
+        edit = self._diffs[file].change.hunks[hunk]
+        if in_order(edit.old_count, edit.new_count):
+            at = line - (edit.old_start if side == "old" else edit.new_start)
+            if at >= min(edit.old_count, edit.new_count):
+                return None
+            return at + (edit.new_start if side == "old" else edit.old_start)
         key = (file, hunk)
         if key not in self._partners:
-            diff = self._diffs[file]
-            edit = diff.change.hunks[hunk]
-            partners: dict[tuple[Side, int], int] = {}
-            for old, new in pair_lines(
-                diff.old[edit.old_start : edit.old_start + edit.old_count],
-                diff.new[edit.new_start : edit.new_start + edit.new_count],
-            ):
-                if old is not None and new is not None:
-                    partners["old", edit.old_start + old] = edit.new_start + new
-                    partners["new", edit.new_start + new] = edit.old_start + old
-            self._partners[key] = partners
+            self._partners[key] = self._aligned(file, edit)
         return self._partners[key].get((side, line))
+
+    def _aligned(self, file: int, edit: Hunk) -> dict[tuple[Side, int], int]:
+        diff = self._diffs[file]
+        partners: dict[tuple[Side, int], int] = {}
+        for old, new in pair_lines(
+            diff.old[edit.old_start : edit.old_start + edit.old_count],
+            diff.new[edit.new_start : edit.new_start + edit.new_count],
+        ):
+            if old is not None and new is not None:
+                partners["old", edit.old_start + old] = edit.new_start + new
+                partners["new", edit.new_start + new] = edit.old_start + old
+        return partners
 
     def words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Ranges, bool]:
         """The changed characters of a line, and whether only whitespace differs."""

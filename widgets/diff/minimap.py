@@ -1,7 +1,7 @@
 """One column at the right edge: the whole diff in small, with the visible part lit. It is the scrollbar, too."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
@@ -10,15 +10,19 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
-from widgets.diff.places import Found, locate
-from widgets.diff.rows import Layout, Split, Unified
+from widgets.diff.layout import Layout
+from widgets.diff.rows import Split, Unified
+from widgets.diff.search import Found
 
 if TYPE_CHECKING:
+    from app.proposals.models import FileDiff
     from widgets.diff.view import DiffView
 
 _ADDED, _REMOVED, _MATCH, _COMMENT = 1, 2, 4, 8
-_MATCH_WORK = 100_000
-"""Matches times segments beyond which matches are left out of the map."""
+_MOST_SEGMENTS = 500
+"""Segments that are looked at for one cell."""
+_MOST_MATCHES = 2_000
+"""Matches that are put on the map; of more, evenly chosen ones."""
 _GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
 
@@ -29,15 +33,15 @@ def map_rows(layout: Layout, height: int) -> list[int]:
         return [0] * height
     firsts = [-(-cell * total // height) for cell in range(height + 1)]
     cells = [_changes(layout, first, last) for first, last in pairwise(firsts)]
-    for line in layout.comments:
-        cells[line * height // total] |= _COMMENT
+    for row in layout.landmarks.comments:
+        cells[layout.line_of(row) * height // total] |= _COMMENT
     return cells
 
 
 def _changes(layout: Layout, low: int, high: int) -> int:
     """Whether lines are added or removed on the terminal lines `low` to `high`; looked at only until it is both."""
     bits = 0
-    for first, last, segment in layout.spans_between(low, high):
+    for first, last, segment in islice(layout.spans_between(low, high), _MOST_SEGMENTS):
         if isinstance(segment, Unified):
             removed = max(0, min(segment.old_count - segment.offset, segment.rows))
             middle = first + (last - first) * removed // max(1, segment.rows)
@@ -68,7 +72,8 @@ class MiniMap(Widget):
         super().__init__()
         self.view = view
         self._cells: list[int] = []
-        self._made_for: tuple[Layout, int, Sequence[Found]] | None = None
+        self._made_for: tuple[Layout, int, Sequence[Found], bool] | None = None
+        self._shown: Sequence[FileDiff] = ()
         self._dragging = False
         self._lit = (0, 0)
         self._styles: dict[tuple[str, ...], Style] = {}
@@ -85,8 +90,18 @@ class MiniMap(Widget):
 
     @property
     def _is_old(self) -> bool:
-        made, view = self._made_for, self.view
-        return made is None or made[0] is not view.rows or made[1] != self.size.height or made[2] is not view.found
+        view = self.view
+        if not view.rows.complete and self._shown is view.diffs:
+            # Folds of a long change were opened or closed: the picture stays until there is a whole new one.
+            return False
+        made = self._made_for
+        return (
+            made is None
+            or made[0] is not view.rows
+            or made[1] != self.size.height
+            or made[2] is not view.found
+            or made[3] != view.rows.complete
+        )
 
     @property
     def _colourless(self) -> bool:
@@ -107,7 +122,8 @@ class MiniMap(Widget):
         """One cell of the map."""
         view = self.view
         if self._is_old:
-            self._made_for = (view.rows, self.size.height, view.found)
+            self._made_for = (view.rows, self.size.height, view.found, view.rows.complete)
+            self._shown = view.diffs
             self._cells = map_rows(view.rows, self.size.height)
             self._add_matches(view.found)
         self._lit = first, last = self._visible
@@ -135,10 +151,8 @@ class MiniMap(Widget):
     def _add_matches(self, found: Sequence[Found]) -> None:
         layout, height = self.view.rows, self.size.height
         total = max(layout.height, height)
-        if len(found) * len(layout.segments) > _MATCH_WORK:
-            return
-        for hit in found:
-            row = locate(layout, hit.row)
+        for hit in found[:: max(1, len(found) // _MOST_MATCHES)]:
+            row = layout.locate(hit.row)
             if row is not None:
                 self._cells[layout.line_of(row) * height // total] |= _MATCH
 
@@ -159,6 +173,7 @@ class MiniMap(Widget):
         self.release_mouse()
 
     def _go(self, y: int) -> None:
+        self.view.lay_out_all()
         height, total = max(1, self.size.height), self.view.rows.height
         line = max(0, min(y, height - 1)) * max(total, height) // height
         self.view.scroll_to(y=max(0, line - self.view.size.height // 2), animate=False, immediate=True)

@@ -11,10 +11,11 @@ from textual.message import Message
 
 from widgets.diff.arrange import Comment
 from widgets.diff.cells import display
+from widgets.diff.cursor import Anchor
 from widgets.diff.minimap import MiniMap
 from widgets.diff.position import PositionBar
 from widgets.diff.search_bar import SearchBar
-from widgets.diff.view import Anchor, DiffView
+from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
 
 

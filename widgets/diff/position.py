@@ -42,11 +42,14 @@ class PositionBar(Static):
                 parts.append(Content(f"file {view.file_at_cursor + 1} of {len(view.diffs)}"))
             hunks = view.landmarks.hunks
             if hunks:
-                at = max(1, bisect_right(hunks, view.cursor))
-                parts.append(Content(f"hunk {at:,} of {len(hunks):,}"))
-            total = view.rows.height
-            end = min(total, view.scroll_offset.y + view.size.height)
-            parts.append(Content("all" if end >= total and not view.scroll_offset.y else f"{100 * end // total} %"))
+                # As long as not everything is laid out, it isn't known how many are in files that are closed.
+                total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
+                parts.append(Content(f"hunk {max(1, bisect_right(hunks, view.cursor)):,} of {total:,}"))
+            if view.rows.complete:
+                total = view.rows.height
+                end = min(total, view.scroll_offset.y + view.size.height)
+                all_of_it = end >= total and not view.scroll_offset.y
+                parts.append(Content("all" if all_of_it else f"{100 * end // total} %"))
             if view.search_text:
                 count = "searching …" if view.searching else f"{view.matches:,} found"
                 parts.append(Content.styled(f"“{display(view.search_text).text}” {count}", "$text-warning"))

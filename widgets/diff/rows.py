@@ -1,11 +1,10 @@
 """The rows of a diff, computed from segments: a stretch of context, a fold, a hunk, never a list of lines.
 
-A layout of fifty thousand changed lines costs as much as its number of hunks. A row is made when it is drawn.
-Rows are what the cursor moves over; a row is one terminal line high unless it is wrapped.
+A row is made when it is drawn. Rows are what the cursor moves over; a row is one terminal line high unless it is
+wrapped.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
@@ -77,12 +76,15 @@ Row = LineRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
 class Segment:
     """A stretch of rows that are computed alike."""
 
-    __slots__ = ("file", "heights", "hunk", "rows")
+    __slots__ = ("file", "heights", "hunk", "new_start", "rows")
 
     file: int
     rows: int
     hunk: int | None
     """Index of the hunk in its file."""
+    new_start: int
+    """Where it stands in the new text: the number, from 0, of its own first line or of one close by. It never falls
+    from one segment of a file to the next."""
     heights: list[int] | None
     """Terminal lines up to and including each row; None where each row is one."""
 
@@ -91,9 +93,22 @@ class Segment:
         """Terminal lines."""
         return self.heights[-1] if self.heights else self.rows
 
+    @property
+    def lines(self) -> tuple[range, range]:
+        """The lines of source that it shows, of the old and of the new text; context counts as new."""
+        return range(0), range(0)
+
     def row(self, number: int) -> Row:
         """A row by its number in the segment."""
         raise NotImplementedError
+
+    def find(self, side: Side, line: int) -> int | None:
+        """The number of the row that shows a line of source."""
+        return None
+
+    def cut(self, start: int, rows: int) -> "Segment":
+        """Some of its rows, as a segment of their own."""
+        return self
 
     def wrap(self, measure: Callable[[Row], int]) -> None:
         """Let rows take several lines, as many as `measure` says."""
@@ -107,9 +122,10 @@ class Single(Segment):
 
     __slots__ = ("content",)
 
-    def __init__(self, content: Row, hunk: int | None = None) -> None:
+    def __init__(self, content: Row, new_start: int, hunk: int | None = None) -> None:
         self.file, self.rows, self.hunk, self.heights = content.file, 1, hunk, None
         self.content = content
+        self.new_start = new_start
 
     def row(self, number: int) -> Row:
         return self.content
@@ -118,7 +134,7 @@ class Single(Segment):
 class Context(Segment):
     """Unchanged lines."""
 
-    __slots__ = ("gap", "new_start", "old_start")
+    __slots__ = ("gap", "old_start")
 
     def __init__(self, file: int, old_start: int, new_start: int, rows: int, gap: int) -> None:
         # Every hunk brings a few segments: they are made without a call to the base class, which halves their cost.
@@ -127,22 +143,43 @@ class Context(Segment):
         self.new_start = new_start
         self.gap = gap
 
+    @property
+    def lines(self) -> tuple[range, range]:
+        return range(0), range(self.new_start, self.new_start + self.rows)
+
     def row(self, number: int) -> LineRow:
         return LineRow(self.file, self.old_start + number, self.new_start + number, None, number)
 
+    def find(self, side: Side, line: int) -> int | None:
+        number = line - (self.new_start if side == "new" else self.old_start)
+        return number if 0 <= number < self.rows else None
+
+    def cut(self, start: int, rows: int) -> "Context":
+        return Context(self.file, self.old_start + start, self.new_start + start, rows, self.gap)
+
 
 class Unified(Segment):
-    """A hunk, its old lines above its new ones."""
+    """A hunk or some rows of it, the old lines above the new ones."""
 
-    __slots__ = ("new_start", "offset", "old_count", "old_start")
+    __slots__ = ("_edit", "offset", "old_count", "old_start")
 
     def __init__(self, file: int, index: int, hunk: Hunk, offset: int = 0, rows: int | None = None) -> None:
+        """`offset` is the first of its rows in the hunk, from 0."""
         self.file, self.hunk, self.heights = file, index, None
         self.old_start = hunk.old_start
         self.old_count = hunk.old_count
         self.rows = self.old_count + hunk.new_count if rows is None else rows
         self.new_start = hunk.new_start
         self.offset = offset
+        self._edit = hunk
+
+    @property
+    def lines(self) -> tuple[range, range]:
+        first, last, old = self.offset, self.offset + self.rows, self.old_count
+        return (
+            range(self.old_start + min(first, old), self.old_start + min(last, old)),
+            range(self.new_start + max(0, first - old), self.new_start + max(0, last - old)),
+        )
 
     def row(self, number: int) -> LineRow:
         number += self.offset
@@ -150,11 +187,21 @@ class Unified(Segment):
             return LineRow(self.file, self.old_start + number, None, self.hunk, number)
         return LineRow(self.file, None, self.new_start + number - self.old_count, self.hunk, number)
 
+    def find(self, side: Side, line: int) -> int | None:
+        old, new = self.lines
+        if side == "old":
+            return line - old.start if line in old else None
+        return len(old) + line - new.start if line in new else None
+
+    def cut(self, start: int, rows: int) -> "Unified":
+        assert self.hunk is not None
+        return Unified(self.file, self.hunk, self._edit, self.offset + start, rows)
+
 
 class Split(Segment):
-    """A hunk, its old lines at the left of its new ones."""
+    """A hunk or some rows of it, the old lines at the left of the new ones."""
 
-    __slots__ = ("new_count", "new_start", "offset", "old_count", "old_start", "pairs")
+    __slots__ = ("_edit", "new_count", "offset", "old_count", "old_start", "pairs")
 
     def __init__(
         self,
@@ -173,6 +220,18 @@ class Split(Segment):
         self.new_start, self.new_count = hunk.new_start, hunk.new_count
         self.pairs = pairs
         self.offset = offset
+        self._edit = hunk
+
+    @property
+    def lines(self) -> tuple[range, range]:
+        first, last = self.offset, self.offset + self.rows
+        if self.pairs is not None:
+            # Hunks whose lines are aligned are small, so a piece may as well stand for the whole.
+            first, last = 0, max(self.old_count, self.new_count)
+        return (
+            range(self.old_start + min(first, self.old_count), self.old_start + min(last, self.old_count)),
+            range(self.new_start + min(first, self.new_count), self.new_start + min(last, self.new_count)),
+        )
 
     def row(self, number: int) -> LineRow:
         number += self.offset
@@ -191,95 +250,14 @@ class Split(Segment):
             number,
         )
 
+    def find(self, side: Side, line: int) -> int | None:
+        if self.pairs is None:
+            shown = self.lines[side == "new"]
+            return line - shown.start if line in shown else None
+        wanted = line - (self.new_start if side == "new" else self.old_start)
+        pairs = self.pairs[self.offset : self.offset + self.rows]
+        return next((number for number, pair in enumerate(pairs) if pair[side == "new"] == wanted), None)
 
-class Place(NamedTuple):
-    """What stands on a terminal line."""
-
-    number: int
-    """The row, from 0."""
-    row: Row
-    part: int
-    """Which line of a wrapped row, from 0."""
-
-
-class Layout:
-    """Segments with their offsets: which row stands where."""
-
-    def __init__(self, segments: Sequence[Segment] = ()) -> None:
-        self.segments = segments
-        rows = [segment.rows for segment in segments]
-        heights = [segment.rows if segment.heights is None else segment.height for segment in segments]
-        self._rows = list(accumulate(rows, initial=0))
-        self._lines = self._rows if heights == rows else list(accumulate(heights, initial=0))
-
-    @property
-    def rows(self) -> int:
-        """Rows in all."""
-        return self._rows[-1]
-
-    @property
-    def height(self) -> int:
-        """Terminal lines in all."""
-        return self._lines[-1]
-
-    def row(self, number: int) -> Row:
-        """A row by number; raises IndexError outside."""
-        index = self.segment_of(number)
-        return self.segments[index].row(number - self._rows[index])
-
-    def segment_of(self, number: int) -> int:
-        """The index of the segment that holds a row."""
-        if not 0 <= number < self.rows:
-            raise IndexError(number)
-        return bisect_right(self._rows, number) - 1
-
-    def at(self, line: int) -> Place:
-        """What stands on a terminal line; raises IndexError outside."""
-        if not 0 <= line < self.height:
-            raise IndexError(line)
-        index = bisect_right(self._lines, line) - 1
-        segment, inner = self.segments[index], line - self._lines[index]
-        if segment.heights is None:
-            return Place(self._rows[index] + inner, segment.row(inner), 0)
-        number = bisect_right(segment.heights, inner)
-        above = segment.heights[number - 1] if number else 0
-        return Place(self._rows[index] + number, segment.row(number), inner - above)
-
-    def line_of(self, number: int) -> int:
-        """The first terminal line of a row."""
-        index = self.segment_of(number)
-        segment, inner = self.segments[index], number - self._rows[index]
-        if segment.heights is None or not inner:
-            return self._lines[index] + inner
-        return self._lines[index] + segment.heights[inner - 1]
-
-    def height_of(self, number: int) -> int:
-        """Terminal lines of a row."""
-        return (self.line_of(number + 1) if number + 1 < self.rows else self.height) - self.line_of(number)
-
-    def starts(self) -> Iterator[tuple[int, Segment]]:
-        """Every segment with its first row."""
-        return zip(self._rows, self.segments, strict=False)
-
-    def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
-        """The segments on these terminal lines, each with its first line and the one after its last."""
-        low, high = self._between(first, last)
-        return zip(self._lines[low:high], self._lines[low + 1 : high + 1], self.segments[low:high], strict=True)
-
-    @property
-    def comments(self) -> Iterator[int]:
-        """The terminal lines on which comments of the user begin."""
-        for line, segment in zip(self._lines, self.segments, strict=False):
-            if type(segment) is Single and type(segment.content) is CommentRow:
-                yield line
-
-    def segments_between(self, first: int, last: int) -> Sequence[Segment]:
-        """The segments on the terminal lines `first` to `last`, the last not included."""
-        low, high = self._between(first, last)
-        return self.segments[low:high]
-
-    def _between(self, first: int, last: int) -> tuple[int, int]:
-        """The numbers of the segments on these terminal lines, from, to."""
-        if first >= last or not self.segments:
-            return 0, 0
-        return bisect_right(self._lines, max(0, first)) - 1, bisect_right(self._lines, min(last, self.height) - 1)
+    def cut(self, start: int, rows: int) -> "Split":
+        assert self.hunk is not None
+        return Split(self.file, self.hunk, self._edit, self.pairs, self.offset + start, rows)

@@ -20,7 +20,7 @@ class Scene:
 
     diffs: Sequence[FileDiff] = ()
     marks: Marks = field(default_factory=lambda: Marks(()))
-    syntax: Syntax = field(default_factory=lambda: Syntax((), lambda file, side: ()))
+    syntax: Syntax = field(default_factory=lambda: Syntax(lambda file: "", lambda file, side: ()))
     width: int = 0
     """Cells of the whole row."""
     split: bool = False
@@ -34,7 +34,6 @@ class Scene:
     undecided: bool = True
     """Whether the proposal still waits."""
     collapsed: frozenset[int] = frozenset()
-    comments: Sequence[str] = ()
     query: str = ""
     """What is searched for; lower-case text matches both cases."""
     found: tuple[int, Side, int] | None = None

@@ -49,8 +49,8 @@ class ChunkKey(NamedTuple):
 class Syntax:
     """The tokens of the files on view."""
 
-    def __init__(self, paths: Sequence[str], lines: Callable[[int, Side], Sequence[str]]) -> None:
-        self._paths = paths
+    def __init__(self, path: Callable[[int], str], lines: Callable[[int, Side], Sequence[str]]) -> None:
+        self._path = path
         self._lines = lines
         self._chunks: OrderedDict[ChunkKey, list[tuple[Span, ...]]] = OrderedDict()
         self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
@@ -81,7 +81,7 @@ class Syntax:
         return True
 
     def _lex(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[Span, ...]]]:
-        return {key: _lex_chunk(self._paths[key.file], self._lines(key.file, key.side), key.chunk) for key in keys}
+        return {key: _lex_chunk(self._path(key.file), self._lines(key.file, key.side), key.chunk) for key in keys}
 
 
 def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Span, ...]]:

@@ -11,13 +11,11 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from app.actions import bindings
-from app.proposals.models import FileDiff, Hunk, HunkState, Proposal
-from widgets.diff.canvas import DiffCanvas
-from widgets.diff.places import Found, Landmarks, count_matches, locate, row_of_hunk, search
-from widgets.diff.rows import BlankRow, Context, FileRow, FoldRow, LineRow, NoteRow, Side
-
-MARGIN = 3
-"""Lines kept visible above and below the cursor."""
+from app.proposals.models import FileDiff, HunkState, Proposal
+from widgets.diff.cursor import Anchor, DiffCursor
+from widgets.diff.layout import Landmarks
+from widgets.diff.rows import BlankRow, Context, FileRow, FoldRow, LineRow, NoteRow
+from widgets.diff.search import Found, count_matches, search
 
 SEARCHED_AT_ONCE = 20_000
 """Lines up to which a search is done at once rather than in a thread."""
@@ -26,18 +24,8 @@ SIDE_STEP = 8
 """Cells scrolled to the side at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A line that a comment can stand on."""
-
-    file: int
-    side: Side
-    line: int
-    """From 0."""
-
-
-class DiffView(DiffCanvas, can_focus=True):
-    """Shows a proposal's file diffs; moves, folds, searches and points at them."""
+class DiffView(DiffCursor):
+    """Shows a proposal's file diffs; moves, folds, searches and points at them by key and mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
 
@@ -96,84 +84,6 @@ class DiffView(DiffCanvas, can_focus=True):
         self.search_text, self.found, self.matches, self._current = "", [], 0, None
         self.searching, self._steps = False, 0
 
-    # Where the cursor is
-
-    @property
-    def hunk_at_cursor(self) -> Hunk | None:
-        """The hunk that the cursor is in."""
-        if not self.rows.rows:
-            return None
-        segment = self.rows.segments[self.rows.segment_of(self.cursor)]
-        return None if segment.hunk is None else self.diffs[segment.file].change.hunks[segment.hunk]
-
-    @property
-    def file_at_cursor(self) -> int:
-        """The index of the file that the cursor is in."""
-        row = self.row_at_cursor
-        return 0 if row is None else max(0, row.file)
-
-    @property
-    def anchor_at_cursor(self) -> Anchor | None:
-        """The line that a comment would stand on."""
-        row = self.row_at_cursor
-        if not isinstance(row, LineRow):
-            return None
-        if row.new is not None:
-            return Anchor(row.file, "new", row.new)
-        return None if row.old is None else Anchor(row.file, "old", row.old)
-
-    def move_to(self, row: int, *, above: int = MARGIN) -> None:
-        """Put the cursor on a row and scroll as little as needed, with `above` lines of margin."""
-        if not self.rows.rows:
-            return
-        previous, self.cursor = self.cursor, self.clamped(row)
-        top, height = self.rows.line_of(self.cursor), self.rows.height_of(self.cursor)
-        view, first = self.scrollable_content_region.height, self.scroll_offset.y
-        margin = min(above, max(0, (view - height) // 2))
-        if top - margin < first:
-            self.scroll_to(y=max(0, top - margin), animate=False, immediate=True)
-        elif top + min(height, view) + margin > first + view:
-            self.scroll_to(y=top + min(height, view) + margin - view, animate=False, immediate=True)
-        self._refresh_row(previous)
-        self._refresh_row(self.cursor)
-        self.post_message(self.ViewMoved())
-
-    def go_to(self, row: int) -> None:
-        """Put the cursor on a landmark, a few lines under the top if it has to be scrolled to."""
-        if not self.rows.rows:
-            return
-        line, view = self.rows.line_of(row), self.scrollable_content_region.height
-        first = self.scroll_offset.y
-        segment = self.rows.segments[self.rows.segment_of(row)]
-        if not (first + 1 <= line and line + min(segment.height, view - 2) <= first + view):
-            self.scroll_to(y=max(0, line - min(MARGIN + 1, view // 4)), animate=False, immediate=True)
-        self.move_to(row, above=1)
-
-    def go_to_hunk(self, hunk_id: str) -> None:
-        """Put the cursor on a hunk."""
-        for file, diff in enumerate(self.diffs):
-            for number, hunk in enumerate(diff.change.hunks):
-                if hunk.id == hunk_id and (row := row_of_hunk(self.rows, file, number)) is not None:
-                    self.go_to(row)
-                    return
-
-    def _refresh_row(self, row: int) -> None:
-        if row < self.rows.rows:
-            self.refresh_lines(self.rows.line_of(row), self.rows.height_of(row))
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell who draws the position."""
-        super().watch_scroll_y(old_value, new_value)
-        self.post_message(self.ViewMoved())
-
-    def on_focus(self) -> None:
-        """Show the cursor as active."""
-        self._refresh_row(self.cursor)
-
-    def on_blur(self) -> None:
-        """Show the cursor as resting."""
-        self._refresh_row(self.cursor)
-
     # Keys
 
     def action_cursor_down(self) -> None:
@@ -223,26 +133,31 @@ class DiffView(DiffCanvas, can_focus=True):
 
     def action_bottom(self) -> None:
         """Last row."""
+        self.lay_out_all()
         self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
         self.move_to(self.rows.rows - 1)
 
     def action_next_hunk(self) -> None:
         """Next hunk."""
-        self._jump(Landmarks.after(self.landmarks.hunks, self.cursor))
+        self._jump(lambda marks: Landmarks.after(marks.hunks, self.cursor))
 
     def action_previous_hunk(self) -> None:
         """Previous hunk."""
-        self._jump(Landmarks.before(self.landmarks.hunks, self.cursor))
+        self._jump(lambda marks: Landmarks.before(marks.hunks, self.cursor))
 
     def action_next_file(self) -> None:
         """Next file."""
-        self._jump(Landmarks.after(self.landmarks.files, self.cursor))
+        self._jump(lambda marks: Landmarks.after(marks.files, self.cursor))
 
     def action_previous_file(self) -> None:
         """Previous file."""
-        self._jump(Landmarks.before(self.landmarks.files, self.cursor))
+        self._jump(lambda marks: Landmarks.before(marks.files, self.cursor))
 
-    def _jump(self, row: int | None) -> None:
+    def _jump(self, find: Callable[[Landmarks], int | None]) -> None:
+        row = find(self.landmarks)
+        if row is None and not self.rows.complete:
+            self.lay_out_all()
+            row = find(self.landmarks)
         if row is not None:
             self.go_to(row)
 
@@ -358,14 +273,19 @@ class DiffView(DiffCanvas, can_focus=True):
         self._current = 0 if self._current is None else (self._current + step) % len(self.found)
         hit = self.found[self._current]
         self.scene.found = (hit.file, hit.side, hit.line)
-        row = locate(self.rows, hit.row)
+        row = self._row_of(hit)
         shown = None if row is None else self.rows.row(row)
         if not (isinstance(shown, LineRow) and hit.line in (shown.old, shown.new)):
             self._reveal(hit)
-            row = locate(self.rows, hit.row)
+            row = self._row_of(hit)
         self.repaint()
         if row is not None:
             self.go_to(row)
+
+    def _row_of(self, hit: Found) -> int | None:
+        row = self.rows.locate(hit.row)
+        self.fit()
+        return row
 
     def _reveal(self, hit: Found) -> None:
         """Open the file and the fold that hide a line."""

@@ -1,23 +1,21 @@
 """How wide the code on view is, fast enough for a hundred thousand lines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.proposals.models import FileDiff
 from widgets.diff.cells import TAB_SIZE, width_of
-from widgets.diff.rows import Context, Segment, Split, Unified
+from widgets.diff.rows import Segment
 
 
-def widest(diffs: Sequence[FileDiff], segments: Sequence[Segment]) -> int:
+def widest(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
     """Cells of the longest line of source in these segments of a layout; folded lines are in none."""
     best = 0
     for segment in segments:
-        if isinstance(segment, Context):
-            best = _widest(diffs[segment.file].new, segment.new_start, segment.new_start + segment.rows, best)
-        elif isinstance(segment, Unified | Split) and segment.hunk is not None:
-            diff = diffs[segment.file]
-            hunk = diff.change.hunks[segment.hunk]
-            best = _widest(diff.old, hunk.old_start, hunk.old_start + hunk.old_count, best)
-            best = _widest(diff.new, hunk.new_start, hunk.new_start + hunk.new_count, best)
+        old, new = segment.lines
+        if old:
+            best = _widest(diffs[segment.file].old, old.start, old.stop, best)
+        if new:
+            best = _widest(diffs[segment.file].new, new.start, new.stop, best)
     return best
 
 

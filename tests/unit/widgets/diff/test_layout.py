@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from app.proposals.models import FileDiff, Hunk, Op
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
 from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, Shape, arrange
-from widgets.diff.places import Landmarks, locate, row_of_hunk, search
-from widgets.diff.rows import CommentRow, FileRow, FoldRow, Layout, LineRow, NoteRow, Row, Segment, Unified
+from widgets.diff.layout import Layout
+from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, Unified
+from widgets.diff.search import search
 
 
 @st.composite
@@ -52,6 +53,7 @@ def never(segment: Segment) -> bool:
 
 def rows_of(layout: Layout) -> list[Row]:
     """All of them."""
+    layout.grow()
     return [layout.row(number) for number in range(layout.rows)]
 
 
@@ -97,7 +99,7 @@ def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> 
     after = arrange([diff], Shape(split=not split, whole=True), measure=height)
     for row in rows_of(before):
         if isinstance(row, LineRow):
-            number = locate(after, row)
+            number = after.locate(row)
             assert number is not None
             found = after.row(number)
             assert isinstance(found, LineRow)
@@ -108,9 +110,9 @@ def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> 
 @given(changes())
 def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
     layout = arrange([diff], Shape(), measure=height)
-    hunks = [row_of_hunk(layout, 0, number) for number in range(len(diff.change.hunks))]
-    assert Landmarks(layout).hunks == hunks
-    assert all(first < second for first, second in pairwise(Landmarks(layout).hunks))
+    hunks = [layout.row_of_hunk(0, number) for number in range(len(diff.change.hunks))]
+    assert layout.landmarks.hunks == hunks
+    assert all(first < second for first, second in pairwise(layout.landmarks.hunks))
 
 
 def test_a_long_unchanged_stretch_folds_to_one_row_and_opens() -> None:
@@ -120,6 +122,7 @@ def test_a_long_unchanged_stretch_folds_to_one_row_and_opens() -> None:
     folds = [row for row in rows_of(closed) if isinstance(row, FoldRow)]
     assert [fold.lines for fold in folds] == [50 - CONTEXT_LINES, 49 - CONTEXT_LINES]
     opened = arrange([diff], Shape(opened=frozenset({(0, 0)})), measure=height)
+    opened.grow()
     assert opened.rows == closed.rows + folds[0].lines - 1
 
 
@@ -136,6 +139,7 @@ def test_a_stretch_too_short_to_fold_is_shown() -> None:
 def test_a_collapsed_file_is_its_head() -> None:
     diffs = retry_change()
     layout = arrange(diffs, Shape(collapsed=frozenset({0})), measure=height)
+    layout.grow()
     assert isinstance(layout.row(0), FileRow)
     assert isinstance(layout.row(2), FileRow)
 
@@ -169,6 +173,7 @@ def test_a_huge_hunk_is_one_segment() -> None:
     hunk = Hunk(id="h", number=1, old_start=0, old_count=0, new_start=0, new_count=1_000_000)
     segment = Unified(0, 0, hunk)
     layout = Layout([segment])
+    layout.grow()
     assert layout.at(999_999).row == LineRow(0, None, 999_999, 0, 999_999)
 
 
@@ -176,7 +181,7 @@ def test_search_finds_lines_in_the_order_of_the_screen() -> None:
     diffs = retry_change()
     found = search(diffs, "fetch")
     layout = arrange(diffs, Shape(whole=True), measure=height)
-    numbers = [locate(layout, hit.row) for hit in found]
+    numbers = [layout.locate(hit.row) for hit in found]
     assert numbers == sorted(numbers, key=lambda number: number or 0)
     assert len(found) == len({(hit.file, hit.side, hit.line) for hit in found}) > 5
 

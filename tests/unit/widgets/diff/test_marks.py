@@ -4,10 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ui.sample_diffs import file_diff, many_lines
+from widgets.diff.layout import Layout
 from widgets.diff.marks import Marks, compare, moved_lines
 from widgets.diff.minimap import map_rows
 from widgets.diff.pairing import only_space_differs, pair_lines
-from widgets.diff.rows import Layout, Single
+from widgets.diff.rows import Single
 from widgets.diff.syntax import WHOLE_FILE_LINES, Syntax, lex
 from widgets.diff.warnings import character_warnings
 
@@ -89,7 +90,7 @@ def test_an_unknown_kind_of_file_and_a_very_long_line_stay_plain() -> None:
 
 async def test_long_files_are_lexed_near_the_viewport_only() -> None:
     lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES * 10)]
-    syntax = Syntax(["a.py"], lambda file, side: lines)
+    syntax = Syntax(lambda file: "a.py", lambda file, side: lines)
     assert syntax.spans(0, "new", 9_000) == ()
     assert await syntax.work()
     assert syntax.spans(0, "new", 9_000)
@@ -114,5 +115,6 @@ def test_the_map_shows_every_hunk_however_small() -> None:
     from widgets.diff.arrange import Shape, arrange
 
     layout = arrange(diffs, Shape(), measure=lambda row: 1)
+    layout.grow()
     assert sum(bool(cell) for cell in map_rows(layout, 40)) == 10
     assert not any(isinstance(segment, Single) and segment.hunk for segment in layout.segments)
