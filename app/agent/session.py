@@ -237,6 +237,10 @@ class Session:
         if self.busy:
             self._interrupter.stop()
             self.confirmations.withdraw()
+        return self.take_back()
+
+    def take_back(self) -> tuple[str, ...]:
+        """Empty the queue; returns the messages that waited, for the composer."""
         queued, self._queue = self.queue, []
         if queued:
             self._publish(QueueChanged(()))

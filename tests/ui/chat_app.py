@@ -18,6 +18,7 @@ from app.conversation.events import (
 )
 from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane
+from widgets.chat.queue import Queue
 
 COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
 
@@ -46,6 +47,7 @@ class ChatApp(App[None]):
     @on(Composer.Submitted)
     @on(Composer.CommandEntered)
     @on(Composer.EditorRequested)
+    @on(Queue.Wanted)
     def keep(self, message: Message) -> None:
         self.said.append(message)
 

@@ -20,6 +20,8 @@ from app.conversation.events import Answer, AssistantMessage, Event, Question, T
 from tests.ui.chat_app import ChatApp, call, conversation
 from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane
+from widgets.chat.question_bar import QuestionBar
+from widgets.chat.queue import Queue
 from widgets.chat.status_line import StatusLine
 
 QUESTION: list[Event] = [
@@ -101,6 +103,38 @@ async def test_a_question_is_answered_by_mouse() -> None:
         await pilot.click(app.pane.question_bar, offset=(8, 2))
         await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "neither")]
+
+
+LONG = "A way that takes " + "very " * 60 + "many words"
+
+
+async def test_a_long_option_can_be_read_whole_and_clicked_anywhere() -> None:
+    question = [QUESTION[0], Question(id=2, call="c1.0", text="Which?", options=("short", LONG, "last"))]
+    app = ChatApp(question)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        rows = app.pane.question_bar.render().plain.split("\n")
+        assert " ".join("".join(f" {row[5:]}" for row in rows[1:-1]).split()) == " ".join(LONG.split())
+        assert [row[:4].strip() for row in rows if row[:4].strip()] == ["› 1", "2", "3"]
+        await pilot.click(app.pane.question_bar, offset=(30, 3))
+        await pilot.pause()
+        assert app.said == [ChatPane.QuestionAnswered("c1.0", LONG)]
+
+
+async def test_many_options_scroll_with_the_choice_and_leave_room_to_write() -> None:
+    options = tuple(f"option {number}" for number in range(1, 31))
+    app = ChatApp([QUESTION[0], Question(id=2, call="c1.0", text="Which?", options=options)])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        bar = app.query_one(QuestionBar)
+        assert bar.size.height == SIZE[1] // 3
+        assert app.pane.composer.editor.region.bottom <= SIZE[1]
+        await pilot.press(*["down"] * 19)
+        await pilot.pause()
+        assert "› 20 option 20" in bar.render().plain
+        await pilot.click(bar, offset=(8, bar.size.height - 2))
+        await pilot.pause()
+        assert app.said == [ChatPane.QuestionAnswered("c1.0", "option 19")]
 
 
 async def test_an_answered_question_leaves_the_composer_to_messages() -> None:
@@ -217,7 +251,7 @@ async def test_the_queue_comes_with_updates() -> None:
     async with app.run_test(size=SIZE) as pilot:
         app.pane.apply(QueueChanged(("next",)))
         await pilot.pause()
-        assert "next" in str(app.query_one("#composer-queue").render())
+        assert "next" in str(app.query_one(Queue).render())
 
 
 async def test_typing_goes_on_while_text_floods_in() -> None:

@@ -143,6 +143,66 @@ async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
         assert len([row for row in app.shown() if row]) == 1
 
 
+async def test_who_unfolds_a_line_by_mouse_goes_on_writing() -> None:
+    app = ChatApp(conversation(4))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("a")
+        line = next(row for row, text in enumerate(app.shown()) if "Read file" in text)
+        await pilot.click(app.pane.transcript, offset=(5, line))
+        await pilot.press("b", "c")
+        await pilot.pause()
+        assert app.pane.composer.draft == "abc"
+        assert any("result" in row for row in app.shown())
+
+
+async def test_a_click_into_the_chat_takes_the_keyboard_from_elsewhere() -> None:
+    app = ChatApp(conversation(4))
+    async with app.run_test(size=SIZE) as pilot:
+        app.set_focus(None)
+        await pilot.click(app.pane.transcript, offset=(5, 5))
+        await pilot.press("x")
+        await pilot.pause()
+        assert app.pane.composer.draft == "x"
+
+
+async def test_details_are_aligned_and_stand_apart() -> None:
+    log: list[Event] = [
+        AssistantMessage(
+            id=1,
+            calls=(
+                call("c1.0", "read_file", path="app/a.py", start_line=3),
+                call("c1.1", "read_file", path="no/such.py"),
+            ),
+        ),
+        ToolResult(id=2, call="c1.0", outcome="ok", text="3 x", summary="1 line"),
+        ToolResult(id=3, call="c1.1", outcome="error", text="?", summary="no/such.py does not exist"),
+    ]
+    app = ChatApp(log)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert app.shown()[1:3] == ["✓ Read app/a.py:3- · 1 line", "✗ Read no/such.py · does not exist"]
+        await pilot.click(app.pane.transcript, offset=(5, 1))
+        await pilot.pause()
+        assert app.shown()[1:8] == [
+            "✓ Read app/a.py:3- · 1 line",
+            "  path        app/a.py",
+            "  start_line  3",
+            "  result",
+            "   3 x",
+            "",
+            "✗ Read no/such.py · does not exist",
+        ]
+
+
+async def test_a_card_has_an_edge_of_its_own() -> None:
+    app = ChatApp([UserMessage(id=1, text="mine"), staged(2)])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        shown = [row for row in app.shown() if row]
+        assert shown[0] == "▌ mine"
+        assert [row[:2] for row in shown[1:]] == ["╭ ", "│ ", "╰ "]
+
+
 @pytest.mark.parametrize("by", ["key", "mouse"])
 async def test_a_card_leads_to_the_review(by: str) -> None:
     app = ChatApp([staged(1)])

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from tests.ui.chat_app import ChatApp
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.pastes import Draft, Pastes, is_big
+from widgets.chat.queue import Queue
 
 BIG = "\n".join(f"line {number}" for number in range(340))
 
@@ -283,12 +284,43 @@ async def test_queued_messages_are_shown_above() -> None:
     async with app.run_test() as pilot:
         composer(app).set_queue(["next [/] thing", "and\nthen"])
         await pilot.pause()
-        shown = str(app.query_one("#composer-queue").render())
-        assert "next [/] thing" in shown
-        assert "and then" in shown
+        first, second = app.query_one(Queue).render().plain.split("\n")
+        assert first.startswith("queued  next [/] thing") and first.endswith("↑ takes back")
+        assert second == "queued  and then"
+        composer(app).set_queue([f"message {number} " + "long " * 50 for number in range(9)])
+        await pilot.pause()
+        rows = app.query_one(Queue).render().plain.split("\n")
+        assert len(rows) == app.query_one(Queue).size.height == 4
+        assert rows[-1] == "… 6 more"
         composer(app).set_queue([])
         await pilot.pause()
-        assert not app.query_one("#composer-queue").display
+        assert not app.query_one(Queue).display
+
+
+@pytest.mark.parametrize("way", ["key", "mouse"])
+async def test_queued_messages_can_be_wanted_back(way: str) -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        composer(app).set_history(["sent before"])
+        composer(app).set_queue(["next thing"])
+        await pilot.pause()
+        if way == "mouse":
+            await pilot.click(Queue)
+        else:
+            await pilot.press("x", "up")
+            assert app.said == [], "with a draft, Up is the history's"
+            await pilot.press("down", "backspace", "up")
+        await pilot.pause()
+        assert [type(message) for message in app.said] == [Queue.Wanted]
+
+
+async def test_a_list_of_commands_has_its_notes_in_a_column() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press("slash")
+        await pilot.pause()
+        rows = composer(app).popup.render().plain.split("\n")
+        assert [row.index(title) for row, title in zip(rows, ("Make", "Choose", "New"), strict=True)] == [12, 12, 12]
 
 
 async def test_an_empty_composer_says_what_can_be_done() -> None:

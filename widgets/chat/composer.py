@@ -15,12 +15,11 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from app.actions import bindings
-from app.safe_text import visible
 from widgets.chat.editor import Editor
-from widgets.chat.lines import shorten
 from widgets.chat.matching import Names
 from widgets.chat.pastes import Draft, Folds
 from widgets.chat.popup import Choice, Popup
+from widgets.chat.queue import Queue
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND = re.compile(r"/([\w-]*)$")
@@ -42,12 +41,6 @@ class Composer(Vertical):
         height: auto;
         background: $background;
 
-        & > #composer-queue {
-            display: none;
-            height: auto;
-            padding: 0 1 0 2;
-            color: $text-muted;
-        }
         & > #composer-row {
             height: auto;
             padding: 0 1 0 0;
@@ -135,7 +128,7 @@ class Composer(Vertical):
         """Takes keys of an empty composer before anything else (the options of a question)."""
         self.editor = Editor(self._steer)
         self.popup = Popup()
-        self._queue = Static("", id="composer-queue", markup=False)
+        self._queue = Queue()
 
     def compose(self) -> ComposeResult:
         """Queue, choices, text field."""
@@ -181,12 +174,7 @@ class Composer(Vertical):
 
     def set_queue(self, texts: Sequence[str]) -> None:
         """Show the messages that wait for the turn to end."""
-        rows = [
-            Content.assemble(("queued  ", "$text-accent"), (shorten(visible(text), 200), "$foreground 60%"))
-            for text in texts
-        ]
-        self._queue.update(Content("\n").join(rows))
-        self._queue.display = bool(texts)
+        self._queue.show(texts)
 
     def set_history(self, texts: Sequence[str]) -> None:
         """What the user sent before, oldest first."""
@@ -259,6 +247,9 @@ class Composer(Vertical):
         if self.popup.is_open:
             return self._steer_popup(key)
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
+            return True
+        if key == "up" and self.is_empty and self._queue.display:
+            self._queue.post_message(Queue.Wanted())
             return True
         if key in ("page_up", "page_down") and not self.editor.max_scroll_y:
             self.post_message(self.PageWanted(1 if key == "page_down" else -1))

@@ -32,10 +32,10 @@ class Draft:
     folds: Folds = ()
 
     def kept(self) -> str:
-        """As one string for a store: a line with the folds, then the text as it is; empty if there is no text."""
-        return (
-            "folds" + "".join(f" {start}-{end}" for start, end in self.folds) + "\n" + self.text if self.text else ""
-        )
+        """As one string for a store: the text, behind a line with the folds if there are any."""
+        if not self.folds and not _KEPT.match(self.text):
+            return self.text
+        return "folds" + "".join(f" {start}-{end}" for start, end in self.folds) + "\n" + self.text
 
     @classmethod
     def of(cls, kept: str) -> Self:

@@ -40,3 +40,15 @@ def test_info_strings_name_their_language_in_many_ways() -> None:
 def test_a_line_of_a_megabyte_is_cut_in_linear_time() -> None:
     lines = code_lines("x" * 1_000_000, "", 100)
     assert len(lines) > 10_000
+
+
+def test_the_rest_of_a_long_line_is_indented_and_copied_as_it_was() -> None:
+    source = "if x:\n    return one_thing + another_thing + a_third_thing"
+    rows = code_lines(source, "python", 30)
+    assert [row.text for row in rows] == [
+        " if x:",
+        "     return one_thing + ",
+        "         another_thing + ",
+        "         a_third_thing",
+    ]
+    assert "".join(("\n" if row.joint is None else "") + row.text[row.gutter :] for row in rows)[1:] == source

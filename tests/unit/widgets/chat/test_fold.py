@@ -259,3 +259,8 @@ def test_the_end_of_a_turn_sums_it_up() -> None:
 def test_a_failure_is_told_once_where_it_happened() -> None:
     entries = reopened([RequestFailed(id=1, kind="auth", message="The key was refused.")])
     assert entries == [NoticeEntry("e1", "The key was refused.", "error")]
+
+
+@pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])
+def test_an_end_of_which_there_is_nothing_to_say_takes_no_row(stopped: Any, shown_rows: int) -> None:
+    assert len(reopened([TurnEnded(id=1, stopped=stopped)])) == shown_rows
