@@ -143,7 +143,7 @@ class DiffCanvas(DiffSurface):
         self.relayout()
 
     def _look_at_diffs(self) -> None:
-        """Make the scene of the diffs, and find out about them: at once, or after the first frame if they are large."""
+        """Make the scene of the diffs, and find out about them at once or, of large ones, after the first frame."""
         assert self.proposal is not None
         diffs = self.diffs
         longest = max((max(len(diff.old), len(diff.new)) for diff in diffs), default=1)

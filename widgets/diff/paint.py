@@ -92,9 +92,9 @@ class Painter:
         end = row.new_start + row.lines
         if end >= len(lines):
             return ""
-        for number in range(end - 1, max(-1, end - _SEARCHED_LINES), -1):
-            line = lines[number]
-            if (line[:1].isalpha() or line[:1] in ("_", "$", "@", "#")) and len(line) < _LONGEST_DEFINITION:
+        for line in reversed(lines[max(0, end - _SEARCHED_LINES) : end]):
+            # Most lines are indented or empty, which is quickly seen.
+            if line[:1] > " " and (line[0].isalpha() or line[0] in "_$@#") and len(line) < _LONGEST_DEFINITION:
                 return f"  {display(line).text.rstrip(' {:')}"
         return ""
 

@@ -1,8 +1,6 @@
 """Lines of source as strips: state of the hunk, line numbers, sign, and code with all that is marked in it."""
 
-from collections.abc import Sequence
-from itertools import pairwise
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.cells import set_cell_size
@@ -14,13 +12,14 @@ from textual.strip import Strip
 from app.proposals.models import HunkState
 from widgets.diff.cells import DisplayText, display
 from widgets.diff.rows import LineRow, Side
+from widgets.diff.runs import Flagged, Run, Stretch, clipped, overlaid, runs
 from widgets.diff.scene import Scene, StyleOf
 from widgets.diff.wrapping import breaks
 
 RIGHT_SIDE = 1 << 20
 """Added to the selection offsets of the right half, so that the two halves are told apart."""
 
-_WORD, _MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED = 1, 2, 4, 8, 16, 32
+_MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED = 1, 2, 4, 8, 16
 
 _FLAG_CLASSES = (
     (_TRAILING, "diff--trailing"),
@@ -30,14 +29,6 @@ _FLAG_CLASSES = (
     (_SELECTED, "screen--selection"),
 )
 """Marks that lie over everything else, in this order."""
-
-Stretch = tuple[int, int, str]
-"""Characters from, to, and a component class."""
-
-Flagged = tuple[int, int, int]
-"""Characters from, to, and marks."""
-
-_BEGIN, _END = itemgetter(0), itemgetter(1)
 
 
 class Looks(NamedTuple):
@@ -93,11 +84,12 @@ class CodePainter:
         if not self.scene.split:
             side: Side = "old" if row.new is None else "new"
             segments = [state, *self._side(row, side, (row.old, row.new), part, y, cursor, selection, offsets)]
-            return Strip(segments).adjust_cell_length(width, plain)
+            return Strip(segments, self.scene.gutter + self.scene.code_width).adjust_cell_length(width, plain)
         left = self._side(row, "old", (row.old,), part, y, cursor, selection, offsets)
         right = self._side(row, "new", (row.new,), part, y, cursor, selection, offsets)
         middle = Segment("│", self.style(("diff--plain", "diff--filler", *cursor)))
-        return Strip([state, *left, middle, *right]).adjust_cell_length(width, plain)
+        cells = 2 * (self.scene.gutter + self.scene.code_width) - 1
+        return Strip([state, *left, middle, *right], cells).adjust_cell_length(width, plain)
 
     def _state(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
         """The two cells that say what becomes of the hunk."""
@@ -168,10 +160,10 @@ class CodePainter:
             base.append("diff--left-out")
         elif looks.kind:
             base.append(f"diff--{looks.kind}")
-        tokens = [] if looks.dim else self._tokens(shown, at, first, last)
+        stretches = () if looks.dim else self._stretches(shown, at, looks, first, last)
         flags = self._flags(shown, at, looks, first, last)
         column = first + (RIGHT_SIDE if self.scene.split and at.side == "new" else 0)
-        segments = self._runs(shown.text[first:last], tokens, flags, base, at, column)
+        segments = self._segments(shown.text[first:last], runs(last - first, stretches, flags), base, at, column)
         plain = self.style((*base, *at.cursor))
         if blank:
             segments.insert(0, Segment(" " * blank, plain))
@@ -193,19 +185,21 @@ class CodePainter:
             return len(shown.text), len(shown.text), 0
         return starts[part], starts[part + 1] if part + 1 < len(starts) else len(shown.text), 0
 
-    def _tokens(self, shown: DisplayText, at: Drawn, first: int, last: int) -> list[Stretch]:
-        """The tokens among the visible characters, counted from the first of these."""
-        tokens: list[Stretch] = []
+    def _stretches(self, shown: DisplayText, at: Drawn, looks: Looks, first: int, last: int) -> Sequence[Stretch]:
+        """The tokens and changed words among the visible characters, counted from the first of these."""
         side, number = at.side, at.number
         if at.row.hunk is None and at.row.new is not None:
             side, number = "new", at.row.new
-        for begin, end, name in self.scene.syntax.spans(at.row.file, side, number):
-            low, high = shown.drawn(begin) - first, shown.drawn(end) - first
-            if low >= last - first:
-                break
-            if high > 0:
-                tokens.append((max(low, 0), min(high, last - first), name))
-        return tokens
+        tokens: Sequence[Stretch] = self.scene.syntax.spans(at.row.file, side, number)
+        words = looks.words
+        if shown.places:
+            tokens = [(shown.drawn(begin), shown.drawn(end), name) for begin, end, name in tokens]
+            words = [(shown.drawn(begin), shown.drawn(end)) for begin, end in words]
+        if words:
+            tokens = overlaid(tokens, words, "diff--removed-word" if at.side == "old" else "diff--added-word")
+        if not first and last == len(shown.text):
+            return tokens
+        return [(begin - first, end - first, name) for begin, end, name in clipped(tokens, first, last)]
 
     def _flags(self, shown: DisplayText, at: Drawn, looks: Looks, first: int, last: int) -> list[Flagged]:
         """The marks among the visible characters, counted from the first of these."""
@@ -216,8 +210,6 @@ class CodePainter:
             if begin < end:
                 flags.append((begin - first, end - first, flag))
 
-        for begin, end in looks.words if not looks.dim else ():
-            mark(shown.drawn(begin), shown.drawn(end), _WORD)
         for begin, end in shown.flagged:
             mark(begin, end, _UNSAFE)
         if looks.kind and at.side == "new" and last == len(shown.text):
@@ -233,33 +225,17 @@ class CodePainter:
                 mark(span[0], len(shown.text) if span[1] < 0 else span[1], _SELECTED)
         return flags
 
-    def _runs(
-        self, text: str, tokens: list[Stretch], flags: list[Flagged], base: list[str], at: Drawn, column: int
-    ) -> list[Segment]:
-        """Segments of equal looks, from one place where a token or a mark begins or ends to the next."""
-        ends = {0, len(text)}
-        ends.update(map(_BEGIN, tokens), map(_END, tokens), map(_BEGIN, flags), map(_END, flags))
-        places = sorted(ends)
+    def _segments(self, text: str, pieces: Iterable[Run], base: list[str], at: Drawn, column: int) -> list[Segment]:
+        """Runs of equal looks as Rich knows them."""
         segments: list[Segment] = []
-        word = "diff--removed-word" if at.side == "old" else "diff--added-word"
-        token = 0
-        for start, end in pairwise(places):
-            while token < len(tokens) and tokens[token][1] <= start:
-                token += 1
-            marked = 0
-            for begin, stop, flag in flags:
-                if begin <= start < stop:
-                    marked |= flag
-            classes = [*base]
-            if marked & _WORD:
-                classes.append(word)
-            elif token < len(tokens) and tokens[token][0] <= start:
-                classes.append(tokens[token][2])
-            classes += at.cursor
-            if marked > _WORD:
-                classes += (name for bit, name in _FLAG_CLASSES if marked & bit)
-            style = self.style(tuple(classes))
-            segments.append(Segment(text[start:end], _placed(style, column + start, at)))
+        for start, end, name, marked in pieces:
+            classes = (*base, name, *at.cursor) if name else (*base, *at.cursor)
+            if marked:
+                classes += tuple(name for bit, name in _FLAG_CLASSES if marked & bit)
+            style = self.style(classes)
+            if at.offsets:
+                style = _placed(style, column + start, at)
+            segments.append(Segment(text[start:end], style))
         return segments
 
     def _no_final_newline(self, at: Drawn) -> bool:

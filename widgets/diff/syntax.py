@@ -110,9 +110,15 @@ def lex(path: str, lines: Sequence[str]) -> list[tuple[Span, ...]]:
         for number, piece in enumerate(value.split("\n")):
             if number:
                 row, column = row + 1, 0
+            end = column + len(piece)
             if piece and name:
-                found[row].append((column, column + len(piece), name))
-            column += len(piece)
+                line = found[row]
+                if line and line[-1][1:] == (column, name):
+                    # Quotes, escapes and the text between them are one to the eye, and cheaper to draw.
+                    line[-1] = (line[-1][0], end, name)
+                else:
+                    line.append((column, end, name))
+            column = end
     return [tuple(spans) for spans in found]
 
 
