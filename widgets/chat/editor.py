@@ -1,10 +1,11 @@
 """The text field of the composer: pastes that behave as one character, and keys that others may take first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from rich.text import Text
 from textual import events, on
+from textual.binding import ActiveBinding
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
@@ -45,6 +46,7 @@ class Editor(TextArea):
         self.pastes = Pastes()
         self._steer = steer
         self._last_cursor: Location = (0, 0)
+        self._bound: Mapping[str, ActiveBinding] = {}
 
     @property
     def draft(self) -> Draft:
@@ -82,8 +84,15 @@ class Editor(TextArea):
             event.stop()
             event.prevent_default()
 
+    @on(events.Focus)
+    def _note_bindings(self) -> None:
+        # When the terminal loses the focus, so does this widget: keys that are on their way mean what they meant.
+        if self.screen.focused is self:
+            self._bound = self.screen.active_bindings
+
     async def _run_binding(self, key: str) -> bool:
-        bound = self.screen.active_bindings.get(key)
+        self._note_bindings()
+        bound = self._bound.get(key)
         if bound is None or not bound.enabled or self.screen not in bound.node.ancestors:
             return False
         return await self.app.run_action(bound.binding.action, bound.node)
