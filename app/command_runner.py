@@ -73,7 +73,7 @@ class CommandRunner:
 
     async def _interventions(self, _: str) -> None:
         shown = not self._app.settings.show_interventions
-        self._app.change_settings(show_interventions=shown)
+        self._app.preferences.change(show_interventions=shown)
         self._app.tell("signoff's words to the model are shown." if shown else "signoff's words are hidden.")
 
     async def _settings(self, _: str) -> None:
@@ -86,7 +86,7 @@ class CommandRunner:
 
         found = await asyncio.to_thread(examine, self._app.runtime)
         if await self._app.push_screen_wait(TrustScreen(found)):
-            await self._app.reload_settings()
+            await self._app.preferences.reload()
 
     async def _theme(self, argument: str) -> None:
         name = slash_commands.word("theme", argument)
@@ -98,20 +98,20 @@ class CommandRunner:
         elif name not in self._app.available_themes:
             raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
         if name:
-            self._app.change_settings(theme=name)
-            self._app.save_settings(theme=name)
+            self._app.preferences.change(theme=name)
+            self._app.preferences.save(theme=name)
 
     async def _layout(self, argument: str) -> None:
         layout = slash_commands.one_of("layout", argument, ("auto", "unified", "split"))
         if not layout:
             turns = {"auto": "unified", "unified": "split", "split": "auto"}
             layout = turns[self._app.settings.layout]
-        self._app.change_settings(layout=layout)
+        self._app.preferences.change(layout=layout)
         self._app.tell(f"Diff layout: {layout}.")
 
     async def _wrap(self, argument: str) -> None:
         wrap = slash_commands.switch("wrap", argument, self._app.settings.wrap)
-        self._app.change_settings(wrap=wrap)
+        self._app.preferences.change(wrap=wrap)
         self._app.tell("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
 
     # Sessions
@@ -203,7 +203,7 @@ class CommandRunner:
             if wanted is None:
                 return
         kind, steps = wanted
-        self._app.change_settings(gate=kind, chain_steps=steps or self._app.settings.chain_steps)
+        self._app.preferences.change(gate=kind, chain_steps=steps or self._app.settings.chain_steps)
         count = self._app.settings.chain_steps
         self._app.tell(
             "The gate closes after every staged edit."

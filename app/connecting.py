@@ -62,7 +62,7 @@ class Connector:
     async def use(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
         await self._app.host.connect(settings)
-        self._app.change_settings(**{key: getattr(settings, key) for key in ("base_url", "model", "api_key")})
+        self._app.preferences.change(**{key: getattr(settings, key) for key in ("base_url", "model", "api_key")})
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose among the endpoint's models, or write a name."""

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import Any, cast
@@ -21,6 +21,7 @@ from app.llm.retry import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
 from app.proposals.commit import commit_proposal
+from app.proposals.models import Proposal
 from app.runtime import Runtime
 from app.storage.sessions import SessionRecord, SessionStore
 from app.tools.registry import standard_tools
@@ -82,9 +83,14 @@ def open_session(
         tools=standard_tools(),
         workspace=runtime.workspace,
         model=model,
-        commit=partial(commit_proposal, runtime.workspace.root) if settings.commit else None,
+        commit=committer(runtime, settings),
     )
     return Session(record.id, ports, turn_settings(runtime, settings, record), events)
+
+
+def committer(runtime: Runtime, settings: Settings) -> Callable[[Proposal], str] | None:
+    """What makes a git commit of an approved proposal; None where the settings do not ask for one."""
+    return partial(commit_proposal, runtime.workspace.root) if settings.commit else None
 
 
 def turn_settings(runtime: Runtime, settings: Settings, record: SessionRecord) -> TurnSettings:

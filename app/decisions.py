@@ -8,7 +8,7 @@ from widgets.approval import messages
 
 if TYPE_CHECKING:
     from app.main import SignoffApp
-    from app.proposals.models import Proposal
+    from app.proposals.models import FileDiff, Proposal
 
 
 Decided = messages.Approve | messages.ApproveAll | messages.Deny | messages.DenyAll | messages.Undo | messages.Redo
@@ -77,8 +77,12 @@ class Decisions:
 
     async def load_diffs(self, event: messages.DiffsWanted) -> None:
         """Compute a proposal's diffs off the event loop."""
-        diffs = await asyncio.to_thread(self._app.runtime.desk.diffs, event.proposal_id)
+        diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
         self._app.workbench.review.set_diffs(event.proposal_id, diffs)
+
+    def _diffs(self, proposal_id: str) -> "list[FileDiff]":
+        # The desk is made, and imported, when it is first asked for: on the same thread.
+        return self._app.runtime.desk.diffs(proposal_id)
 
     async def load_versions(self, event: messages.VersionsWanted) -> None:
         """Compute what changed from the version before to this one."""
@@ -91,7 +95,7 @@ class Decisions:
         """Let the user change the proposed text of a file, and put the result in its place."""
         from app.screens.edit import EditScreen, proposed_text
 
-        diffs = await asyncio.to_thread(self._app.runtime.desk.diffs, event.proposal_id)
+        diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
         diff = next((one for one in diffs if one.change.path == event.path), None)
         if diff is None or diff.change.binary or diff.change.result is None:
             self._say(f"{event.path} has no text to edit.", problem=True)

@@ -13,7 +13,7 @@ from app.agent.gate import GatePolicy
 from app.agent.session import Session
 from app.agent.updates import Failed, ProposalsChanged, Update
 from app.config import Settings
-from app.connection import connect, open_session, turn_settings
+from app.connection import committer, connect, open_session, turn_settings
 from app.conversation.events import Event
 from app.demo.process import DemoServer
 from app.llm.client import ModelClient
@@ -22,9 +22,6 @@ from app.proposals.models import Proposal
 from app.proposals.watching import ProposalWatcher
 from app.runtime import Runtime
 from app.storage.sessions import SessionRecord
-
-RECENT = 20
-"""Decided proposals that stay in the review's history."""
 
 Subscriber = Callable[[Update], None]
 
@@ -126,10 +123,11 @@ class Host:
             await client.aclose()
 
     def apply(self, settings: Settings) -> None:
-        """Put changed settings in force: the gate policy and the limits of a turn; the endpoint is `connect`'s."""
+        """Put changed settings in force: gate policy, limits of a turn, commits; the endpoint is `connect`'s."""
         self.settings = settings
         if self.session is None:
             return
+        self.session.ports = replace(self.session.ports, commit=committer(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
         self.session.settings = replace(self.session.settings, max_steps=settings.max_steps)
         if policy != self.session.gate.policy:
@@ -140,7 +138,7 @@ class Host:
 
         def read() -> list[Proposal]:
             store = self.runtime.proposals
-            found = {one.id: one for one in (*store.decided(RECENT), *store.proposals(waiting_only=True))}
+            found = {one.id: one for one in store.recent()}
             for wanted in self._brought_up:
                 if wanted not in found and (one := store.proposal(wanted)) is not None:
                     found[one.id] = one

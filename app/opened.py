@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from app.config import Settings
     from app.conversation.events import Event
+    from app.proposals.models import Proposal
     from app.runtime import Runtime
     from app.storage.sessions import SessionRecord
 
@@ -25,6 +26,10 @@ class Opened:
     def last_turns(self) -> "list[Event]":
         """The end of the session to go on with; raises StorageError."""
         return self.runtime.sessions.last_turns(self.record.id) if self.record is not None else []
+
+    def proposals(self) -> "list[Proposal]":
+        """What the review shows, as the store has it; raises StorageError."""
+        return self.runtime.proposals.recent()
 
 
 Opener = Callable[[], Awaitable[Opened]]

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.first_theme import first_theme
+from app import garbage_collection
 from app.opened import Opened
 from app.storage.places import places
 
@@ -24,6 +24,7 @@ def open_app(arguments: argparse.Namespace) -> int:
     Raises:
         ConfigError, StorageError: the workspace cannot be opened.
     """
+    garbage_collection.pause()
     try:
         return asyncio.run(_run(arguments))
     except Exception as error:
@@ -37,6 +38,7 @@ def open_app(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> int:
+    from app.first_theme import first_theme
     from app.main import SignoffApp
 
     async with AsyncExitStack() as stack:

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from app.conversation.events import Event
-from app.tools.contract import Confirmation
+
+if TYPE_CHECKING:
+    from app.tools.contract import Confirmation
 
 
 class Phase(StrEnum):
@@ -104,7 +107,7 @@ class ConfirmationRequested:
     """A tool must not go on before the user has said yes: `Session.confirm(key, answer)` answers."""
 
     key: str
-    confirmation: Confirmation
+    confirmation: "Confirmation"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from textual import on, work
@@ -219,8 +220,8 @@ class SettingsScreen(Dialog[None]):
     def _change(self, row: Row, value: Any) -> bool:
         try:
             checked = checked_value(row.key, value)
-            self._owner.save_settings(**{row.key: value})
-            self._owner.change_settings(**{row.key: checked})
+            self._owner.preferences.save(**{row.key: value})
+            self._owner.preferences.change(**{row.key: checked})
         except ConfigError as error:
             self._tell(str(error), problem=True)
             return False
@@ -231,7 +232,7 @@ class SettingsScreen(Dialog[None]):
         else:
             self._tell(f"{row.title}: {_shown(row, checked)}. Saved.")
         if row.key == "base_url":
-            self._owner.work(self._owner.connector.use(self._owner.settings))
+            self._owner.work(partial(self._owner.connector.use, self._owner.settings))
         return True
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
@@ -244,7 +245,7 @@ class SettingsScreen(Dialog[None]):
         name = await self._owner.connector.pick_model(self._owner.settings)
         row = self._row
         if name and row is not None and self._change(row, name):
-            self._owner.work(self._owner.connector.use(self._owner.settings))
+            self._owner.work(partial(self._owner.connector.use, self._owner.settings))
 
     def _close_field(self) -> None:
         self._writing = None

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from app.config import Settings
     from app.conversation.events import Event
-    from app.screens.panes import Panes
+    from app.proposals.models import Proposal
+    from app.screens.chat_side import ChatSide
+    from app.screens.review_side import ReviewSide
     from widgets.approval.review import Review
     from widgets.chat.pane import ChatPane
 
@@ -40,21 +42,22 @@ class Workbench(Screen[None]):
 
     DEFAULT_CSS = """
     Workbench {
-        #front { height: 1fr; }
-        #front-chat { width: 1fr; align-vertical: bottom; }
-        #front-review { width: 1fr; border-left: vkey $panel; }
+        #sides { height: 1fr; }
+        ChatSide, #front-chat { width: 1fr; }
+        #front-chat { align-vertical: bottom; }
+        ReviewSide, #front-review { width: 1fr; border-left: vkey $panel; }
         PaneTabs { display: none; }
         Footer { background: $background; }
-        &.-review-only ChatPane { display: none; }
-        &.-review-only Review { border-left: none; }
+        &.-review-only ChatSide { display: none; }
+        &.-review-only ReviewSide { border-left: none; }
 
         &.-narrow {
             #front-review { display: none; }
             PaneTabs { display: block; }
-            Review { display: none; border-left: none; }
+            ReviewSide { display: none; border-left: none; }
             &.show-review {
-                Review { display: block; }
-                ChatPane { display: none; }
+                ReviewSide { display: block; }
+                ChatSide { display: none; }
             }
         }
     }
@@ -71,14 +74,16 @@ class Workbench(Screen[None]):
         self._front: Composer | None = Composer(
             (lambda: ()), [(name, action.help) for name, action in COMMANDS.items()]
         )
-        self.panes: Panes | None = None
+        self._chat_side: ChatSide | None = None
         """None until the workspace is open."""
+        self._review_side: ReviewSide | None = None
+        """None until the chat is on the screen."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         assert self._front is not None
         yield PaneTabs()
-        with Horizontal(id="front"):
+        with Horizontal(id="sides"):
             with Vertical(id="front-chat"):
                 yield self._front
             yield Vertical(id="front-review")
@@ -90,20 +95,21 @@ class Workbench(Screen[None]):
         self.composer.editor.focus()
         self.post_message(self.Ready())
 
-    async def install(self, panes: "Panes", end: "Sequence[Event]" = ()) -> None:
-        """Put the panes in their place, with the end of a session; what was typed goes on in their composer."""
+    async def install_chat(self, side: "ChatSide", settings: "Settings", end: "Sequence[Event]" = ()) -> None:
+        """Put the chat in its place, with the end of a session; what was typed goes on in its composer."""
         front = self._front
         assert front is not None
-        panes.display = False
-        await self.mount(panes, before=self.query_one("#front"))
-        self.panes, self._front = panes, None
+        side.display = False
+        await self.mount(side, before=self.query_one("#front-chat"))
+        side.apply_settings(settings)
+        self._chat_side, self._front = side, None
         taken = front.draft
-        panes.chat.composer.restore(front.kept_draft)
+        self.chat.composer.restore(front.kept_draft)
         if end:
-            panes.chat.open_log(end)
-        panes.display = True
-        self.set_focus(panes.chat.composer.editor)
-        self.query_one("#front").display = False
+            self.chat.open_log(end)
+        side.display = True
+        self.set_focus(self.chat.composer.editor)
+        self.query_one("#front-chat").display = False
         # Keys that were on their way to the front composer are in its queue; the callback comes behind them.
         front.editor.call_later(self._take_rest, front, taken)
 
@@ -111,7 +117,19 @@ class Workbench(Screen[None]):
         composer = self.chat.composer
         if (late := front.draft.removeprefix(taken)) and composer.draft.startswith(taken):
             composer.draft = taken + late + composer.draft.removeprefix(taken)
-        self.query_one("#front").remove()
+        self.query_one("#front-chat").remove()
+
+    async def install_review(
+        self, side: "ReviewSide", settings: "Settings", proposals: "Sequence[Proposal]" = ()
+    ) -> None:
+        """Put the review in its place, with what waits."""
+        side.display = False
+        await self.mount(side, before=self.query_one("#front-review"))
+        side.apply_settings(settings)
+        self._review_side = side
+        self.show_proposals(proposals)
+        side.display = True
+        self.query_one("#front-review").remove()
 
     @property
     def composer(self) -> Composer:
@@ -121,19 +139,30 @@ class Workbench(Screen[None]):
     @property
     def chat(self) -> "ChatPane":
         """The chat, once it is there."""
-        assert self.panes is not None
-        return self.panes.chat
+        assert self._chat_side is not None
+        return self._chat_side.pane
 
     @property
     def review(self) -> "Review":
         """The review, once it is there."""
-        assert self.panes is not None
-        return self.panes.review
+        assert self._review_side is not None
+        return self._review_side.review
+
+    def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
+        """Show what waits and what was decided lately."""
+        self.review.set_proposals(proposals)
+        self.tabs.waiting = sum(one.state.waiting for one in proposals)
+
+    def tell_outcome(self, problem: str) -> None:
+        """Say in the review what went wrong, where there is one."""
+        if self._review_side is not None:
+            self.review.outcome(problem, problem=True)
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Bring the panes in line with the settings."""
-        if self.panes is not None:
-            self.panes.apply_settings(settings)
+        """Bring both sides in line with the settings."""
+        for side in (self._chat_side, self._review_side):
+            if side is not None:
+                side.apply_settings(settings)
 
     def set_full_screen(self, on: bool) -> None:
         """Give the review the whole screen, or part it again."""
@@ -141,7 +170,7 @@ class Workbench(Screen[None]):
 
     def show_pane(self, pane: Pane) -> None:
         """Bring a pane to the front and give it the focus."""
-        if self.panes is None:
+        if self._chat_side is None or (self._review_side is None and pane != "chat"):
             return
         if pane != "diff" and self.has_class("-review-only"):
             self.review.action_full_screen()
@@ -158,12 +187,10 @@ class Workbench(Screen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The tab follows the focus, wherever a click or Tab has put it."""
-        if self.panes is None:
-            return
         above = event.widget.ancestors_with_self
-        if self.chat in above:
+        if self._chat_side in above:
             self.tabs.shown = "chat"
-        elif self.review in above:
+        elif self._review_side in above:
             self.tabs.shown = "approvals" if self.review.pane in above else "diff"
 
     def action_next_pane(self, step: int) -> None:

@@ -61,13 +61,15 @@ class SqliteProposalStore:
         )
         return [_read(Proposal, body) for (body,) in rows]
 
-    def decided(self, limit: int) -> Sequence[Proposal]:
-        """The newest `limit` proposals on which nothing is left to decide, oldest first."""
+    def recent(self) -> list[Proposal]:
+        """What waits, and the newest of those on which nothing is left to decide, oldest first."""
         rows = self._database.rows(
-            "SELECT body FROM proposals WHERE workspace = ? AND waiting = 0 ORDER BY number DESC LIMIT ?",
-            (self._workspace, limit),
+            "SELECT body FROM proposals WHERE workspace = ? AND (waiting = 1 OR number IN"
+            " (SELECT number FROM proposals WHERE workspace = ? AND waiting = 0 ORDER BY number DESC LIMIT ?))"
+            " ORDER BY number",
+            (self._workspace, self._workspace, RECENT),
         )
-        return [_read(Proposal, body) for (body,) in reversed(rows)]
+        return [_read(Proposal, body) for (body,) in rows]
 
     def unrecorded(self, seconds: float) -> list[str]:
         """Proposals that were decided more than `seconds` ago by a process that ended before it said so."""
@@ -164,6 +166,9 @@ def _read(kind: type[_Kept], body: object) -> _Kept:
             "Nothing was changed."
         ) from error
 
+
+RECENT = 20
+"""Decided proposals that stay in the review's history."""
 
 _PUT = (
     "INSERT INTO blobs (sha256, data, added) VALUES (?, ?, ?)"

@@ -7,7 +7,7 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from app.actions import ACTIONS
-from app.host import RECENT
+from app.storage.proposals import RECENT
 from tests.ui.running_app import running
 from tests.wire.bench import edit, of_role
 from tests.wire.replies import Turn, error
@@ -199,7 +199,7 @@ async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: 
             secret = "sk-very-secret"
             raise RuntimeError(f"boom {len(secret)}")
 
-        run.app.work(fail())
+        run.app.work(fail)
         await run.see("went wrong: RuntimeError")
         log = run.runtime.places.log
         assert log.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,123 @@
+"""The way from the first picture to an open session: what is looked at first is loaded and painted first.
+
+That is the end of the session, then the review, then all that the model and its session need. Each is imported on a
+thread while what was painted before can be used.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from app import garbage_collection
+from app.opened import Opened, Opener
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.conversation.events import Event
+    from app.main import SignoffApp
+    from app.proposals.models import Proposal
+
+
+class Start:
+    """Starts one app."""
+
+    def __init__(self, app: "SignoffApp", opener: Opener) -> None:
+        """Nothing happens before `run`.
+
+        Args:
+            app: what is started.
+            opener: opens the workspace.
+        """
+        self._app = app
+        self._opener = opener
+
+    async def run(self) -> None:
+        """Open the workspace, show it, open the session; a workspace that cannot be opened ends the app."""
+        try:
+            await self._run()
+        finally:
+            garbage_collection.go_on()
+
+    async def _run(self) -> None:
+        app = self._app
+        try:
+            loading = asyncio.create_task(asyncio.to_thread(_load_chat_side))
+            opened = await self._opener()
+            # Only the end of a session is shown at first: to read the whole log takes longer.
+            end = await asyncio.to_thread(opened.last_turns)
+            await loading
+        except Exception as error:
+            app.failure = error
+            app.exit(return_code=1)
+            return
+        problems = await self._show_chat(opened, end)
+        problems += await self._show_review(opened)
+        await asyncio.to_thread(_load_session_parts)
+        self._make_parts()
+        app.is_open.set()
+        for line in problems:
+            app.tell(line, problem=True)
+        app.work(lambda: app.connector.begin(opened.record), group="connect")
+        await app.connector.asked.wait()
+        for line in await app.host.start():
+            app.tell(line, problem=True)
+        await app.show_proposals()
+
+    async def _show_chat(self, opened: Opened, end: "Sequence[Event]") -> list[str]:
+        from app.preferences import Preferences
+        from app.screens.chat_side import ChatSide
+
+        app = self._app
+        app.runtime, app.demo = opened.runtime, opened.demo
+        app.preferences = Preferences(app, opened.settings)
+        problems = app.preferences.begin()
+        app.draw_status()
+        await app.workbench.install_chat(ChatSide(app), app.settings, end)
+        await self._painted()
+        return problems
+
+    async def _show_review(self, opened: Opened) -> list[str]:
+        await asyncio.to_thread(_load_review_side)
+        from app.decisions import Decisions
+        from app.screens.review_side import ReviewSide
+        from app.storage.errors import StorageError
+
+        problems: list[str] = []
+        proposals: Sequence[Proposal] = ()
+        try:
+            proposals = await asyncio.to_thread(opened.proposals)
+        except StorageError as error:
+            problems.append(str(error))
+        app = self._app
+        app.decisions = Decisions(app)
+        await app.workbench.install_review(ReviewSide(app), app.settings, proposals)
+        await self._painted()
+        return problems
+
+    def _make_parts(self) -> None:
+        from app.connecting import Connector
+        from app.host import Host
+
+        app = self._app
+        app.host = Host(app.runtime, app.settings, app.take_update)
+        app.connector = Connector(app)
+
+    async def _painted(self) -> None:
+        painted = asyncio.Event()
+        self._app.call_after_refresh(painted.set)
+        await painted.wait()
+
+
+def _load_chat_side() -> None:
+    import app.preferences
+    import app.screens.chat_side
+    import app.standing  # noqa: F401
+
+
+def _load_review_side() -> None:
+    import app.screens.review_side  # noqa: F401
+
+
+def _load_session_parts() -> None:
+    import app.connecting
+    import app.host  # noqa: F401
