@@ -2,39 +2,46 @@
 
 A line of source is addressed in three ways: by character (what a tokeniser or a word diff counts), by character
 of the text that is drawn, and by terminal cell. `DisplayText` keeps the three together. It stores only the
-places where they part, so half a megabyte of ASCII on one line costs one regular expression.
+places where they part, so half a megabyte on one line costs little more than a few regular expressions.
 """
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
 
 from rich.cells import split_graphemes
 
-from app.safe_text import inspect, visible
+from app.safe_text import visible
 
 TAB_SIZE = 4
 """Cells between tab stops."""
 
-_COMPLEX = re.compile(r"[\x20-\x7e]?[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2500-\u25fc]+")
-"""Runs whose cells are not simply their characters, with the character before, which a combining mark changes."""
+_NARROW = r"\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u21e0-\u21e2\u2400-\u2424\u2500-\u25fc\ufffd"
+"""One cell each: Latin, Greek and Cyrillic letters, boxes, and the glyphs that stand for unsafe characters."""
 
-_LONGEST_INSPECTED = 2_000
-"""In longer lines look-alike letters are counted in the warning but not marked."""
+_WIDE = r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60"
+"""Two cells each: kana, the common Han characters, Hangul syllables, full-width forms."""
+
+_NOT_NARROW = re.compile(f"[^{_NARROW}]+")
+
+_WIDE_OR_NOT = re.compile(f"([{_WIDE}]+(?![^{_WIDE}]))|.[^{_WIDE}]*", re.DOTALL)
+"""In a run that is not narrow: wide characters, or what has to be looked at closely, together with the character
+before it, which a combining mark changes."""
 
 _TAB = re.compile(r"(\t)")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a stretch begins in which the three ways of counting agree, or a single grapheme."""
+class Place(NamedTuple):
+    """Where a stretch begins whose characters take equally many cells, or a single grapheme."""
 
     source: int
     drawn: int
     cell: int
-    plain: bool
-    """Whether one character is one cell from here to the next place."""
+    step: int
+    """Cells of each character from here to the next place; 0 for a single grapheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +54,6 @@ class DisplayText:
     """Cells."""
     places: tuple[Place, ...] = ()
     """Empty where character, drawn character and cell are the same number."""
-    flagged: tuple[tuple[int, int], ...] = ()
-    """Ranges of `text` that a reader has to look at: glyphs for characters that don't show, look-alike words."""
 
     def drawn(self, source: int) -> int:
         """The index in `text` of a character of the source line."""
@@ -59,13 +64,22 @@ class DisplayText:
         end = self.places[number + 1].drawn if number + 1 < len(self.places) else len(self.text)
         return min(place.drawn + source - place.source, end)
 
+    def source(self, drawn: int) -> int:
+        """The character of the source line that a character of `text` stands for."""
+        if not self.places:
+            return drawn
+        number = bisect_right(self.places, drawn, key=lambda place: place.drawn) - 1
+        place = self.places[max(0, number)]
+        source = place.source + drawn - place.drawn
+        return min(source, self.places[number + 1].source) if number + 1 < len(self.places) else source
+
     def cell(self, drawn: int) -> int:
         """The column at which a character of `text` begins."""
         if not self.places:
             return drawn
         number = bisect_right(self.places, drawn, key=lambda place: place.drawn) - 1
         place = self.places[max(0, number)]
-        return place.cell + (drawn - place.drawn if place.plain else 0)
+        return place.cell + (drawn - place.drawn) * place.step
 
     def cut(self, start: int, end: int) -> tuple[int, int, int]:
         """The characters of `text` wholly inside the cells `start` to `end`, and the cells left blank before them.
@@ -88,8 +102,11 @@ class DisplayText:
             return len(self.text), 0
         number = bisect_right(self.places, cell, key=lambda place: place.cell) - 1
         place = self.places[max(0, number)]
-        if place.plain or place.cell == cell:
-            return place.drawn + cell - place.cell, 0
+        if place.step:
+            characters, rest = divmod(cell - place.cell, place.step)
+            return place.drawn + characters + (up and rest > 0), place.step - rest if up and rest else 0
+        if place.cell == cell:
+            return place.drawn, 0
         following = self.places[number + 1] if number + 1 < len(self.places) else None
         if not up:
             return place.drawn, 0
@@ -113,6 +130,12 @@ def width_of(line: str) -> int:
     return display(line).width
 
 
+def _size_of(grapheme: tuple[int, int, int]) -> tuple[int, int]:
+    """Characters and cells of what `split_graphemes` gives."""
+    start, end, cells = grapheme
+    return end - start, cells
+
+
 def _compose(line: str) -> DisplayText:
     # Each unsafe character becomes exactly one glyph, so the two texts are counted alike.
     safe = visible(line, keep="\t")
@@ -120,30 +143,38 @@ def _compose(line: str) -> DisplayText:
     places: list[Place] = []
     source = drawn = cell = 0
 
-    def put(text: str, length: int, cells: int, *, plain: bool) -> None:
+    def put(text: str, length: int, cells: int, step: int) -> None:
         nonlocal source, drawn, cell
-        places.append(Place(source, drawn, cell, plain))
+        places.append(Place(source, drawn, cell, step))
         pieces.append(text)
         source, drawn, cell = source + length, drawn + len(text), cell + cells
 
-    def put_plain(end: int) -> None:
+    def put_run(end: int, step: int) -> None:
         if end > source:
-            put(safe[source:end], end - source, end - source, plain=True)
+            put(safe[source:end], end - source, (end - source) * step, step)
 
-    for match in _COMPLEX.finditer(safe):
-        put_plain(match.start())
-        for run in _TAB.split(match[0]):
+    def put_rest(end: int) -> None:
+        """Tabs, and graphemes one by one."""
+        for run in _TAB.split(safe[source:end]):
             if run == "\t":
                 gap = TAB_SIZE - cell % TAB_SIZE
-                put(" " * gap, 1, gap, plain=True)
+                put(" " * gap, 1, gap, 1)
             else:
-                for start, end, cells in split_graphemes(run)[0]:
-                    put(run[start:end], end - start, cells, plain=False)
-    put_plain(len(safe))
-    places.append(Place(source, drawn, cell, True))
-    shown = DisplayText("".join(pieces), cell, tuple(places))
-    suspects = [(mark, mark + 1) for mark, (was, now) in enumerate(zip(line, safe, strict=True)) if was != now]
-    if not line.isascii() and len(line) <= _LONGEST_INSPECTED:
-        for word in inspect(line).lookalikes:
-            suspects += [(match.start(), match.end()) for match in re.finditer(re.escape(word), line)]
-    return replace(shown, flagged=tuple((shown.drawn(start), shown.drawn(end)) for start, end in suspects))
+                for (length, cells), alike in groupby(split_graphemes(run)[0], _size_of):
+                    if length == 1 and cells:
+                        put_run(source + sum(1 for _ in alike), cells)
+                        continue
+                    for start, stop, _ in alike:
+                        put(run[start:stop], length, cells, 0)
+
+    for run in _NOT_NARROW.finditer(safe):
+        for match in _WIDE_OR_NOT.finditer(safe, run.start(), run.end()):
+            if match[1]:
+                put_run(match.start(), 1)
+                put_run(match.end(), 2)
+            else:
+                put_run(match.start() - 1, 1)
+                put_rest(match.end())
+    put_run(len(safe), 1)
+    places.append(Place(source, drawn, cell, 1))
+    return DisplayText("".join(pieces), cell, tuple(places))

@@ -14,6 +14,7 @@ from widgets.diff.cells import DisplayText, display
 from widgets.diff.rows import LineRow, Side
 from widgets.diff.runs import Flagged, Run, Stretch, clipped, overlaid, runs
 from widgets.diff.scene import Scene, StyleOf
+from widgets.diff.suspects import suspects
 from widgets.diff.wrapping import breaks
 
 RIGHT_SIDE = 1 << 20
@@ -210,7 +211,7 @@ class CodePainter:
             if begin < end:
                 flags.append((begin - first, end - first, flag))
 
-        for begin, end in shown.flagged:
+        for begin, end in suspects(self.scene.line(at.row.file, at.side, at.number), shown, first, last):
             mark(begin, end, _UNSAFE)
         if looks.kind and at.side == "new" and last == len(shown.text):
             mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from widgets.diff.cells import DisplayText, display, width_of
+from widgets.diff.suspects import suspects
 from widgets.diff.wrapping import breaks, rows_of, wrap_words
 
 TEXT = st.text(
@@ -73,13 +74,40 @@ def test_tabs_stop_at_multiples_of_four() -> None:
 
 
 def test_what_deceives_is_flagged() -> None:
-    shown = display("a\x1b[2Jb\u202ec\t= p\u0430ssword")
-    assert [shown.text[start:end] for start, end in shown.flagged] == ["␛", "⇠", "p\u0430ssword"]
+    line = "a\x1b[2Jb\u202ec\t= p\u0430ssword"
+    shown = display(line)
+    found = suspects(line, shown, 0, len(shown.text))
+    assert [shown.text[start:end] for start, end in found] == ["␛", "⇠", "p\u0430ssword"]
+
+
+def test_what_deceives_is_flagged_anywhere_in_a_very_long_line() -> None:
+    line = "x = f(y);" * 30_000 + "p\u0430ssword\u202e" + "x = f(y);" * 30_000
+    shown = display(line)
+    at = line.index("p\u0430ssword")
+    found = suspects(line, shown, at + 3, at + 100)
+    assert [shown.text[start:end] for start, end in sorted(found)] == ["p\u0430ssword", "⇠"]
+    assert suspects(line, shown, 0, 100) == []
 
 
 def test_emoji_sequences_stay_whole() -> None:
     family = "👩\u200d👩\u200d👧"
-    assert display(f"x{family}y") == DisplayText(f"x{family}y", 4, display(f"x{family}y").places, ())
+    assert display(f"x{family}y") == DisplayText(f"x{family}y", 4, display(f"x{family}y").places)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXT)
+def test_a_drawn_character_is_led_back_to_its_source(line: str) -> None:
+    shown = display(line)
+    assert all(shown.source(shown.drawn(index)) == index for index in range(len(line)))
+    assert shown.source(len(shown.text)) == len(line)
+
+
+def test_a_long_run_of_wide_characters_needs_few_places() -> None:
+    line = "日本語" * 100_000
+    shown = display(line)
+    assert len(shown.places) < 4
+    assert shown.width == 600_000
+    assert shown.cut(301, 401) == (151, 200, 1)
 
 
 def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
