@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from textual.binding import Binding
 
 Scope = Literal["app", "chat", "composer", "review", "diff", "approval"]
-"""Where a key works: everywhere, in the transcript, in the composer, in both review panes, or in one of them."""
+"""Where a key works: everywhere, in the transcript, in the composer, in the whole review, or in a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Action:
     scope: Scope
     help: str = ""
     """One sentence, for the help screen and the palette."""
-    footer: bool = False
-    """Whether the footer shows it."""
+    footer: int = 0
+    """0 is not in the footer; 1 always is; of the others the highest go first where the footer is narrow."""
     priority: bool = False
     """Whether it works before the focused widget sees the key."""
     command: str = ""
@@ -41,6 +41,31 @@ class Action:
 
 
 ACTIONS: tuple[Action, ...] = (
+    Action("app.palette", "Palette", "ctrl+p", "app.command_palette", "app", "Find any command by name.", footer=3),
+    Action("app.interrupt", "Interrupt", "escape", "app.interrupt", "app", "Stop the model at once."),
+    Action("app.focus_chat", "Chat", "f2", "app.focus_chat", "app", "Go to the chat.", priority=True, footer=4),
+    Action("app.focus_diff", "Diff", "f3", "app.focus_diff", "app", "Go to the diff.", priority=True, footer=4),
+    Action(
+        "app.focus_approvals",
+        "Approvals",
+        "f4",
+        "app.focus_approvals",
+        "app",
+        "Go to the approvals.",
+        priority=True,
+        footer=4,
+    ),
+    Action(
+        "app.help",
+        "Help",
+        "f1",
+        "app.command('help')",
+        "app",
+        "All keys and commands.",
+        priority=True,
+        command="help",
+        footer=1,
+    ),
     Action(
         "app.quit",
         "Quit",
@@ -50,33 +75,7 @@ ACTIONS: tuple[Action, ...] = (
         "Leave signoff; nothing is lost.",
         priority=True,
         command="quit",
-    ),
-    Action(
-        "app.palette", "Palette", "ctrl+p", "app.command_palette", "app", "Find any command by name.", footer=True
-    ),
-    Action("app.interrupt", "Interrupt", "escape", "app.interrupt", "app", "Stop the model at once."),
-    Action("app.focus_chat", "Chat", "f2", "app.focus_chat", "app", "Go to the chat.", footer=True, priority=True),
-    Action("app.focus_diff", "Diff", "f3", "app.focus_diff", "app", "Go to the diff.", footer=True, priority=True),
-    Action(
-        "app.focus_approvals",
-        "Approvals",
-        "f4",
-        "app.focus_approvals",
-        "app",
-        "Go to the approvals.",
-        footer=True,
-        priority=True,
-    ),
-    Action(
-        "app.help",
-        "Help",
-        "f1",
-        "app.command('help')",
-        "app",
-        "All keys and commands.",
-        footer=True,
-        priority=True,
-        command="help",
+        footer=6,
     ),
     Action("app.new", "New session", "", "app.command('new')", "app", "Start afresh.", command="new"),
     Action(
@@ -231,8 +230,8 @@ ACTIONS: tuple[Action, ...] = (
         "The keys in force; the configuration can move each of them.",
         command="keys",
     ),
-    Action("review.approve", "Approve", "y", "approve", "review", "Write the chosen hunks to disk.", footer=True),
-    Action("review.deny", "Deny", "n", "deny", "review", "Discard the proposal; nothing changes.", footer=True),
+    Action("review.approve", "Approve", "y", "approve", "review", "Write the chosen hunks to disk.", footer=1),
+    Action("review.deny", "Deny", "n", "deny", "review", "Discard the proposal; nothing changes.", footer=1),
     Action(
         "review.request_changes",
         "Request changes",
@@ -240,11 +239,13 @@ ACTIONS: tuple[Action, ...] = (
         "request_changes",
         "review",
         "Deny with feedback and line comments; the model goes on with your words.",
-        footer=True,
+        footer=1,
     ),
     Action("review.approve_all", "Approve all", "Y", "approve_all", "review", "Approve everything that waits."),
     Action("review.deny_all", "Deny all", "N", "deny_all", "review", "Deny everything that waits."),
-    Action("review.toggle_hunk", "Hunk", "space", "toggle_hunk", "review", "Take the hunk in or out.", footer=True),
+    Action(
+        "review.toggle_hunk", "Hunk in/out", "space", "toggle_hunk", "review", "Take the hunk in or out.", footer=2
+    ),
     Action("review.toggle_file", "File", "t", "toggle_file", "review", "Take all hunks of the file in or out."),
     Action("review.deny_hunk", "Deny hunk", "x", "deny_hunk", "review", "Discard the hunk at the cursor alone."),
     Action(
@@ -269,11 +270,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.page_up", "Page up", "pageup,ctrl+u", "page_up", "diff", "Previous page."),
     Action("diff.top", "Top", "g,home", "top", "diff", "First line."),
     Action("diff.bottom", "Bottom", "G,end", "bottom", "diff", "Last line."),
-    Action("diff.next_hunk", "Next hunk", "right_square_bracket", "next_hunk", "diff", "Next hunk.", footer=True),
+    Action("diff.next_hunk", "Next hunk", "right_square_bracket", "next_hunk", "diff", "Next hunk.", footer=3),
     Action("diff.previous_hunk", "Previous hunk", "left_square_bracket", "previous_hunk", "diff", "Previous hunk."),
     Action("diff.next_file", "Next file", "right_curly_bracket", "next_file", "diff", "Next file."),
     Action("diff.previous_file", "Previous file", "left_curly_bracket", "previous_file", "diff", "Previous file."),
-    Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=True),
+    Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=6),
     Action("diff.wrap", "Wrap", "w", "toggle_wrap", "diff", "Wrap long lines or scroll them."),
     Action("diff.folds", "Folds", "z", "toggle_folds", "diff", "Open or close unchanged stretches."),
     Action(
@@ -282,7 +283,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.open", "Open", "enter", "open", "diff", "Open or close a fold or a file, tick off a comment."),
     Action("diff.left", "Left", "left,h", "scroll_code_left", "diff", "Scroll long lines to the left."),
     Action("diff.right", "Right", "right,l", "scroll_code_right", "diff", "Scroll long lines to the right."),
-    Action("diff.comment", "Comment", "c", "comment", "diff", "Comment on this line.", footer=True),
+    Action("diff.comment", "Comment", "c", "comment", "diff", "Comment on this line.", footer=4),
     Action("diff.search", "Search", "slash", "search", "diff", "Search in the diff."),
     Action("diff.search_next", "Next match", "full_stop", "search_next", "diff", "Next match."),
     Action("diff.search_previous", "Previous match", "comma", "search_previous", "diff", "Previous match."),
@@ -291,20 +292,28 @@ ACTIONS: tuple[Action, ...] = (
     Action("approval.up", "Up", "k,up", "cursor_up", "approval", "Previous item."),
     Action("chat.up", "Up", "up,k", "cursor_up", "chat", "To the entry above."),
     Action("chat.down", "Down", "down,j", "cursor_down", "chat", "To the entry below."),
-    Action(
-        "chat.open", "Open", "enter", "open", "chat", "Unfold the entry; a card leads to the review.", footer=True
-    ),
+    Action("chat.open", "Open", "enter", "open", "chat", "Unfold the entry; a card leads to the review.", footer=1),
     Action("chat.page_up", "Page up", "pageup,ctrl+u", "page_up", "chat", "One screen up."),
     Action("chat.page_down", "Page down", "pagedown,ctrl+d", "page_down", "chat", "One screen down."),
     Action("chat.top", "Top", "home,g", "top", "chat", "To the first entry."),
-    Action("chat.bottom", "Newest", "end,G", "bottom", "chat", "To the end, and follow what comes.", footer=True),
-    Action("chat.copy", "Copy", "c", "copy_entry", "chat", "Copy the entry as it was written.", footer=True),
+    Action("chat.bottom", "Newest", "end,G", "bottom", "chat", "To the end, and follow what comes.", footer=2),
+    Action("chat.copy", "Copy", "c", "copy_entry", "chat", "Copy the entry as it was written.", footer=5),
     Action(
         "chat.interventions", "To the model", "i", "toggle_interventions", "chat", "Hide or show signoff's orders."
     ),
-    Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=True),
-    Action("composer.newline", "New line", "shift+enter,ctrl+j", "newline", "composer", "Start a new line."),
-    Action("composer.history", "History", "ctrl+r", "search_history", "composer", "Search what you sent before."),
+    Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=1),
+    Action(
+        "composer.newline", "New line", "shift+enter,ctrl+j", "newline", "composer", "Start a new line.", footer=3
+    ),
+    Action(
+        "composer.history",
+        "History",
+        "ctrl+r",
+        "search_history",
+        "composer",
+        "Search what you sent before.",
+        footer=5,
+    ),
     Action("composer.editor", "Editor", "ctrl+g", "external_editor", "composer", "Write in $EDITOR."),
 )
 """Every action, in the order in which help lists them."""
@@ -315,7 +324,9 @@ def bindings(*scopes: Scope) -> list["Binding"]:
     from textual.binding import Binding
 
     return [
-        Binding(action.keys, action.handler, action.title, id=action.id, show=action.footer, priority=action.priority)
+        Binding(
+            action.keys, action.handler, action.title, id=action.id, show=action.footer > 0, priority=action.priority
+        )
         for action in in_scope(*scopes)
         if action.keys
     ]

@@ -1,28 +1,34 @@
-"""What all dialogs share: a frame in the middle of the screen, a title, and the keys at the bottom."""
+"""What all dialogs share: a frame with its title, the keys at the bottom, and the ways out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Static
 
 from app.safe_text import visible
+from widgets.common.key_hints import KeyHint, KeyHints
 
 Result = TypeVar("Result")
 
 
 class Dialog(ModalScreen[Result | None], Generic[Result]):
-    """A screen over the workbench that can always be left by Escape, with None as its result."""
+    """A screen over the workbench that can always be left, by Escape or a click beside it, with None as its result.
+
+    Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; whatever
+    is plain text carries the class `text`, which does the same.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close")]
     HEADING: ClassVar[str] = ""
-    KEYS: ClassVar[str] = "Esc closes"
+    KEYS: ClassVar[tuple[KeyHint, ...]] = (KeyHint("escape", "close"),)
     """The bottom line: what the keys do."""
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
 
     DEFAULT_CSS = """
     Dialog {
@@ -34,25 +40,28 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
             max-width: 100%;
             height: 36;
             max-height: 100%;
-            padding: 0 1;
+            padding: 1 1 0 1;
             background: $surface;
             color: $foreground;
             border: round $primary 60%;
+            border-title-color: $text-accent;
+            border-title-style: bold;
+            border-subtitle-color: $foreground 65%;
         }
+        &.-short > #dialog { padding: 0 1; }
         &.-small > #dialog { height: auto; }
         &.-large > #dialog { width: 100%; height: 100%; }
-        #dialog-head { height: 1; margin: 0 1 1 1; }
-        #dialog-title { width: 1fr; text-style: bold; color: $text-accent; }
-        #dialog-aside { width: auto; color: $text-muted; }
-        #dialog-keys { height: auto; margin: 1 1 0 1; color: $text-muted; }
-        .quiet { color: $text-muted; }
+        KeyHints { margin-top: 1; }
+        .text { height: auto; padding: 0 1; }
+        .gap { margin-top: 1; }
+        .quiet { color: $foreground 65%; }
         .warning { color: $text-warning; }
-        .section { color: $text-primary; text-style: bold; }
         OptionList {
             border: none;
             padding: 0;
             background: $surface;
             scrollbar-size-vertical: 1;
+            & > .option-list--option { padding: 0 1; }
             &:focus { border: none; background: $surface; background-tint: 0%; }
         }
         Input {
@@ -67,19 +76,17 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     """
 
     def compose(self) -> ComposeResult:
-        """Title, body, keys."""
-        with Vertical(id="dialog"):
-            with Horizontal(id="dialog-head"):
-                yield Static(Content(visible(self.heading(), keep="")), id="dialog-title")
-                yield Static("", id="dialog-aside", markup=False)
+        """Frame, body, keys."""
+        with Vertical(id="dialog") as frame:
+            frame.border_title = Content(f" {visible(self.heading(), keep='')} ")
             yield from self.body()
-            yield Static(Content(self.keys_line()), id="dialog-keys")
+            yield KeyHints(self.key_hints())
 
     def heading(self) -> str:
         """The title."""
         return self.HEADING
 
-    def keys_line(self) -> str:
+    def key_hints(self) -> Sequence[KeyHint]:
         """The bottom line."""
         return self.KEYS
 
@@ -88,8 +95,14 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         return ()
 
     def say(self, text: str) -> None:
-        """A word at the right of the title: how many, what is going on."""
-        self.query_one("#dialog-aside", Static).update(Content(visible(text, keep="")))
+        """A word in the frame, at the bottom right: how many, what is going on."""
+        said = visible(text, keep="")
+        self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
+
+    def on_click(self, event: events.Click) -> None:
+        """A click beside the frame leaves, as Escape does."""
+        if event.widget is self:
+            self.action_leave()
 
     def action_leave(self) -> None:
         """Close without a result."""

@@ -18,6 +18,7 @@ from app.llm.types import Endpoint
 from app.runtime import Runtime
 from app.safe_text import visible
 from app.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
 
 _MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
 _TITLES = {
@@ -27,7 +28,7 @@ _TITLES = {
     "streaming": "Streaming",
     "usage": "Token counts",
     "tools": "Tools",
-    "tool_choice": "tool_choice none",
+    "tool_choice": "Closing the gate",
     "mid_system": "System messages",
 }
 
@@ -37,14 +38,12 @@ class DoctorScreen(Dialog[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", "Again")]
     HEADING = "Doctor"
-    KEYS = "r examines again · Esc closes"
+    KEYS = (KeyHint("r", "examine again"), KeyHint("escape", "close"))
 
     DEFAULT_CSS = """
     DoctorScreen {
         & > #dialog { width: 92; }
-        #doctor-address { margin: 0 1 1 1; color: $text-muted; height: auto; }
-        #doctor-checks { margin: 0 1; height: auto; }
-        #doctor-summary { margin: 1 1 0 1; height: auto; text-style: bold; }
+        #doctor-summary { min-height: 1; }
     }
     """
 
@@ -59,9 +58,9 @@ class DoctorScreen(Dialog[bool]):
     def body(self) -> Iterable[Widget]:
         """Address, findings, what follows."""
         address = visible(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
-        yield Static(Content(address), id="doctor-address")
-        yield Static(id="doctor-checks")
-        yield Static(id="doctor-summary")
+        yield Static(Content(address), id="doctor-address", classes="text quiet")
+        yield Static(id="doctor-checks", classes="text gap")
+        yield Static(id="doctor-summary", classes="text gap")
 
     def on_mount(self) -> None:
         """Begin."""
@@ -91,8 +90,7 @@ class DoctorScreen(Dialog[bool]):
                     case Diagnosis():
                         await asyncio.to_thread(remember, cache, self._endpoint, profile, finding.profile)
                         self._learned = True
-                        style = "$text-success" if finding.usable else "$text-error"
-                        summary.update(Content.styled(visible(finding.summary, keep=""), style))
+                        summary.update(verdict(finding))
         except Exception as error:
             summary.update(Content.styled(visible(f"The examination ended early: {error}", keep=""), "$text-error"))
         self._draw(busy=False)
@@ -109,13 +107,26 @@ class DoctorScreen(Dialog[bool]):
                 rows.append(Content.assemble((f"{mark} ", style), (title, "bold"), visible(check.detail, keep="")))
             elif waiting:
                 rows.append(
-                    Content.assemble(("… ", "$text-accent"), (title, "bold"), ("examining", "$foreground 60%"))
+                    Content.assemble(("… ", "$text-accent"), (title, "bold"), ("examining", "$foreground 65%"))
                 )
                 waiting = False
             else:
-                rows.append(Content.styled(f"  {title}", "$foreground 60%"))
+                rows.append(Content.styled(f"  {title}", "$foreground 65%"))
         self.query_one("#doctor-checks", Static).update(Content("\n").join(rows))
 
     def action_leave(self) -> None:
         """Close."""
         self.dismiss(self._learned)
+
+
+def verdict(diagnosis: Diagnosis) -> Content:
+    """What follows from the findings, in the words of the list."""
+    if not diagnosis.usable:
+        return Content.styled(visible(diagnosis.summary, keep=""), "bold $text-error")
+    unsure = [_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
+    if not unsure:
+        return Content.styled("All is well.", "bold $text-success")
+    return Content.assemble(
+        ("signoff works with this endpoint. ", "bold $text-success"),
+        (f"It makes up for what is missing or uncertain: {', '.join(unsure)}.", "$foreground 65%"),
+    )

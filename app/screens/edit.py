@@ -3,16 +3,18 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from textual import work
+from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
 from app.external_editor import EditorFailed
 from app.safe_text import inspect, visible
 from app.screens.ask import AskScreen
 from app.screens.dialog import Dialog
+from widgets.common.code_editor import CodeEditor
+from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
     from app.proposals.models import FileDiff
@@ -39,18 +41,17 @@ class EditScreen(Dialog[bool]):
         Binding("ctrl+g", "external", "Editor", priority=True),
         Binding("escape", "leave", "Leave", priority=True),
     ]
-    KEYS = "Ctrl+S saves it into the proposal · Ctrl+G opens your editor · Esc leaves · nothing is written to disk"
+    KEYS = (
+        KeyHint("ctrl+s", "save into the proposal"),
+        KeyHint("ctrl+g", "your editor"),
+        KeyHint("escape", "leave"),
+        KeyHint("", "nothing is written to disk"),
+    )
 
     DEFAULT_CSS = """
     EditScreen {
-        TextArea {
-            height: 1fr;
-            border: none;
-            padding: 0;
-            background: $background;
-            &:focus { border: none; }
-        }
-        #edit-warning { height: auto; margin: 0 1; color: $text-warning; }
+        CodeEditor { height: 1fr; }
+        #edit-warning { margin-bottom: 1; }
     }
     """
 
@@ -83,23 +84,33 @@ class EditScreen(Dialog[bool]):
 
     def heading(self) -> str:
         """Which file of which proposal."""
-        return f"{self._proposal_id} · {self._path}"
+        return f"Edit {self._proposal_id} · {self._path}"
 
     def body(self) -> Iterable[Widget]:
         """A warning where the eye would miss something, and the text."""
         found = inspect(self._text)
         if found:
-            yield Static(Content(visible(f"This text holds {found}.", keep="")), id="edit-warning")
-        yield TextArea(self._text, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
+            yield Static(
+                Content(visible(f"This text holds {found}.", keep="")), id="edit-warning", classes="text warning"
+            )
+        yield CodeEditor(self._text, self._path)
 
     def on_mount(self) -> None:
         """The cursor goes to the text."""
-        self.query_one(TextArea).focus()
+        self.query_one(CodeEditor).focus()
+        self._tell_place()
+
+    @on(CodeEditor.Changed)
+    @on(CodeEditor.SelectionChanged)
+    def _tell_place(self) -> None:
+        """Where the cursor is, and whether there is anything to save."""
+        row, column = self.query_one(CodeEditor).cursor_location
+        self.say(f"{'changed, not saved · ' if self.changed else ''}line {row + 1}, column {column + 1}")
 
     @property
     def changed(self) -> bool:
         """Whether the text is another than the proposed one."""
-        return self.query_one(TextArea).text != self._text
+        return self.query_one(CodeEditor).text != self._text
 
     @work(group="save", exclusive=True, exit_on_error=False, description="save an edit")
     async def action_save(self) -> None:
@@ -111,7 +122,7 @@ class EditScreen(Dialog[bool]):
             self.dismiss(False)
             return
         try:
-            await self._save(self.query_one(TextArea).text)
+            await self._save(self.query_one(CodeEditor).text)
         except (ProposalError, StorageError) as error:
             self._tell(str(error), problem=True)
             return
@@ -120,7 +131,7 @@ class EditScreen(Dialog[bool]):
     @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
     async def action_external(self) -> None:
         """Go on in the user's own editor."""
-        area = self.query_one(TextArea)
+        area = self.query_one(CodeEditor)
         try:
             text = await self._editor.edit(area.text, name=self._path)
         except EditorFailed as error:
@@ -128,7 +139,6 @@ class EditScreen(Dialog[bool]):
             return
         if text != area.text:
             area.text = text
-            self.say("changed in your editor, not saved yet")
 
     def action_leave(self) -> None:
         """Leave; ask if something would be lost."""
@@ -140,5 +150,7 @@ class EditScreen(Dialog[bool]):
             if yes:
                 self.dismiss(False)
 
-        question = f"Your changes to {self._path} are lost; the proposal stays as it was."
-        self.app.push_screen(AskScreen("Leave without saving?", question), answered)
+        question = f"Your changes to {self._path} would be lost; the proposal stays as it was."
+        self.app.push_screen(
+            AskScreen("Leave without saving?", question, "drop my changes", "go on editing"), answered
+        )

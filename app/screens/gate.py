@@ -1,16 +1,15 @@
 """Choice of the gate policy."""
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from textual import on
-from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
 
 _STEPS = (2, 3, 5, 10)
 
@@ -18,13 +17,17 @@ _STEPS = (2, 3, 5, 10)
 class GateScreen(Dialog[tuple[str, int | None]]):
     """When the gate closes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = []
     HEADING = "Gate policy"
-    KEYS = "Enter picks · Esc leaves it as it is · /gate chain N takes any N"
+    KEYS = (
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "take it"),
+        KeyHint("escape", "leave it as it is"),
+        KeyHint("", "/gate chain N takes any number"),
+    )
 
     DEFAULT_CSS = """
     GateScreen {
-        & > #dialog { width: 76; }
+        & > #dialog { width: 84; }
         OptionList { height: auto; margin-top: 1; }
     }
     """
@@ -39,9 +42,9 @@ class GateScreen(Dialog[tuple[str, int | None]]):
     def body(self) -> Iterable[Widget]:
         """What the gate is, and the choices."""
         yield Static(
-            "After a step that staged an edit the gate closes: the model may not call another tool before you have "
-            "said something. A chain lets it stage several steps first, each a proposal of its own.",
-            classes="quiet",
+            "When the gate closes, the model has to stop and hand back to you: no tool is open to it until you have "
+            "decided, or said something.",
+            classes="text quiet",
         )
         yield OptionList(*(Option(_label(choice, choice == self._now)) for choice in self._choices), markup=False)
 
@@ -60,6 +63,7 @@ class GateScreen(Dialog[tuple[str, int | None]]):
 
 def _label(choice: tuple[str, int | None], now: bool) -> Content:
     kind, steps = choice
-    words = "after every step that stages an edit" if steps is None else f"after {steps} steps that stage one"
+    name = kind if steps is None else f"{kind} {steps}"
+    words = "after each proposal" if steps is None else f"after {steps} proposals in a row"
     mark = "●" if now else " "
-    return Content.assemble((f"{mark} ", "$text-accent"), (kind.ljust(12), "bold"), (words, "$foreground 60%"))
+    return Content.assemble((f"{mark} ", "$text-accent"), (name.ljust(12), "bold"), (words, "$foreground 65%"))

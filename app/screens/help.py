@@ -1,11 +1,11 @@
 """Help: what signoff is, all keys as they are in force, all commands. Made from the registry and the keymap."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from textual import events, on
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -13,11 +13,14 @@ from textual.widgets import Input, Static
 from app.actions import ACTIONS, Action, Scope, in_scope
 from app.keymap import key_name, keys_of
 from app.screens.dialog import Dialog
+from app.slash_commands import usage
+from widgets.common.key_hints import KeyHint
 
 SCOPES: tuple[tuple[Scope, str], ...] = (
-    ("review", "Review · decide (diff or approvals in focus)"),
-    ("diff", "Review · read the diff"),
-    ("approval", "Review · the list of what waits"),
+    ("review", "Review: decide"),
+    ("diff", "Review: read the diff"),
+    ("files", "Review: the list of files"),
+    ("approval", "Review: the list of what waits"),
     ("composer", "Composer"),
     ("chat", "Transcript"),
     ("app", "Everywhere"),
@@ -25,9 +28,17 @@ SCOPES: tuple[tuple[Scope, str], ...] = (
 """The order of the groups: what people look for first comes first."""
 
 _IN_SHORT = """\
-The model proposes, you sign off. Nothing on disk changes before you approve it.
-Write in the composer; what the model wants to change appears at the right. F3 goes to the diff, F4 to the \
-approvals; there y writes it, n discards it, r sends it back with your words. Typing in the composer never decides."""
+The model proposes, you sign off: nothing on disk changes before you approve it.
+Write in the composer. What the model wants to change appears beside it: F3 goes to the diff, F4 to the approvals. \
+There y writes it, n discards it, and r sends it back with your words. What you type in the composer never decides."""
+
+_WIDEST = 164
+_TWO_COLUMNS = 132
+_GUTTER = 4
+_KEYS = 21
+_USAGE = 30
+_FRAME = 7
+"""Columns of border, padding and scrollbar."""
 
 
 class HelpScreen(Dialog[None]):
@@ -35,13 +46,18 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "leave", "Close", show=False)]
     HEADING = "Help"
-    KEYS = "type to search · ↑ ↓ scroll · Esc closes"
+    KEYS = (KeyHint("", "type to search"), KeyHint("up,down,pageup,pagedown", "scroll"), KeyHint("escape", "close"))
 
-    DEFAULT_CSS = """
-    HelpScreen {
-        #help-text { padding: 0 1; height: 1fr; margin-top: 1; }
-        #help-text Static { height: auto; }
-    }
+    DEFAULT_CSS = f"""
+    HelpScreen {{
+        & > #dialog {{ width: {_WIDEST}; height: 60; }}
+        #help-text {{ padding: 0 1; height: 1fr; margin-top: 1; scrollbar-gutter: stable; }}
+        #help-text Static {{ height: auto; width: 1fr; }}
+        #help-columns {{ height: auto; }}
+        #help-right {{ margin-left: {_GUTTER}; }}
+        .-one-column #help-right {{ display: none; }}
+        #help-short {{ margin-bottom: 1; }}
+    }}
     """
 
     def __init__(self, keymap: Mapping[str, str]) -> None:
@@ -53,21 +69,24 @@ class HelpScreen(Dialog[None]):
         """Search field and text."""
         yield Input(placeholder="Search keys and commands")
         with VerticalScroll(id="help-text", can_focus=False):
-            yield Static(id="help-content")
+            yield Static(_IN_SHORT, id="help-short", markup=False)
+            with Horizontal(id="help-columns"):
+                yield Static(id="help-left")
+                yield Static(id="help-right")
 
     def on_mount(self) -> None:
-        """All of it."""
+        """The cursor goes to the field."""
         self.query_one(Input).focus()
-        self._show("")
 
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
         """Show what matches."""
-        self._show(event.value)
+        self._show(event.value, self.app.size.width)
+        self.query_one("#help-text", VerticalScroll).scroll_home(animate=False)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """The columns follow the width."""
-        self._show(self.query_one(Input).value)
+        self._show(self.query_one(Input).value, event.size.width)
 
     def on_key(self, event: events.Key) -> None:
         """The text scrolls while the field has the focus."""
@@ -77,58 +96,73 @@ class HelpScreen(Dialog[None]):
             event.stop()
             scroll.scroll_relative(y=steps[event.key], animate=False)
 
-    def _show(self, query: str) -> None:
+    def _show(self, query: str, terminal_width: int) -> None:
         words = query.casefold().split()
-        width = max(30, self.query_one("#help-text").size.width - 3)
-        parts = [] if words else [Content(_IN_SHORT)]
-        parts += [
-            self._group(title, [self._row(action, width) for action in in_scope(scope) if self._fits(action, words)])
+        width = max(30, min(_WIDEST, terminal_width) - _FRAME)
+        two = terminal_width >= _TWO_COLUMNS and not words
+        left, right = _parted(self._groups(words, (width - _GUTTER) // 2 if two else width), two)
+        nothing = Content.styled("Nothing matches.", "$foreground 65%")
+        self.query_one("#dialog").set_class(not two, "-one-column")
+        self.query_one("#help-short").display = not words
+        self.query_one("#help-left", Static).update(_joined(left) if left else nothing)
+        self.query_one("#help-right", Static).update(_joined(right))
+
+    def _groups(self, words: Sequence[str], width: int) -> list[list[Content]]:
+        """The lines of each group that has any."""
+        groups = [
+            (
+                title,
+                [
+                    line
+                    for action in in_scope(scope)
+                    if self._fits(action, words)
+                    for line in self._row(action, width)
+                ],
+            )
             for scope, title in SCOPES
         ]
         commands = [action for action in ACTIONS if action.command and self._fits(action, words)]
-        parts.append(
-            self._group("Commands (in the composer, or by Ctrl+P)", [_command(one, width) for one in commands])
-        )
-        shown = [part for part in parts if part.plain]
-        text = Content("\n\n").join(shown) if shown else Content.styled("Nothing matches.", "$foreground 60%")
-        self.query_one("#help-content", Static).update(text)
+        rows = [line for action in commands for line in _columns(usage(action), action.help, width, _USAGE)]
+        groups.append(("Commands, in the composer or by name in the palette", rows))
+        return [[Content.styled(title, "bold $text-primary"), *lines] for title, lines in groups if lines]
 
     def _fits(self, action: Action, words: Iterable[str]) -> bool:
         keys = " ".join(key_name(key) for key in keys_of(action, self._keymap))
         text = f"{action.id} {action.title} {action.help} {keys} /{action.command}".casefold()
         return all(word in text for word in words)
 
-    def _row(self, action: Action, width: int) -> Content | None:
+    def _row(self, action: Action, width: int) -> list[Content]:
         keys = keys_of(action, self._keymap)
         if not keys:
-            return None
-        moved = action.id in self._keymap
-        return _columns("  ".join(key_name(key) for key in keys), action.help or action.title, width, moved=moved)
-
-    def _group(self, title: str, rows: Iterable[Content | None]) -> Content:
-        lines = [row for row in rows if row is not None]
-        if not lines:
-            return Content("")
-        return Content("\n").join([Content.styled(title, "bold $text-primary"), *lines])
+            return []
+        names = "  ".join(key_name(key) for key in keys)
+        return _columns(names, action.help or action.title, width, _KEYS, moved=action.id in self._keymap)
 
 
-def _command(action: Action, width: int) -> Content:
-    return _columns(f"/{action.command} {action.argument}".rstrip(), action.help, width)
+def _parted(groups: list[list[Content]], two: bool) -> tuple[list[list[Content]], list[list[Content]]]:
+    """The groups in one column, or in two of about the same height."""
+    if not two:
+        return groups, []
+    heights = [len(group) + 1 for group in groups]
+    cut = min(range(1, len(groups) + 1), key=lambda at: abs(sum(heights[:at]) - sum(heights[at:])))
+    return groups[:cut], groups[cut:]
 
 
-def _columns(left: str, right: str, width: int, *, moved: bool = False) -> Content:
+def _joined(groups: Iterable[list[Content]]) -> Content:
+    return Content("\n\n").join([Content("\n").join(lines) for lines in groups])
+
+
+def _columns(left: str, right: str, width: int, indent: int, *, moved: bool = False) -> list[Content]:
     """Two columns; the right one is wrapped within itself."""
-    indent = 27 if width >= 70 else 20
+    if width < 2 * indent:
+        indent = min(indent, _KEYS)
     lines: list[str] = [""]
     for word in right.split():
-        if lines[-1] and len(lines[-1]) + len(word) + 1 > width - indent - 2:
+        if lines[-1] and len(lines[-1]) + len(word) + 1 > width - indent:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
-    first = left.ljust(indent)
-    gap = f"\n{' ' * (indent + 2)}"
-    return Content.assemble(
-        "  ",
-        (first, "bold $text-warning" if moved else "bold $text-accent"),
-        gap if len(left) > indent else "",
-        gap.join(lines),
-    )
+    style = "bold $text-warning" if moved else "bold $text-accent"
+    if len(left) >= indent:
+        return [Content.styled(left, style), *(Content(" " * indent + line) for line in lines)]
+    first = Content.assemble((left.ljust(indent), style), lines[0])
+    return [first, *(Content(" " * indent + line) for line in lines[1:])]

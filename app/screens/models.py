@@ -11,6 +11,7 @@ from textual.widgets import Static
 from app.llm.errors import RequestFailed
 from app.safe_text import visible
 from app.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
 
@@ -18,12 +19,17 @@ class ModelScreen(Dialog[str]):
     """Names of models; what is typed counts too, since not every endpoint lists all that it has."""
 
     HEADING = "Model"
-    KEYS = "type to search · Enter takes it, or the name as typed · Esc closes"
+    KEYS = (
+        KeyHint("", "type to search, or a name"),
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "take it"),
+        KeyHint("escape", "close"),
+    )
 
     DEFAULT_CSS = """
     ModelScreen {
         & > #dialog { width: 84; height: 28; }
-        #model-state { margin: 0 1 1 1; color: $text-muted; height: auto; }
+        #model-state { margin-bottom: 1; }
     }
     """
 
@@ -42,8 +48,12 @@ class ModelScreen(Dialog[str]):
 
     def body(self) -> Iterable[Widget]:
         """Whose models, and the list."""
-        yield Static(Content(f"Asking {visible(self._address, keep='')} …"), id="model-state")
-        yield SearchList("Search, or write a name")
+        yield Static(Content(f"Asking {visible(self._address, keep='')} …"), id="model-state", classes="text quiet")
+        yield SearchList(
+            "Search, or write a name",
+            empty="Type the name of a model, as the endpoint calls it.",
+            unmatched="The endpoint lists no such model. Enter takes the name as you typed it.",
+        )
 
     def on_mount(self) -> None:
         """Ask the endpoint."""
@@ -58,9 +68,11 @@ class ModelScreen(Dialog[str]):
         except RequestFailed as failed:
             state.set_class(True, "warning")
             state.update(Content(visible(f"{failed.message} A name can be typed all the same.", keep="")))
+            self.query_one(SearchList).set_choices(())
             return
         took = time.monotonic() - begun
-        state.update(Content(visible(f"{self._address} · {len(names)} models · {took * 1000:.0f} ms", keep="")))
+        state.update(Content(visible(self._address, keep="")))
+        self.say(f"{len(names)} model{'' if len(names) == 1 else 's'} · {took * 1000:.0f} ms")
         choices = [
             Choice(
                 name,

@@ -1,6 +1,7 @@
 """The session picker: search, a look into the conversation, and what to do with it."""
 
 import asyncio
+import re
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -19,9 +20,12 @@ from app.screens.ask import AskScreen
 from app.screens.dialog import Dialog
 from app.storage.errors import StorageError
 from app.storage.sessions import SessionRecord, SessionStore
+from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
+_NONE_YET = "No session is kept here yet. One begins with your first message."
 _LAST_MESSAGES = 6
+_MARKED = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
 _LONGEST = 600
 """Characters of a message in the preview."""
 _LOOK_BACK = 400
@@ -33,16 +37,26 @@ class SessionScreen(Dialog[SessionRecord]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+d", "delete", "Delete", priority=True)]
     HEADING = "Sessions"
-    KEYS = "type to search · Enter opens · Ctrl+D deletes · Esc closes"
+    KEYS = (
+        KeyHint("", "type to search"),
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "open"),
+        KeyHint("ctrl+d", "delete"),
+        KeyHint("escape", "close"),
+    )
 
     DEFAULT_CSS = """
     SessionScreen {
         & > #dialog { width: 130; }
         #session-panes { height: 1fr; }
         SearchList { width: 5fr; }
-        #session-preview { width: 6fr; padding: 0 1; margin-left: 1; border-left: vkey $panel; height: 1fr; }
-        &.-narrow #session-preview { display: none; }
-        &.-narrow SearchList { width: 1fr; }
+        #session-preview { width: 6fr; height: 1fr; padding: 0 1; border-left: vkey $foreground 15%; }
+        #session-text { height: auto; }
+        &.-narrow {
+            #session-panes { layout: vertical; }
+            SearchList { width: 1fr; height: 1fr; }
+            #session-preview { width: 1fr; height: 40%; border-left: none; border-top: solid $foreground 15%; }
+        }
     }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
@@ -57,7 +71,7 @@ class SessionScreen(Dialog[SessionRecord]):
     def body(self) -> Iterable[Widget]:
         """List and preview."""
         with Horizontal(id="session-panes"):
-            yield SearchList("Search titles, models and ids")
+            yield SearchList("Search titles, models and ids", empty=_NONE_YET)
             with VerticalScroll(id="session-preview", can_focus=False):
                 yield Static(id="session-text", markup=False)
 
@@ -77,9 +91,8 @@ class SessionScreen(Dialog[SessionRecord]):
         self.query_one(SearchList).set_choices(
             [_choice(record, now, current=record.id == self._current) for record in records], self._current
         )
-        self.say(f"{len(records)}")
-        if not records:
-            self._preview(Content.styled("There are no sessions here yet.", "$foreground 60%"))
+        self.say(f"{len(records)} session{'' if len(records) == 1 else 's'}" if records else "")
+        self.query_one("#session-preview").display = bool(records)
 
     @on(SearchList.Highlighted)
     def look(self, event: SearchList.Highlighted) -> None:
@@ -125,7 +138,7 @@ class SessionScreen(Dialog[SessionRecord]):
             f"“{record.title or 'Untitled'}” of {_when(record.updated)} is deleted for good.\n"
             "Its proposals and the record of your decisions stay."
         )
-        if not await self.app.push_screen_wait(AskScreen("Delete this session?", question)):
+        if not await self.app.push_screen_wait(AskScreen("Delete this session?", question, "delete", "keep")):
             return
         try:
             await asyncio.to_thread(self._store.delete, [record.id])
@@ -147,14 +160,25 @@ def preview(record: SessionRecord, events: Sequence[Event]) -> Content:
             case ProposalStaged():
                 parts.append(_said(f"{event.proposal} ", "bold $text-warning", event.summary))
     facts = f"{record.id} · {visible(record.model, keep='') or 'no model'} · {_when(record.updated)}"
-    head = Content.styled(facts, "$foreground 60%")
+    head = Content.styled(facts, "$foreground 65%")
     return Content("\n\n").join([head, *parts[-_LAST_MESSAGES:]])
 
 
 def _said(mark: str, style: str, text: str) -> Content:
     text = text.strip()
     short = text if len(text) <= _LONGEST else text[:_LONGEST].rstrip() + " …"
-    return Content.assemble((visible(mark), style), visible(short))
+    return Content.assemble((visible(mark), style), _inline(visible(short)))
+
+
+def _inline(text: str) -> Content:
+    """Text with the commonest of Markdown shown rather than spelt: bold and code."""
+    parts: list[str | tuple[str, str]] = []
+    position = 0
+    for found in _MARKED.finditer(text):
+        bold, code = found.groups()
+        parts += [text[position : found.start()], (bold, "bold") if bold else (code, "$text-secondary")]
+        position = found.end()
+    return Content.assemble(*parts, text[position:])
 
 
 def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
@@ -165,7 +189,7 @@ def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
         mark,
         (title, "bold" if current else ""),
         "\n  ",
-        (f"{_ago(now - record.updated)} · {visible(record.model, keep='')}{forked}", "$foreground 60%"),
+        (f"{_ago(now - record.updated)} · {visible(record.model, keep='')}{forked}", "$foreground 65%"),
     )
     return Choice(record.id, label, f"{record.title} {record.model} {record.id}")
 

@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 from app.config import ConfigError, checked_value
 from app.safe_text import visible
 from app.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
     from app.main import SignoffApp
@@ -79,14 +80,18 @@ class SettingsScreen(Dialog[None]):
         Binding("left,h", "turn(-1)", "Value before", show=False),
     ]
     HEADING = "Settings"
-    KEYS = "Enter, ← → change · saved at once · Esc closes"
+    KEYS = (
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "change"),
+        KeyHint("left,right", "value before, next"),
+        KeyHint("escape", "close"),
+    )
 
     DEFAULT_CSS = """
     SettingsScreen {
-        & > #dialog { height: 34; }
+        & > #dialog { height: 29; }
         OptionList { height: 1fr; }
-        #setting-field { display: none; margin: 1 1 0 1; }
-        #setting-state { height: auto; margin: 1 1 0 1; color: $text-muted; }
+        #setting-field { display: none; margin-top: 1; }
     }
     """
 
@@ -101,12 +106,13 @@ class SettingsScreen(Dialog[None]):
         """List, field, state."""
         yield OptionList(markup=False)
         yield Input(id="setting-field")
-        yield Static(id="setting-state")
+        yield Static(id="setting-state", classes="text gap quiet")
 
     def on_mount(self) -> None:
         """All settings."""
         self._draw()
         self.query_one(OptionList).focus()
+        self.say("saved at once")
         self._tell(f"Kept in {self._owner.runtime.places.config_file}")
 
     def _draw(self) -> None:
@@ -136,7 +142,7 @@ class SettingsScreen(Dialog[None]):
             (f"{_shown(row, value):<25}", "bold $text-accent" if origin else ""),
             (f"from {origin}", "$text-warning")
             if elsewhere
-            else ("" if self._narrow else row.help, "$foreground 60%"),
+            else ("" if self._narrow else row.help, "$foreground 65%"),
         )
 
     @property
@@ -263,6 +269,7 @@ class SettingsScreen(Dialog[None]):
     def _tell(self, text: str, *, problem: bool = False) -> None:
         state = self.query_one("#setting-state", Static)
         state.set_class(problem, "warning")
+        state.set_class(not problem, "quiet")
         state.update(Content(visible(text, keep="")))
 
 

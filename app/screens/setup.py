@@ -13,6 +13,7 @@ from textual.widgets.option_list import Option
 
 from app.safe_text import visible
 from app.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
     from app.llm.discovery import LocalServer
@@ -31,16 +32,17 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "look", "Look again")]
     HEADING = "Welcome to signoff"
-    KEYS = "↑ ↓ Enter pick · r looks again · Esc goes on without a model"
+    KEYS = (
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "start"),
+        KeyHint("r", "look again"),
+        KeyHint("escape", "go on without a model"),
+    )
 
     DEFAULT_CSS = """
     SetupScreen {
         & > #dialog { width: 88; }
-        #setup-idea { height: auto; margin: 0 1; }
-        #setup-missing { height: auto; margin: 1 1 0 1; color: $text-warning; }
-        #setup-found { height: auto; margin: 1 1 0 1; color: $text-primary; text-style: bold; }
-        OptionList { height: auto; max-height: 9; margin: 0 0 0 0; }
-        #setup-how { height: auto; margin: 1 1 0 1; }
+        OptionList { height: auto; max-height: 9; }
     }
     """
 
@@ -55,12 +57,12 @@ class SetupScreen(Dialog[tuple[str, str]]):
     def body(self) -> Iterable[Widget]:
         """What is missing, what is there, what to do."""
         yield Static(
-            "A model proposes changes to this folder; you read each one and sign it off, or not.", id="setup-idea"
+            "A model proposes changes to this folder. You read each one, and sign it off or not.", classes="text"
         )
-        yield Static(Content(visible(self._missing, keep="")), id="setup-missing")
-        yield Static("Pick a model", id="setup-found")
+        yield Static(Content(visible(self._missing, keep="")), classes="text gap warning")
+        yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
         yield OptionList(_demo(), markup=False)
-        yield Static(how_to(self._config_file), id="setup-how")
+        yield Static(how_to(self._config_file), classes="text gap")
 
     def on_mount(self) -> None:
         """Begin to look."""
@@ -98,12 +100,12 @@ def how_to(config_file: Path) -> Content:
     """The ways to name a model that is not on this machine."""
     return Content.assemble(
         ("Or name one, and start again\n", "bold $text-primary"),
-        ("  hosted     ", "$foreground 60%"),
+        ("hosted     ", "$foreground 65%"),
         ("export OPENAI_API_KEY=…\n", "$text-accent"),
-        ("  elsewhere  ", "$foreground 60%"),
+        ("elsewhere  ", "$foreground 65%"),
         ("export OPENAI_BASE_URL=https://…/v1\n", "$text-accent"),
-        ("  for good   ", "$foreground 60%"),
-        "base_url, model and api_key in\n             ",
+        ("for good   ", "$foreground 65%"),
+        "base_url, model and api_key in\n           ",
         (visible(str(config_file), keep=""), "$text-accent"),
     )
 
@@ -111,17 +113,17 @@ def how_to(config_file: Path) -> Content:
 def _label(server: "LocalServer", model: str) -> Content:
     kind = _KINDS.get(server.kind, server.kind)
     return Content.assemble(
-        ("  ● ", "$text-success"),
+        ("● ", "$text-success"),
         (visible(model, keep="").ljust(36), "bold"),
-        (visible(f" {kind} · {server.base_url}", keep=""), "$foreground 60%"),
+        (visible(f" {kind} · {server.base_url}", keep=""), "$foreground 65%"),
     )
 
 
 def _demo() -> Option:
     return Option(
         Content.assemble(
-            ("  ○ ", "$text-secondary"),
+            ("○ ", "$text-secondary"),
             ("The demo model".ljust(36), "bold"),
-            (" no key, no network, on this machine", "$foreground 60%"),
+            (" no key, no network, on this machine", "$foreground 65%"),
         )
     )

@@ -18,6 +18,7 @@ from app.screens.dialog import Dialog
 from app.storage.errors import StorageError
 from app.workspace import trust
 from app.workspace.paths import WorkspaceError
+from widgets.common.key_hints import KeyHint
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +51,18 @@ class TrustScreen(Dialog[bool]):
         Binding("n", "leave", "Not now"),
         Binding("d", "distrust", "Take trust back"),
     ]
-    HEADING = "Trust the workspace's configuration?"
+    HEADING = "Trust .signoff.toml of this workspace?"
 
     DEFAULT_CSS = """
     TrustScreen {
         #trust-text {
             height: auto;
-            min-height: 3;
-            max-height: 20;
-            margin: 0 1;
+            min-height: 1;
+            max-height: 60%;
             padding: 0 1;
             background: $background;
         }
         #trust-text Static { height: auto; }
-        #trust-effects { height: auto; margin: 1 1 0 1; }
     }
     """
 
@@ -72,27 +71,32 @@ class TrustScreen(Dialog[bool]):
         super().__init__(classes="-small")
         self._examined = examined
 
-    def keys_line(self) -> str:
+    def key_hints(self) -> Sequence[KeyHint]:
         """What the keys do here."""
         if self._examined.problem or not self._examined.content:
-            return "Esc closes"
+            return self.KEYS
         if self._examined.trusted:
-            return "d takes the trust back · Esc leaves it"
-        return "y trusts exactly this text · n or Esc does not · a change to the file asks again"
+            return (KeyHint("d", "take the trust back"), KeyHint("escape", "leave it"))
+        return (KeyHint("y", "trust exactly this text"), KeyHint("n,escape", "not now"))
 
     def body(self) -> Iterable[Widget]:
         """The file, and what it would do."""
         found = self._examined
         if found.problem:
-            yield Static(Content.styled(visible(f".signoff.toml cannot be used: {found.problem}"), "$text-error"))
+            yield Static(
+                Content.styled(visible(f".signoff.toml cannot be used: {found.problem}"), "$text-error"),
+                classes="text",
+            )
             return
         if not found.content:
-            yield Static(Content("This workspace has no .signoff.toml, so there is nothing to trust."))
+            yield Static(
+                Content("This workspace has no .signoff.toml, so there is nothing to trust."), classes="text"
+            )
             return
         text = found.content.decode("utf-8")
         with VerticalScroll(id="trust-text"):
             yield Static(Content(visible(text).rstrip("\n")))
-        yield Static(effects(found), id="trust-effects")
+        yield Static(effects(found), classes="text gap")
 
     def action_trust(self) -> None:
         """Trust the bytes that are shown."""
@@ -122,7 +126,7 @@ def effects(found: Examined) -> Content:
     rows = [
         _row("Trusted: in force" if found.trusted else "Waits for your trust", held, "$text-warning"),
         _row("In force without trust", free, "$text-success"),
-        _row("Never taken from a workspace", never, "$foreground 60%"),
+        _row("Never taken from a workspace", never, "$foreground 65%"),
     ]
     found_odd = inspect(found.content.decode("utf-8", "replace"))
     if found_odd:

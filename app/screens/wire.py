@@ -13,6 +13,7 @@ from textual.widgets import Static
 from app.llm.types import Payload
 from app.safe_text import visible
 from app.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
 from widgets.common.text_view import Line, TextView
 
 
@@ -25,12 +26,17 @@ class WireScreen(Dialog[None]):
         Binding("c", "copy", "Copy"),
     ]
     HEADING = "Wire · the last request"
-    KEYS = "s next system message · t tools · c copies all · g G top and end · Esc closes"
+    KEYS = (
+        KeyHint("s", "next system message"),
+        KeyHint("t", "tools"),
+        KeyHint("c", "copy all"),
+        KeyHint("g,G", "top, end"),
+        KeyHint("escape", "close"),
+    )
 
     DEFAULT_CSS = """
     WireScreen {
-        #wire-facts { height: auto; margin: 0 1 1 1; }
-        TextView { height: 1fr; }
+        TextView { height: 1fr; margin-top: 1; }
     }
     """
 
@@ -42,7 +48,7 @@ class WireScreen(Dialog[None]):
 
     def body(self) -> Iterable[Widget]:
         """Facts, then the text."""
-        yield Static(facts(self._payload), id="wire-facts")
+        yield Static(facts(self._payload), classes="text")
         yield TextView()
 
     def on_mount(self) -> None:

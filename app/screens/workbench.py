@@ -11,10 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from app.slash_commands import COMMANDS
 from widgets.chat.composer import Composer
+from widgets.common.key_bar import KeyBar
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
 from widgets.common.status_bar import StatusBar
 
@@ -47,7 +47,6 @@ class Workbench(Screen[None]):
         #front-chat { align-vertical: bottom; }
         ReviewSide, #front-review { width: 1fr; border-left: vkey $panel; }
         PaneTabs { display: none; }
-        Footer { background: $background; }
         &.-review-only ChatSide { display: none; }
         &.-review-only ReviewSide { border-left: none; }
 
@@ -88,7 +87,7 @@ class Workbench(Screen[None]):
                 yield self._front
             yield Vertical(id="front-review")
         yield StatusBar()
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """The composer is where everything begins."""

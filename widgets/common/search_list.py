@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input, OptionList
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 
@@ -32,6 +32,11 @@ class SearchList(Vertical):
     SearchList {
         height: 1fr;
         & > OptionList { height: 1fr; margin-top: 1; }
+        & > .nothing { display: none; height: 1fr; margin-top: 1; padding: 0 1; color: $foreground 65%; }
+        &.-nothing {
+            & > OptionList { display: none; }
+            & > .nothing { display: block; }
+        }
     }
     """
 
@@ -56,9 +61,26 @@ class SearchList(Vertical):
         choice: Choice | None
         text: str
 
-    def __init__(self, placeholder: str, *, id: str | None = None) -> None:  # noqa: A002
-        """`placeholder` says what can be searched for; it is our own text."""
+    def __init__(
+        self,
+        placeholder: str,
+        *,
+        empty: str = "There is nothing here.",
+        unmatched: str = "Nothing matches.",
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """Make the list; all three texts are our own.
+
+        Args:
+            placeholder: what can be searched for.
+            empty: said where there is no choice at all.
+            unmatched: said where none matches what was typed.
+            id: of the widget.
+        """
         super().__init__(id=id)
+        self._empty = empty
+        self._unmatched = unmatched
+        self._nothing = Static(classes="nothing", markup=False)
         self._field = Input(placeholder=placeholder)
         self._list = OptionList(markup=False)
         self._list.can_focus = False
@@ -66,9 +88,10 @@ class SearchList(Vertical):
         self._shown: list[Choice] = []
 
     def compose(self) -> ComposeResult:
-        """Field and list."""
+        """Field and list, or what is said in its place."""
         yield self._field
         yield self._list
+        yield self._nothing
 
     def on_mount(self) -> None:
         """Typing begins at once."""
@@ -95,7 +118,9 @@ class SearchList(Vertical):
         query = self._field.value.casefold().split()
         self._shown = [choice for choice in self._all if all(word in choice.words.casefold() for word in query)]
         self._list.clear_options()
-        self._list.add_options([Option(choice.label) for choice in self._shown])
+        self._list.add_options([Option(_marked(choice.label, query)) for choice in self._shown])
+        self.set_class(not self._shown, "-nothing")
+        self._nothing.update(self._unmatched if self._all else self._empty)
         at = next((index for index, choice in enumerate(self._shown) if choice.key == wanted), 0)
         self._list.highlighted = at if self._shown else None
         self.post_message(self.Highlighted(self.choice))
@@ -127,3 +152,14 @@ class SearchList(Vertical):
             event.stop()
             event.prevent_default()
             getattr(self._list, f"action_{action}")()
+
+
+def _marked(label: Content, words: Sequence[str]) -> Content:
+    """The label with the places that the words are found in."""
+    text = label.plain.lower()
+    if len(text) != len(label.plain):
+        return label
+    for word in words:
+        if (at := text.find(word)) >= 0:
+            label = label.stylize("underline", at, at + len(word))
+    return label

@@ -58,7 +58,7 @@ class TextView(ScrollView, can_focus=True):
         & > .text--key { color: $text-primary; }
         & > .text--string { color: $foreground; }
         & > .text--number { color: $text-warning; }
-        & > .text--quiet { color: $text-muted; }
+        & > .text--quiet { color: $foreground 65%; }
         & > .text--heading { color: $text-primary; text-style: bold; }
         & > .text--program { background: $secondary 14%; color: $text-secondary; }
         & > .text--important { background: $warning 22%; color: $text-warning; text-style: bold; }

@@ -1,0 +1,97 @@
+"""An editor for source text: Textual's, with the syntax colours of the diff preview.
+
+Textual colours its editor by compiled grammars, which are a dependency of their own. Here the lines on screen are
+coloured by Pygments in stretches of some fifty lines, so neither opening nor typing costs more in a longer file.
+"""
+
+from collections import OrderedDict
+from typing import ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual.widgets import TextArea
+
+from widgets.diff.colours import SYNTAX_CLASSES
+from widgets.diff.syntax import LONGEST_LINE, Span, lex
+
+STRETCH = 50
+"""Lines that are coloured at a time."""
+LEAD = 60
+"""Lines above them that the lexer is shown, so that it knows when it begins inside of a string."""
+_KEPT = 60
+
+
+class CodeEditor(TextArea):
+    """Line numbers, no wrapping, colours by the name of the file."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"code--{name}" for name in SYNTAX_CLASSES}
+    DEFAULT_CSS = """
+    CodeEditor {
+        border: none;
+        padding: 0;
+        background: $background;
+        scrollbar-size: 1 1;
+        &:focus { border: none; }
+        & .text-area--gutter { color: $foreground 38%; }
+        & .text-area--cursor-gutter { color: $text-accent; background: $foreground 8%; text-style: bold; }
+        & .text-area--cursor-line { background: $foreground 5%; }
+        & > .code--remark { color: $foreground 60%; text-style: italic; }
+        & > .code--keyword { color: $text-accent; }
+        & > .code--constant { color: $text-warning; }
+        & > .code--string { color: $text-success; }
+        & > .code--number { color: $text-warning; }
+        & > .code--function { color: $text-primary; }
+        & > .code--class { color: $text-primary; text-style: bold; }
+        & > .code--builtin { color: $text-secondary; }
+        & > .code--decorator { color: $text-secondary; text-style: italic; }
+        & > .code--attribute { color: $text-warning; }
+        & > .code--tag { color: $text-primary; text-style: bold; }
+        & > .code--variable { color: $text-secondary; }
+        & > .code--operator { color: $foreground 75%; }
+        & > .code--heading { color: $text-primary; text-style: bold; }
+        & > .code--strong { text-style: bold; }
+        & > .code--emphasis { text-style: italic; }
+    }
+    """
+
+    def __init__(self, text: str, path: str) -> None:
+        """`path` tells the language."""
+        super().__init__(text, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
+        self._path = path
+        self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[Span, ...]]] = OrderedDict()
+        """By the lines that the lexer was shown, so that only what was touched is coloured again."""
+        self._colours: dict[str, Style] = {}
+
+    def get_line(self, line_index: int) -> Text:
+        """The line with its colours."""
+        line = super().get_line(line_index)
+        if len(line.plain) <= LONGEST_LINE:
+            for start, end, kind in self._spans(line_index):
+                line.stylize(self._style(kind), start, end)
+        return line
+
+    def notify_style_update(self) -> None:
+        """Another theme has other colours."""
+        self._colours = {}
+        super().notify_style_update()
+
+    def _spans(self, line_index: int) -> tuple[Span, ...]:
+        first = line_index - line_index % STRETCH
+        above = min(first, LEAD)
+        document = self.document
+        last = min(document.line_count, first + STRETCH)
+        shown = tuple(document.get_line(index) for index in range(first - above, last))
+        key = (above, shown)
+        spans = self._lexed.get(key)
+        if spans is None:
+            spans = self._lexed[key] = lex(self._path, shown)[above:]
+            if len(self._lexed) > _KEPT:
+                self._lexed.popitem(last=False)
+        return spans[line_index - first]
+
+    def _style(self, kind: str) -> Style:
+        style = self._colours.get(kind)
+        if style is None:
+            found = self.get_component_rich_style(kind.replace("diff--", "code--"))
+            style = self._colours[kind] = Style(color=found.color, bold=found.bold, italic=found.italic)
+        return style

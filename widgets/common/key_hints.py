@@ -1,0 +1,126 @@
+"""Keys and what they do, always in one form: the bottom line of a dialog, and what the footer is made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from app.keymap import key_name
+
+GAP = 3
+"""Columns between two hints."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHint:
+    """What one key does, or a few keys together."""
+
+    keys: str
+    """In Textual's notation, comma-separated; a click presses the first. Empty for plain words."""
+    words: str
+    """What happens: `open`, `go back`."""
+    enabled: bool = True
+
+    @property
+    def name(self) -> str:
+        """The keys as people know them."""
+        return " ".join(key_name(key) for key in self.keys.split(",") if key)
+
+    @property
+    def first(self) -> str:
+        """The key that a click presses."""
+        return self.keys.partition(",")[0]
+
+    @property
+    def width(self) -> int:
+        """Columns on the screen."""
+        return self.content().cell_length
+
+    def content(self, *, hovered: bool = False) -> Content:
+        """Key and words, apart by weight as well as by colour."""
+        key = "bold $footer-key-foreground" if self.enabled else "$foreground 40%"
+        words = "$footer-description-foreground" if self.enabled else "$foreground 40%"
+        underline = " underline" if hovered and self.first else ""
+        if not self.keys:
+            return Content.styled(self.words, words)
+        return Content.assemble((self.name, key + underline), " ", (self.words, words + underline))
+
+
+Placed = tuple[int, int, KeyHint]
+"""Row, column, hint."""
+
+
+class HintLine(Widget):
+    """Draws hints where `places` puts them, and presses their keys when they are clicked."""
+
+    hovered: reactive[KeyHint | None] = reactive(None)
+
+    def places(self, width: int) -> Sequence[Placed]:
+        """Where each hint goes, from left to right and from top to bottom."""
+        raise NotImplementedError
+
+    def render(self) -> Content:
+        """All rows."""
+        rows: list[Content] = []
+        for row, column, hint in self.places(self.content_size.width):
+            while len(rows) <= row:
+                rows.append(Content(""))
+            room = column - rows[row].cell_length
+            rows[row] += Content(" " * room) + hint.content(hovered=hint == self.hovered)
+        return Content("\n").join(rows)
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key under the mouse."""
+        hint = self._hint_at(event)
+        if hint is not None and hint.first and hint.enabled:
+            event.stop()
+            self.app.simulate_key(hint.first)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Show what a click would press."""
+        self.hovered = self._hint_at(event)
+
+    def on_leave(self) -> None:
+        """Nothing is under the mouse."""
+        self.hovered = None
+
+    def _hint_at(self, event: events.MouseEvent) -> KeyHint | None:
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return None
+        for row, column, hint in self.places(self.content_size.width):
+            if row == offset.y and column <= offset.x < column + hint.width:
+                return hint
+        return None
+
+
+class KeyHints(HintLine):
+    """As many lines as the hints need; a hint is never broken in two."""
+
+    DEFAULT_CSS = """
+    KeyHints { height: auto; padding: 0 1; }
+    """
+
+    def __init__(self, hints: Sequence[KeyHint]) -> None:
+        """Our own words only."""
+        super().__init__()
+        self.hints = tuple(hints)
+
+    def places(self, width: int) -> Sequence[Placed]:
+        """From left to right; what does not fit begins another line."""
+        placed: list[Placed] = []
+        row = column = 0
+        for hint in self.hints:
+            if column and column + hint.width > width:
+                row, column = row + 1, 0
+            placed.append((row, column, hint))
+            column += hint.width + GAP
+        return placed
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The lines that the hints need."""
+        return max((row for row, _, _ in self.places(width)), default=0) + 1
