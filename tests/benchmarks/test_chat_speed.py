@@ -11,18 +11,23 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from textual import on
+from textual.app import App, ComposeResult
 from textual.events import Key
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
-from app.conversation.events import AssistantMessage
+from app.conversation.events import AssistantMessage, Event
 from tests.ui.chat_app import ChatApp, conversation, staged
 from widgets.chat.composer import Composer
 
 SCREEN = (80, 40)
 REPEATS = 3
+KEYS = 40
 TOKENS = 20_000
 CHARACTERS_PER_TOKEN = 4
 
@@ -30,10 +35,15 @@ FLOOD_RATIO = 3.0
 """The most that a flood may cost, in units of rendering the finished text once."""
 GROWTH_RATIO = 2.2
 """The most that twice the text may cost."""
-MEDIAN_KEY_PAINTS = 2.0
-"""The most work between a key and its paint during the flood, in units of one paint of the screen; the median."""
-WORST_KEY_PAINTS = 8.0
-"""The same for the slowest key."""
+MEDIAN_KEY_MS, WORST_KEY_MS = 16.0, 50.0
+"""What a key may take from press to screen while text streams in: a frame, and what one just doesn't notice."""
+IDLE_KEY_MS = 3.0
+"""What a key takes in an idle app with one Input on a machine that the two above are meant for.
+
+A slower machine gets as much more time: the assertions compare with an Input that is measured in the same run.
+"""
+RATE = 2_000
+"""Tokens a second of the fastest models."""
 OPEN_RATIO = 2.0
 """The most that a start into a session of 2,000 messages may cost, in units of an app that shows one Input."""
 PAGE_RATIO = 3.0
@@ -73,11 +83,11 @@ def markdown(tokens: int) -> str:
     return f"{text[: tokens * CHARACTERS_PER_TOKEN]}\n```\n\n{END}\n"
 
 
-class TimedApp(ChatApp):
+class Keys:
     """Measures the work between a key and the paint that shows it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, app: App[None]) -> None:
+        self.app = app
         self.pressed: float | None = None
         self.answered: list[float] = []
 
@@ -85,16 +95,84 @@ class TimedApp(ChatApp):
         """Press a key, if the last one has been shown."""
         if self.pressed is None:
             self.pressed = time.thread_time()
-            self.post_message(Key("a", "a"))
+            self.app.post_message(Key("a", "a"))
 
-    @on(Composer.DraftChanged)
-    def measure(self) -> None:
-        self.call_after_refresh(self.painted)
+    def taken(self) -> None:
+        """The key has come to the widget."""
+        self.app.call_after_refresh(self.painted)
 
     def painted(self) -> None:
+        """The key is on the screen."""
         if self.pressed is not None:
             self.answered.append(time.thread_time() - self.pressed)
             self.pressed = None
+
+    @asynccontextmanager
+    async def typing(self) -> AsyncIterator[None]:
+        """Type faster than anybody can."""
+
+        async def type_on() -> None:
+            while True:
+                self.press()
+                await asyncio.sleep(0.025)
+
+        task = asyncio.create_task(type_on())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+class TimedApp(ChatApp):
+    """The chat, with its keys measured."""
+
+    def __init__(self, log: Sequence[Event] = ()) -> None:
+        super().__init__(log)
+        self.keys = Keys(self)
+
+    @on(Composer.DraftChanged)
+    def measure(self) -> None:
+        self.keys.taken()
+
+
+class InputApp(App[None]):
+    """The least that shows a key: one Input and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = Keys(self)
+
+    def compose(self) -> ComposeResult:
+        yield Input()
+
+    @on(Input.Changed)
+    def measure(self) -> None:
+        self.keys.taken()
+
+
+async def idle_key() -> float:
+    """Seconds of work from a key to the screen in an idle app with one Input; the median."""
+    app = InputApp()
+    async with app.run_test(size=SCREEN) as pilot:
+        await pilot.pause()
+        async with app.keys.typing(), asyncio.timeout(60):
+            while len(app.keys.answered) < KEYS:
+                await asyncio.sleep(0.01)
+    return statistics.median(app.keys.answered)
+
+
+def hold_keys(what: str, idle: float, runs: Sequence[Sequence[float]]) -> None:
+    """Print what the keys of some runs took, and hold that it is not too much; the worst key is that of the best run,
+    since a machine that does something else for a moment shows in CPU times as well."""
+    median = statistics.median([key for run in runs for key in run])
+    worst = min(map(max, runs))
+    print(
+        f"\n{what}: {sum(map(len, runs))} keys, median {median * 1e3:.1f} ms, worst {worst * 1e3:.1f} ms "
+        f"(idle Input {idle * 1e3:.1f} ms: {median / idle:.1f} and {worst / idle:.1f} times as much)"
+    )
+    assert min(map(len, runs)) >= 10
+    assert median <= MEDIAN_KEY_MS / IDLE_KEY_MS * idle
+    assert worst <= WORST_KEY_MS / IDLE_KEY_MS * idle
 
 
 async def shown(app: ChatApp, pilot: Pilot[None]) -> None:
@@ -115,11 +193,10 @@ async def render_once(app: ChatApp, pilot: Pilot[None], text: str) -> float:
     return time.process_time() - start
 
 
-async def flood(app: TimedApp, pilot: Pilot[None], text: str, *, keys: bool = False) -> float:
+async def flood(app: ChatApp, pilot: Pilot[None], text: str) -> float:
     """CPU seconds until the text is on screen that came in token by token, as fast as it can be produced."""
     app.pane.open_log([])
     await pilot.pause()
-    presser = asyncio.create_task(press_keys(app)) if keys else None
     start = time.process_time()
     app.pane.apply(PhaseChanged(Phase.STREAMING))
     for position in range(0, len(text), CHARACTERS_PER_TOKEN):
@@ -129,17 +206,20 @@ async def flood(app: TimedApp, pilot: Pilot[None], text: str, *, keys: bool = Fa
     app.pane.apply(Recorded(AssistantMessage(id=1, text=text)))
     app.pane.apply(PhaseChanged(Phase.IDLE))
     await shown(app, pilot)
-    spent = time.process_time() - start
-    if presser is not None:
-        presser.cancel()
-    return spent
+    return time.process_time() - start
 
 
-async def press_keys(app: TimedApp) -> None:
-    """Type faster than anybody can."""
-    while True:
-        app.press()
-        await asyncio.sleep(0.025)
+async def stream(app: ChatApp, text: str) -> None:
+    """Let a text come in at `RATE`."""
+    app.pane.apply(PhaseChanged(Phase.STREAMING))
+    begun, sent = time.monotonic(), 0
+    while sent * CHARACTERS_PER_TOKEN < len(text):
+        due = int((time.monotonic() - begun) * RATE) + 1
+        for number in range(sent, due):
+            position = number * CHARACTERS_PER_TOKEN
+            app.pane.apply(TextStreamed(text[position : position + CHARACTERS_PER_TOKEN]))
+        sent = due
+        await asyncio.sleep(1 / 200)
 
 
 def settle_memory() -> None:
@@ -149,51 +229,64 @@ def settle_memory() -> None:
 
 
 async def test_a_flood_costs_little_more_than_the_finished_text() -> None:
-    app = TimedApp()
+    app = ChatApp()
     async with app.run_test(size=SCREEN) as pilot:
         text, twice = markdown(TOKENS), markdown(2 * TOKENS)
         await render_once(app, pilot, text)
         settle_memory()
-        once = min([await render_once(app, pilot, text) for _ in range(REPEATS)])
-        flooded = min([await flood(app, pilot, text) for _ in range(REPEATS)])
-        doubled = min([await flood(app, pilot, twice) for _ in range(REPEATS)])
-    print(f"\nfinished {once * 1e3:.0f} ms, flood {flooded * 1e3:.0f} ms, twice the text {doubled * 1e3:.0f} ms")
-    assert flooded <= FLOOD_RATIO * once
-    assert doubled <= GROWTH_RATIO * flooded
+        once, flooded, doubled = [], [], []
+        # In turns, so that a moment in which the machine is slow counts for all three.
+        for _ in range(2 * REPEATS):
+            once.append(await render_once(app, pilot, text))
+            flooded.append(await flood(app, pilot, text))
+            doubled.append(await flood(app, pilot, twice))
+    print(
+        f"\nfinished {min(once) * 1e3:.0f} ms, flood {min(flooded) * 1e3:.0f} ms "
+        f"({min(flooded) / min(once):.1f} times), twice the text {min(doubled) * 1e3:.0f} ms "
+        f"({min(doubled) / min(flooded):.1f} times)"
+    )
+    assert min(flooded) <= FLOOD_RATIO * min(once)
+    assert min(doubled) <= GROWTH_RATIO * min(flooded)
 
 
 async def test_keys_are_answered_during_a_flood() -> None:
+    idle = await idle_key()
     app = TimedApp()
+    runs: list[list[float]] = []
     async with app.run_test(size=SCREEN) as pilot:
         text = markdown(TOKENS)
         await render_once(app, pilot, text)
         settle_memory()
-        paints: list[float] = []
-        transcript = app.pane.transcript
-        for number in range(10):
-            transcript.scroll_to(y=50 * number, animate=False, immediate=True)
-            start = time.thread_time()
-            await pilot.pause()
-            paints.append(time.thread_time() - start)
-        paint = statistics.median(paints)
-        transcript.follow()
-        worst: list[float] = []
-        answered: list[float] = []
         for _ in range(REPEATS):
-            app.answered.clear()
-            await flood(app, pilot, text, keys=True)
-            worst.append(max(app.answered))
-            answered += app.answered
-    median = statistics.median(answered)
-    print(
-        f"\npaint {paint * 1e3:.1f} ms; {len(answered)} keys: "
-        f"median {median * 1e3:.1f} ms, worst {min(worst) * 1e3:.1f} ms"
-    )
-    assert median <= MEDIAN_KEY_PAINTS * paint
-    assert min(worst) <= WORST_KEY_PAINTS * paint
+            app.keys.answered = []
+            async with app.keys.typing():
+                await flood(app, pilot, text)
+            runs.append(app.keys.answered)
+    hold_keys("a flood", idle, runs)
 
 
-INPUT_APP = """
+async def test_keys_are_answered_while_the_fastest_model_writes_into_a_long_session() -> None:
+    idle = await idle_key()
+    app = TimedApp(conversation(1000))
+    runs: list[list[float]] = []
+    async with app.run_test(size=SCREEN) as pilot:
+        await pilot.pause()
+        await render_once(app, pilot, markdown(1000))
+        app.pane.open_log(app.log_to_open)
+        await pilot.pause()
+        settle_memory()
+        for number in range(REPEATS):
+            app.keys.answered = []
+            async with app.keys.typing():
+                text = markdown(RATE * 3 // 2)
+                await stream(app, text)
+                app.pane.apply(Recorded(AssistantMessage(id=100_000 + number, text=text)))
+                await shown(app, pilot)
+            runs.append(app.keys.answered)
+    hold_keys(f"{RATE:,} tokens a second into 1,000 messages", idle, runs)
+
+
+INPUT_PROGRAM = """
 import asyncio
 from textual.app import App
 from textual.widgets import Input
@@ -214,7 +307,7 @@ asyncio.run(main())
 def cold_start() -> float:
     """CPU seconds from a new interpreter to the first paint of an app with one Input."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", INPUT_APP], check=True)
+    subprocess.run([sys.executable, "-c", INPUT_PROGRAM], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -2,8 +2,11 @@
 
 import asyncio
 import re
+from typing import Any
 
 import pytest
+from textual.message_pump import MessagePump
+from textual.timer import Timer
 
 from app.agent.updates import (
     CallStreamed,
@@ -291,3 +294,15 @@ async def test_a_narrow_and_a_tiny_terminal_do_not_break_it() -> None:
             await pilot.resize_terminal(*size)
             await pilot.pause()
         assert any("Which one?" in row for row in app.shown())
+
+
+async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Textual never fires a timer of one shot if the process is held up for longer than its delay just as it begins.
+    def lost(pump: MessagePump, delay: float, *_: Any, **__: Any) -> Timer:
+        return Timer(pump, delay, repeat=0, pause=True)
+
+    monkeypatch.setattr(MessagePump, "set_timer", lost)
+    app = ChatApp()
+    async with app.run_test(size=SIZE):
+        app.pane.apply(TextStreamed("It goes on."))
+        await shows(app, "It goes on.")

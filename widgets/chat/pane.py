@@ -1,5 +1,6 @@
 """The chat pane: transcript, status line and composer, fed with the updates of a session."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
-from textual.timer import Timer
 
 from app.agent.updates import (
     CallStreamed,
@@ -86,7 +86,7 @@ class ChatPane(Vertical):
         self.composer.steer_elsewhere = self.question_bar.steer
         self._fold = Fold()
         self._streamed: list[Update] = []
-        self._flush_timer: Timer | None = None
+        self._flush_due: asyncio.TimerHandle | None = None
         self._flushed = 0.0
         self._typed = 0.0
 
@@ -104,8 +104,8 @@ class ChatPane(Vertical):
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a timer waits to show more."""
-        return self._flush_timer is not None
+        """Whether there is more to show, in a moment."""
+        return self._flush_due is not None
 
     def focus_composer(self) -> None:
         """Let the user write."""
@@ -129,7 +129,7 @@ class ChatPane(Vertical):
             case TextStreamed() | ReasoningStreamed() | CommandOutput() | CallStreamed():
                 # Thousands of these may come in a second: nothing is done here but to keep them.
                 self._streamed.append(update)
-                if self._flush_timer is None:
+                if self._flush_due is None:
                     self._flush_soon(_FLUSH_INTERVAL)
             case PhaseChanged(phase, detail, until):
                 self.status_line.show_phase(phase, detail, until)
@@ -167,7 +167,7 @@ class ChatPane(Vertical):
     # Streaming.
 
     def _flush_and_go_on(self) -> None:
-        self._flush_timer = None
+        self._flush_due = None
         now = time.monotonic()
         if now - self._typed < _TYPING_PAUSE and now - self._flushed < _LONGEST_PAUSE:
             self._flush_soon(_TYPING_PAUSE)
@@ -195,13 +195,17 @@ class ChatPane(Vertical):
             self._flush_soon(_SLICE_INTERVAL)
 
     def _flush_soon(self, delay: float) -> None:
-        if self._flush_timer is None and self.is_mounted:
-            self._flush_timer = self.set_timer(delay, self._flush_and_go_on)
+        # Not by a timer of Textual's: one of a single shot is lost if the process is held up longer than the delay
+        # just as it begins. Nothing more would ever be shown.
+        if self._flush_due is None and self.is_mounted:
+            loop = asyncio.get_running_loop()
+            self._flush_due = loop.call_later(delay, self.call_next, self._flush_and_go_on)
 
+    @on(events.Unmount)
     def _stop_flushing(self) -> None:
-        if self._flush_timer is not None:
-            self._flush_timer.stop()
-            self._flush_timer = None
+        if self._flush_due is not None:
+            self._flush_due.cancel()
+            self._flush_due = None
 
     # The parts.
 
