@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from itertools import chain
 
 from app.proposals.models import FileDiff, Hunk
@@ -91,6 +92,13 @@ class _Builder:
     diffs: Sequence[FileDiff]
     shape: Shape
     comments: _Comments
+    measure: Callable[[Row], int]
+
+    def words(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> Single:
+        """A note or a remark, wrapped."""
+        segment = Single(row, new_start, hunk)
+        segment.wrap(self.measure)
+        return segment
 
     def change(self) -> Iterator[Segment]:
         """The segments of all files."""
@@ -105,7 +113,7 @@ class _Builder:
         if number in self.shape.collapsed:
             return
         for note in file_notes(number, change):
-            yield Single(note, -1)
+            yield self.words(note, -1)
         old = new = 0
         for index, hunk in enumerate(change.hunks):
             yield from self._unchanged(number, index, old, new, hunk.new_start - new, first=not index, last=False)
@@ -134,11 +142,14 @@ class _Builder:
     def _context(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[Segment]:
         if count <= 0:
             return
+        if not self.comments.at:
+            yield Context(file, old, new, count, gap)
+            return
         start = new
         for line in self.comments.lines(file, "new", new, count):
             yield Context(file, old + start - new, start, line + 1 - start, gap)
             for remark in self.comments.at[file, "new", line]:
-                yield Single(remark, line + 1)
+                yield self.words(remark, line + 1)
             start = line + 1
         if start < new + count:
             yield Context(file, old + start - new, start, new + count - start, gap)
@@ -150,17 +161,19 @@ class _Builder:
             whole: Segment = Split(file, index, hunk, self._pairs(file, hunk))
         else:
             whole = Unified(file, index, hunk)
-        remarks = self._remarks(file, hunk, whole)
-        if not remarks:
+        if not self.comments.at:
             yield whole
             return
         start = 0
-        for row in sorted(remarks):
-            yield whole.cut(start, row + 1 - start)
-            for remark in remarks[row]:
-                yield Single(remark, hunk.new_start, index)
-            start = row + 1
-        if start < whole.rows:
+        for row, side, line in self._commented(file, hunk, whole):
+            if row >= start:
+                yield whole.cut(start, row + 1 - start)
+                start = row + 1
+            for remark in self.comments.at[file, side, line]:
+                yield self.words(remark, hunk.new_start, index)
+        if not start:
+            yield whole
+        elif start < whole.rows:
             yield whole.cut(start, whole.rows - start)
 
     def _pairs(self, file: int, hunk: Hunk) -> list[Pair] | None:
@@ -172,19 +185,21 @@ class _Builder:
             diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
         )
 
-    def _remarks(self, file: int, hunk: Hunk, whole: Segment) -> dict[int, list[CommentRow]]:
-        """The rows of a hunk under which remarks stand, with these."""
-        remarks: dict[int, list[CommentRow]] = {}
-        sides: tuple[tuple[Side, int, int], ...] = (
-            ("old", hunk.old_start, hunk.old_count),
-            ("new", hunk.new_start, hunk.new_count),
-        )
-        for side, start, count in sides:
+    def _commented(self, file: int, hunk: Hunk, whole: Segment) -> Iterator[tuple[int, Side, int]]:
+        """The rows of a hunk under which remarks stand, from the top, with the lines that they are about."""
+
+        def on(side: Side, start: int, count: int) -> Iterator[tuple[int, Side, int]]:
             for line in self.comments.lines(file, side, start, count):
                 row = whole.find(side, line)
                 if row is not None:
-                    remarks.setdefault(row, []).extend(self.comments.at[file, side, line])
-        return remarks
+                    yield row, side, line
+
+        old, new = on("old", hunk.old_start, hunk.old_count), on("new", hunk.new_start, hunk.new_count)
+        return merge(old, new, key=_row_of)
+
+
+def _row_of(commented: tuple[int, Side, int]) -> int:
+    return commented[0]
 
 
 def arrange(
@@ -202,29 +217,26 @@ def arrange(
     and comments, which are few, and about lines of source only if these wrap. They do if there is `fits`, which tells
     whether a stretch of source has no line that is too long, so that only the others are measured line by line.
     """
-    head: list[Segment] = [Single(note, -1) for note in top]
+    builder = _Builder(diffs, shape, _Comments(comments), measure)
+    head = [builder.words(note, -1) for note in top]
     if top and diffs:
         head.append(Single(BlankRow(-1), -1))
-    segments = chain(head, _Builder(diffs, shape, _Comments(comments)).change())
-    return Layout(_measured(segments, measure, fits))
+    change = builder.change()
+    return Layout(chain(head, change if fits is None else _wrapped(change, measure, fits)))
 
 
-def _measured(
-    segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool] | None
+def _wrapped(
+    segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool]
 ) -> Iterator[Segment]:
-    """Segments that know their heights; long ones with lines that wrap come in pieces."""
+    """Segments whose lines take as many rows as they need; long ones come in pieces."""
     for segment in segments:
         if isinstance(segment, Single):
-            if isinstance(segment.content, NoteRow | CommentRow):
-                segment.wrap(measure)
             yield segment
-        elif fits is None:
-            yield segment
-        else:
-            for start in range(0, segment.rows, _MEASURED_ROWS):
-                piece = segment
-                if segment.rows > _MEASURED_ROWS:
-                    piece = segment.cut(start, min(_MEASURED_ROWS, segment.rows - start))
-                if not fits(piece):
-                    piece.wrap(measure)
-                yield piece
+            continue
+        for start in range(0, segment.rows, _MEASURED_ROWS):
+            piece = segment
+            if segment.rows > _MEASURED_ROWS:
+                piece = segment.cut(start, min(_MEASURED_ROWS, segment.rows - start))
+            if not fits(piece):
+                piece.wrap(measure)
+            yield piece

@@ -32,9 +32,9 @@ _SHORT_LINES = 200
 """Characters of such a line, on average."""
 
 _LINES_AT_ONCE = 2_000
-"""Terminal lines that are laid out, and whose width is measured, before the first frame; the rest follows it."""
+"""Terminal lines, at most, that are laid out and measured before the first frame; the rest follows it."""
 
-_SLICE, _PAUSE = 0.002, 0.004
+_SLICE, _PAUSE = 0.004, 0.004
 """Seconds that the rest is laid out for at a time, and seconds left to keys and frames in between."""
 
 
@@ -93,6 +93,8 @@ class DiffCanvas(DiffSurface):
         """Put the cursor on the first hunk of a new change, once there is a layout."""
         if self._place_cursor and self.rows.rows:
             self._place_cursor = False
+            while not self.landmarks.hunks and not self.rows.complete:
+                self.rows.grow(lines=self.rows.height + _LINES_AT_ONCE)
             self.cursor = self.landmarks.hunks[0] if self.landmarks.hunks else 0
 
     def clear(self, message: str = "") -> None:
@@ -249,13 +251,15 @@ class DiffCanvas(DiffSurface):
             measure=self._measure,
             fits=self._fits if self._wrap else None,
         )
-        self.rows.grow(lines=_LINES_AT_ONCE)
+        # What is on view has to be there; some more makes short changes complete, if it doesn't take long.
+        self.rows.grow(lines=2 * self.size.height)
+        self.rows.grow(lines=_LINES_AT_ONCE, seconds=_SLICE)
         self._seen_lines = (0, 0)
         if row is not None:
             self.cursor = self.clamped(self.rows.locate(row) or 0)
             if self.rows.rows:
                 line = self.rows.line_of(self.cursor)
-                self.rows.grow(lines=line + _LINES_AT_ONCE)
+                self.rows.grow(lines=line + 2 * self.size.height)
                 self.fit()
                 self.scroll_to(y=max(0, line - offset), animate=False, immediate=True)
         self.cursor = self.clamped(self.cursor)

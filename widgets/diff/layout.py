@@ -81,14 +81,17 @@ class Layout:
         """Go on until there are so many terminal lines, or for so long; without a limit, to the end."""
         if self._lines[-1] >= lines or self.complete:
             return
-        rows, heights = self._rows, self._lines
-        end = time.perf_counter() + seconds
+        segments, rows, heights, note = self.segments, self._rows, self._lines, self.landmarks.note
+        clock = time.perf_counter
+        row, line, end = rows[-1], heights[-1], clock() + seconds
         for segment in self._source:
-            self.segments.append(segment)
-            self.landmarks.note(rows[-1], segment)
-            rows.append(rows[-1] + segment.rows)
-            heights.append(heights[-1] + (segment.rows if segment.heights is None else segment.height))
-            if heights[-1] >= lines or time.perf_counter() >= end:
+            segments.append(segment)
+            note(row, segment)
+            row += segment.rows
+            line += segment.rows if segment.heights is None else segment.height
+            rows.append(row)
+            heights.append(line)
+            if line >= lines or clock() >= end:
                 return
         self.complete = True
 
@@ -164,6 +167,13 @@ class Layout:
         index = bisect_left(marks.hunk_keys, (file, hunk))
         found = index < len(marks.hunks) and marks.hunk_keys[index] == (file, hunk)
         return marks.hunks[index] if found else None
+
+    def row_of_file(self, file: int) -> int | None:
+        """The row of a file's head."""
+        files = self.landmarks.files
+        while not self.complete and len(files) <= file:
+            self.grow(lines=self.height + _STEP)
+        return files[file] if file < len(files) else None
 
     def locate(self, row: Row) -> int | None:
         """The number of an equal row of another layout of the same change.

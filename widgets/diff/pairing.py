@@ -61,8 +61,9 @@ def _anchors(old: list[set[str]], new: list[set[str]]) -> list[tuple[int, int]]:
     alike = [[_similarity(left, right) for right in new] for left in old]
     for row in range(len(old) - 1, -1, -1):
         for column in range(len(new) - 1, -1, -1):
-            taken = alike[row][column] + best[row + 1][column + 1] if alike[row][column] else 0.0
-            best[row][column] = max(taken, best[row + 1][column], best[row][column + 1])
+            without = max(best[row + 1][column], best[row][column + 1])
+            likeness = alike[row][column]
+            best[row][column] = max(likeness + best[row + 1][column + 1], without) if likeness else without
     chain: list[tuple[int, int]] = []
     row = column = 0
     while row < len(old) and column < len(new):
@@ -78,6 +79,9 @@ def _anchors(old: list[set[str]], new: list[set[str]]) -> list[tuple[int, int]]:
 
 def _similarity(left: set[str], right: set[str]) -> float:
     """The share of common words (Jaccard index), 0 below the threshold."""
-    union = len(left | right)
-    share = len(left & right) / union if union else 0.0
+    smaller, larger = sorted((len(left), len(right)))
+    if smaller < _SIMILAR * larger or not larger:
+        return 0.0
+    common = len(left & right)
+    share = common / (smaller + larger - common)
     return share if share >= _SIMILAR else 0.0

@@ -8,15 +8,15 @@ from widgets.diff.rows import NoteRow
 
 _MOST_FILES = 5
 
+_INSPECTED_LINES = 1_000
+"""Lines inspected in one go."""
+
 
 def character_warnings(diffs: Sequence[FileDiff]) -> Iterator[NoteRow]:
     """One line for each file whose added lines or name hold something that a reader can't see or could mistake."""
     warned = 0
     for diff in diffs:
-        added = "\n".join(
-            "\n".join(diff.new[hunk.new_start : hunk.new_start + hunk.new_count]) for hunk in diff.change.hunks
-        )
-        findings = inspect(f"{diff.change.path}\n{added}")
+        findings = _findings(diff)
         if not findings:
             continue
         warned += 1
@@ -24,6 +24,21 @@ def character_warnings(diffs: Sequence[FileDiff]) -> Iterator[NoteRow]:
             yield NoteRow(-1, f"{diff.change.path}: {findings}. {_meaning(findings)}", "warning")
     if warned > _MOST_FILES:
         yield NoteRow(-1, f"The same holds for {warned - _MOST_FILES} more files.", "warning")
+
+
+def _findings(diff: FileDiff) -> Findings:
+    """What is in the name and the added lines of a file; a little at a time, so that keys come in between."""
+    parts = [inspect(diff.change.path)]
+    for hunk in diff.change.hunks:
+        last = hunk.new_start + hunk.new_count
+        for start in range(hunk.new_start, last, _INSPECTED_LINES):
+            parts.append(inspect("\n".join(diff.new[start : min(last, start + _INSPECTED_LINES)])))
+    return Findings(
+        sum(part.control for part in parts),
+        sum(part.bidi for part in parts),
+        sum(part.invisible for part in parts),
+        tuple(dict.fromkeys(word for part in parts for word in part.lookalikes)),
+    )
 
 
 def _meaning(findings: Findings) -> str:
