@@ -9,7 +9,15 @@ import pytest
 from textual.pilot import Pilot
 from textual.theme import Theme
 
-from app.agent.updates import CallStreamed, Phase, PhaseChanged, ReasoningStreamed, TextStreamed
+from app.agent.updates import (
+    CallStreamed,
+    Phase,
+    PhaseChanged,
+    QueueChanged,
+    ReasoningStreamed,
+    Recorded,
+    TextStreamed,
+)
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -32,6 +40,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from tests.ui.chat_app import ChatApp, call
+from widgets.chat.pastes import Draft
 from widgets.chat.status_line import StatusLine
 
 NARROW = (80, 24)
@@ -143,6 +152,22 @@ ASKED: list[Event] = [
 ]
 
 
+LONG_QUESTION: list[Event] = [
+    AssistantMessage(id=30, calls=(call("c9.0", "ask_user", question="Which?"),)),
+    Question(
+        id=31,
+        call="c9.0",
+        text="How shall I go about the **clock**?",
+        options=(
+            "Pass it in",
+            "Leave it where it is, and let the tests set the time of the whole process, which is slower, less exact "
+            "and will be hard to take back later",
+            "Ask me again when the rest is done",
+        ),
+    ),
+]
+
+
 class SceneApp(ChatApp):
     """The chat pane under one of signoff's own themes, with a clock that stands still."""
 
@@ -231,6 +256,18 @@ def test_retrying(scene: Callable[..., None]) -> None:
         await pilot.pause()
 
     scene(TURN[:1], NARROW, before=before)
+
+
+@pytest.mark.parametrize("theme", ["signoff-dark", "signoff-light"])
+def test_a_failure_and_long_options(scene: Callable[..., None], theme: str) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        pane = pilot.app.pane  # type: ignore[attr-defined]
+        pane.apply(Recorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
+        pane.apply(QueueChanged(("Then run the tests, please", "and tidy up")))
+        pane.composer.restore(Draft("see " + "x\n" * 340 + " and try again", ((4, 684),)).kept())
+        await pilot.pause()
+
+    scene([*TURN, *LONG_QUESTION], (80, 45), theme, before)
 
 
 def test_commands(scene: Callable[..., None]) -> None:

@@ -60,7 +60,7 @@ def component_css(selector: str) -> str:
     """The default CSS of all roles inside the widget that `selector` names."""
     rules = [f"& > .chat--{role} {{ {rule} }}" for role, rule in _RULES.items()]
     # A terminal's own colours cannot be mixed: what is quiet is dim.
-    rules += [f"&:ansi > .chat--{role} {{ text-style: dim; }}" for role in _QUIET]
+    rules += [f"&:ansi > .chat--{role} {{ text-style: dim{' italic' * (role == 'program')}; }}" for role in _QUIET]
     return f"{selector} {{\n" + "\n".join(rules) + "\n}\n"
 
 

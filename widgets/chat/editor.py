@@ -34,6 +34,7 @@ class Editor(TextArea):
         &:focus { border: none; }
         & > .editor--paste { color: $text-accent; text-style: bold; }
         & > .text-area--placeholder { color: $foreground 45%; }
+        &:ansi > .text-area--placeholder { text-style: dim; }
         & > .text-area--cursor-line { background: transparent; }
     }
     """
