@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-Scope = Literal["app", "chat", "composer", "review", "diff", "approval"]
+Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval"]
 """Where a key works: everywhere, in the transcript, in the composer, in the whole review, or in a part of it."""
 
 
@@ -256,7 +256,6 @@ ACTIONS: tuple[Action, ...] = (
         "review",
         "Allow this command or file for the rest of the session.",
     ),
-    Action("review.dismiss", "Leave", "escape", "dismiss", "review", "Leave a question without deciding."),
     Action("review.undo", "Undo", "u", "undo", "review", "Undo an applied proposal, byte for byte."),
     Action("review.redo", "Redo", "U", "redo", "review", "Apply an undone proposal again."),
     Action("review.edit", "Edit", "e", "edit", "review", "Change the proposed text before approving."),
@@ -287,7 +286,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.search", "Search", "slash", "search", "diff", "Search in the diff."),
     Action("diff.search_next", "Next match", "full_stop", "search_next", "diff", "Next match."),
     Action("diff.search_previous", "Previous match", "comma", "search_previous", "diff", "Previous match."),
+    Action("diff.files", "Files", "F", "toggle_files", "diff", "Go to the list of files, or show or hide it."),
     Action("diff.versions", "Versions", "V", "toggle_versions", "diff", "Show v1 against v2 of a revised proposal."),
+    Action("files.down", "Down", "j,down,right_curly_bracket", "cursor_down", "files", "Next file."),
+    Action("files.up", "Up", "k,up,left_curly_bracket", "cursor_up", "files", "Previous file."),
+    Action("files.open", "Open", "enter", "leave", "files", "On to the diff of the file.", footer=3),
+    Action("files.hide", "Hide", "F", "hide", "files", "Put the list away.", footer=2),
     Action("approval.down", "Down", "j,down", "cursor_down", "approval", "Next item."),
     Action("approval.up", "Up", "k,up", "cursor_up", "approval", "Previous item."),
     Action("chat.up", "Up", "up,k", "cursor_up", "chat", "To the entry above."),

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from app.actions import ACTIONS, Action, Scope
 
 _TOGETHER: dict[Scope, tuple[Scope, ...]] = {
-    "app": ("app", "chat", "composer", "review", "diff", "approval"),
+    "app": ("app", "chat", "composer", "review", "diff", "files", "approval"),
     "chat": ("app", "chat"),
     "composer": ("app", "composer"),
-    "review": ("app", "review", "diff", "approval"),
+    "review": ("app", "review", "diff", "files", "approval"),
     "diff": ("app", "review", "diff"),
+    "files": ("app", "review", "files"),
     "approval": ("app", "review", "approval"),
 }
 """Scopes whose keys can reach the same widget."""

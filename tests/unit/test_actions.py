@@ -21,7 +21,7 @@ def test_no_decision_works_before_the_focused_widget_sees_the_key() -> None:
 
 
 def test_every_binding_can_be_remapped_by_its_id() -> None:
-    assert all(binding.id for binding in bindings("app", "review", "diff", "approval", "chat", "composer"))
+    assert all(binding.id for binding in bindings("app", "review", "diff", "files", "approval", "chat", "composer"))
 
 
 def test_every_command_says_what_it_does() -> None:

@@ -18,7 +18,7 @@ from widgets.approval.state import ReviewState
 from widgets.approval.wording import KeyOf, confirmation_row, headline, proposal_row
 
 
-class Queue(OptionList):
+class ReviewQueue(OptionList):
     """The list of what waits and what was decided lately."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("approval")]
@@ -58,7 +58,7 @@ class ApprovalPane(Vertical):
             display: none;
             &.shown { display: block; }
         }
-        Queue {
+        ReviewQueue {
             height: auto;
             max-height: 10;
             border: none;
@@ -72,7 +72,7 @@ class ApprovalPane(Vertical):
             &:focus { background: $surface; background-tint: $foreground 0%; border: none; }
             &:focus > .option-list--option-highlighted { background: $primary 30%; color: $foreground; }
         }
-        &.dragged { max-height: 80%; Queue { height: 1fr; max-height: 100%; } }
+        &.dragged { max-height: 80%; ReviewQueue { height: 1fr; max-height: 100%; } }
         &.-changed #headline { text-opacity: 60%; }
         &.-asking #headline { display: none; }
     }
@@ -92,12 +92,12 @@ class ApprovalPane(Vertical):
         yield Static(id="question", markup=False)
         yield Static(id="headline", markup=False)
         yield Static(id="outcome", markup=False)
-        yield Queue(id="queue", markup=False)
+        yield ReviewQueue(id="queue", markup=False)
 
     @property
-    def queue(self) -> Queue:
+    def queue(self) -> ReviewQueue:
         """The list, which takes the focus."""
-        return self.query_one(Queue)
+        return self.query_one(ReviewQueue)
 
     def show(self, state: ReviewState, key: KeyOf, *, comparing: bool = False) -> None:
         """Draw the state as it is now; `comparing` as for the headline."""

@@ -39,7 +39,7 @@ class ReviewPanes(Vertical):
         height: 1fr;
         &.-writing #headline { display: none; }
         &.-full ApprovalPane { min-height: 0; }
-        &.-full Queue { display: none; }
+        &.-full ReviewQueue { display: none; }
         &.-full Splitter { display: none; }
     }
     """
@@ -255,7 +255,7 @@ class ReviewPanes(Vertical):
         return key_label(self._keys.get(found.id, found.keys))
 
     def _all_keys(self) -> frozenset[str]:
-        actions = in_scope("app", "review", "diff", "approval")
+        actions = in_scope("app", "review", "diff", "files", "approval")
         return frozenset(
             key.strip() for action in actions for key in self._keys.get(action.id, action.keys).split(",") if key
         )

@@ -14,10 +14,11 @@ from widgets.approval.comments import line_comments
 from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict, approve, approve_all, deny_all
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.guard import Guard
-from widgets.approval.pane import Queue
+from widgets.approval.pane import ReviewQueue
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.state import Remark
 from widgets.approval.wording import ACTION, safe
+from widgets.diff.file_list import FileList
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
@@ -68,14 +69,12 @@ class Review(ReviewPanes):
         """Decisions exist only while one of the two panes itself has the focus."""
         if action in _NEED_FOCUS:
             return self._in_focus
-        if action == "dismiss":
-            return self.question is not None
         return True
 
     @property
     def _in_focus(self) -> bool:
         focused = self.screen.focused
-        return focused is self.view or isinstance(focused, Queue)
+        return focused is self.view or isinstance(focused, ReviewQueue | FileList)
 
     def _ready(self, guard: Guard | None = None) -> bool:
         """Whether a decision key counts now; says so if it doesn't."""
@@ -239,7 +238,14 @@ class Review(ReviewPanes):
         self.remove_confirmation(key)
 
     def on_key(self, event: events.Key) -> None:
-        """Letters that mean nothing here are words that were meant for the chat: none of the next ones decides."""
+        """Escape leaves a question; words that were meant for the chat decide nothing.
+
+        Such words show by a letter that means nothing here: the keys are dead for a moment after it.
+        """
+        if event.key == "escape" and self.question is not None:
+            event.stop()
+            self._ask(None)
+            return
         if self._in_focus and event.is_printable and not self.known_keys.intersection((event.key, event.character)):
             self.hold_keys()
 
@@ -252,10 +258,6 @@ class Review(ReviewPanes):
         if not self._in_focus:
             self.screen.set_focus(self.view)
         await self.run_action(action)
-
-    def action_dismiss(self) -> None:
-        """Leave a question without deciding."""
-        self._ask(None)
 
     # Keys that shape
 

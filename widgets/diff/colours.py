@@ -54,6 +54,7 @@ COMPONENTS: Final = {
     "diff--file-added",
     "diff--file-removed",
     "diff--file-warning",
+    "diff--listed",
     "diff--note",
     "diff--warning",
     "diff--problem",
@@ -109,6 +110,7 @@ DiffSurface {
     & > .diff--file-added { background: $panel; color: $diff-added-color; text-style: bold; }
     & > .diff--file-removed { background: $panel; color: $diff-removed-color; text-style: bold; }
     & > .diff--file-warning { background: $panel; color: $text-warning; text-style: bold; }
+    & > .diff--listed { background: $surface; }
     & > .diff--note { color: $foreground 65%; }
     & > .diff--warning { color: $text-warning; }
     & > .diff--problem { color: $text-error; }

@@ -85,6 +85,13 @@ class DiffCursor(DiffCanvas, can_focus=True):
                         self.go_to(row)
                     return
 
+    def go_to_file(self, file: int) -> None:
+        """Put the cursor on the head of a file, by its index."""
+        row = self.rows.row_of_file(file)
+        self.fit()
+        if row is not None:
+            self.go_to(row)
+
     def _refresh_row(self, row: int) -> None:
         if row < self.rows.rows:
             self.refresh_lines(self.rows.line_of(row), self.rows.height_of(row))

@@ -7,20 +7,12 @@ from rich.segment import Segment
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.proposals.models import FileChange, HunkState, Op
 from widgets.diff.cells import display
+from widgets.diff.file_facts import file_facts, file_name, file_sign
 from widgets.diff.paint_code import CodePainter
 from widgets.diff.rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row
 from widgets.diff.scene import Scene, StyleOf
 from widgets.diff.wrapping import wrap_words
-
-_OPS = {
-    Op.CREATE: ("+", "new file"),
-    Op.EDIT: ("~", ""),
-    Op.DELETE: ("-", "deleted"),
-    Op.RENAME: ("→", "renamed"),
-    Op.MODE: ("±", "mode"),
-}
 
 _NOTES = {
     "note": ("·", "diff--note"),
@@ -100,38 +92,15 @@ class Painter:
 
     def _file(self, row: FileRow, over: tuple[str, ...]) -> Strip:
         change = self.scene.diffs[row.file].change
-        glyph, _ = _OPS[change.op]
         head, quiet = ("diff--file", *over), ("diff--file-quiet", *over)
-        kind = {"+": "diff--file-added", "-": "diff--file-removed"}.get(glyph, "diff--file")
-        name = display(change.path).text
-        if change.op is Op.RENAME and change.old_path:
-            name = f"{display(change.old_path).text} → {name}"
-        facts = self._facts(change, over)
+        glyph, kind = file_sign(change)
+        facts: list[Piece] = [(f"  {text}", (name, *over)) for text, name in file_facts(change, self.scene)]
         room = max(8, self.scene.width - sum(cell_len(text) for text, _ in facts) - 5)
-        if cell_len(name) > room:
-            name = f"…{_last_cells(name, room - 1)}"
+        name = file_name(change, room)
         arrow = "▸" if row.file in self.scene.collapsed else "▾"
         gap = " " * (room - cell_len(name))
         pieces = [(f"{arrow} ", quiet), (f"{glyph} ", (kind, *over)), (name, head), (gap, quiet), *facts]
         return self._full(pieces, head)
-
-    def _facts(self, change: FileChange, over: tuple[str, ...]) -> list[Piece]:
-        """What stands at the right of a file's name."""
-        quiet = ("diff--file-quiet", *over)
-        waiting = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
-        chosen = sum(hunk.id not in self.scene.left_out for hunk in waiting)
-        facts: list[Piece] = []
-        if self.scene.undecided and chosen < len(waiting):
-            facts.append((f"{chosen} of {len(waiting)} hunks", ("diff--file-warning", *over)))
-        elif len(change.hunks) > 1:
-            facts.append((f"{len(change.hunks)} hunks", quiet))
-        if word := _OPS[change.op][1]:
-            facts.append((word, quiet))
-        if change.added:
-            facts.append((f"+{change.added:,}", ("diff--file-added", *over)))
-        if change.removed:
-            facts.append((f"-{change.removed:,}", ("diff--file-removed", *over)))
-        return [(f"  {text}", classes) for text, classes in facts]
 
     def _note(self, row: NoteRow, part: int, over: tuple[str, ...]) -> Strip:
         glyph, name = _NOTES[row.level]
@@ -148,10 +117,3 @@ class Painter:
         classes = ("diff--plain", "diff--comment", *over)
         bar = ("diff--plain", "diff--comment-bar", *over)
         return self._full([(" " * indent, ("diff--plain", *over)), ("▌ ", bar), (text, classes)], classes)
-
-
-def _last_cells(text: str, width: int) -> str:
-    """The end of a text, at most `width` cells."""
-    while cell_len(text) > width:
-        text = text[1:]
-    return text

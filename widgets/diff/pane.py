@@ -12,6 +12,7 @@ from textual.message import Message
 from widgets.diff.arrange import Comment
 from widgets.diff.cells import display
 from widgets.diff.cursor import Anchor
+from widgets.diff.file_list import FileList
 from widgets.diff.minimap import MiniMap
 from widgets.diff.position import PositionBar
 from widgets.diff.search_bar import SearchBar
@@ -48,6 +49,7 @@ class DiffPane(Vertical):
 
     def compose(self) -> ComposeResult:
         yield PositionBar()
+        yield FileList(self.view)
         with Horizontal():
             yield self.view
             yield MiniMap(self.view)
@@ -70,6 +72,26 @@ class DiffPane(Vertical):
         if self.is_mounted:
             self.query_one(PositionBar).follow(self.view, self._title)
             self.query_one(MiniMap).follow()
+            self.query_one(FileList).follow(self.size.height)
+
+    @on(DiffView.Seen)
+    def _draw_files(self) -> None:
+        self.query_one(FileList).follow(self.size.height)
+
+    # Files
+
+    @on(DiffView.FilesWanted)
+    def _go_to_files(self) -> None:
+        files = self.query_one(FileList)
+        if self.view.diffs:
+            files.wanted = True
+            files.follow(self.size.height)
+            files.focus()
+
+    @on(FileList.Left)
+    def _leave_files(self) -> None:
+        self.view.focus()
+        self._draw_files()
 
     # Search
 

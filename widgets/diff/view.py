@@ -50,6 +50,9 @@ class DiffView(DiffCursor):
     class SearchWanted(Message):
         """The user wants to search."""
 
+    class FilesWanted(Message):
+        """The user wants to go to the list of files, or to see it or not."""
+
     class VersionsWanted(Message):
         """The user wants to see the earlier version against this one, or to go back."""
 
@@ -212,6 +215,10 @@ class DiffView(DiffCursor):
         anchor = self.anchor_at_cursor
         if anchor is not None and self.proposal is not None and self.proposal.state.waiting:
             self.post_message(self.CommentWanted(anchor))
+
+    def action_toggle_files(self) -> None:
+        """The list of files."""
+        self.post_message(self.FilesWanted())
 
     def action_toggle_versions(self) -> None:
         """The earlier version against this one."""

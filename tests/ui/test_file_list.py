@@ -1,0 +1,138 @@
+"""The list of files above the diff."""
+
+from collections.abc import Sequence
+
+from app.proposals.models import FileDiff, Proposal
+from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import file_diff, proposal
+from tests.ui.test_review_decisions import BIG, ready
+from tests.ui.test_review_outcomes import click_on
+from widgets.approval.review import Review
+from widgets.diff.file_list import FileList
+
+Item = tuple[Proposal, Sequence[FileDiff]]
+
+
+def of_files(count: int, name: str = "P1", *, lines: int = 30) -> Item:
+    """A change of one line, in the middle of each of so many files."""
+    old = [f"line {number}" for number in range(lines)]
+    new = [*old[: lines // 2], "changed", *old[lines // 2 + 1 :]]
+    diffs = [
+        file_diff(f"file_{number:02}.txt", "\n".join(old), "\n".join(new), first=number + 1) for number in range(count)
+    ]
+    return proposal(name, diffs), diffs
+
+
+def listed(app: ReviewApp) -> list[str]:
+    """The lines of the list, as they are drawn."""
+    files = app.query_one(FileList)
+    return [files.render_line(y).text.rstrip() for y in range(files.size.height)] if files.display else []
+
+
+async def test_many_files_are_listed_and_few_are_not() -> None:
+    for count in (1, 2, 3, 30):
+        app = ReviewApp(of_files(count))
+        async with app.run_test(size=BIG) as pilot:
+            await ready(pilot)
+            assert len(listed(app)) == (0 if count < 3 else min(count, 8))
+
+
+async def test_the_list_leaves_most_of_a_small_screen_to_the_diff() -> None:
+    app = ReviewApp(of_files(30))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        assert 0 < 3 * len(listed(app)) <= app.review.view.size.height
+
+
+async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> None:
+    diffs = [
+        file_diff("new.py", None, "a\n"),
+        file_diff("gone.py", "a\nb\n", None, first=2),
+        file_diff("far.py", *(f"{'x' * 3}\n" * 100 + word for word in ("old", "new")), first=3),
+    ]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        first, second, third = (" ".join(line.split()) for line in listed(app))
+        assert first == "›+ new.py new file +1 ✓"
+        assert second == "- gone.py deleted -2 ✓"
+        assert third == "~ far.py +1 -1", "it has not been on the screen"
+        await pilot.press("right_curly_bracket", "right_curly_bracket", "right_square_bracket")
+        await pilot.pause()
+        assert listed(app)[2].endswith("✓")
+
+
+async def test_keys_of_the_list_move_the_diff_and_enter_goes_on_there() -> None:
+    app = ReviewApp(of_files(5))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("F")
+        await pilot.pause()
+        assert app.query_one(FileList).has_focus
+        await pilot.press("j", "j", "j", "k")
+        await pilot.pause()
+        assert app.review.view.file_at_cursor == 2
+        assert listed(app)[2].startswith("›")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.review.view.has_focus
+        assert app.review.view.file_at_cursor == 2
+
+
+async def test_the_line_of_the_current_file_is_kept_in_sight() -> None:
+    app = ReviewApp(of_files(30))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press(*["right_curly_bracket"] * 20)
+        await pilot.pause()
+        current = f"file_{app.review.view.file_at_cursor:02}"
+        assert any(line.startswith("›") and current in line for line in listed(app))
+
+
+async def test_a_click_leads_to_the_file() -> None:
+    app = ReviewApp(of_files(5))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await click_on(pilot, "file_03")
+        assert app.review.view.file_at_cursor == 3
+        assert app.review.view.has_focus
+
+
+async def test_what_the_user_put_away_or_asked_for_stays_so() -> None:
+    app = ReviewApp(of_files(5), of_files(2, "P2"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("F", "F")
+        await pilot.pause()
+        assert not listed(app)
+        assert app.review.view.has_focus
+        app.review.show_item("P2")
+        await pilot.pause()
+        assert not listed(app)
+        await pilot.press("F")
+        await pilot.pause()
+        assert len(listed(app)) == 2
+
+
+async def test_hunks_that_are_left_out_are_left_out_of_the_counts() -> None:
+    old = [f"line {number}" for number in range(60)]
+    new = [*old[:5], "one", *old[6:40], "two", "three", *old[41:]]
+    diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new))]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("F", "enter", "G", "left_square_bracket", "space")
+        await pilot.pause()
+        (line,) = listed(app)
+        assert " ".join(line.split()) == "›~ a.txt 1 of 2 hunks +1 -1 ✓"
+        assert "1 of 2 hunks  +1  -1" in app.text().split("\n")[2], "the head of the file says the same"
+
+
+async def test_decision_keys_work_from_the_list_too() -> None:
+    app = ReviewApp(of_files(3))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("F")
+        await pilot.pause()
+        await pilot.press("y")
+        assert app.posted == [Review.Approve("P1", 1, None)]

@@ -1,0 +1,59 @@
+"""What is said of a file in one line: its sign, its name, and what an approval would do to it."""
+
+from rich.cells import cell_len
+
+from app.proposals.models import FileChange, HunkState, Op
+from widgets.diff.cells import display
+from widgets.diff.scene import Scene
+
+_OPS = {
+    Op.CREATE: ("+", "new file"),
+    Op.EDIT: ("~", ""),
+    Op.DELETE: ("-", "deleted"),
+    Op.RENAME: ("→", "renamed"),
+    Op.MODE: ("±", "mode"),
+}
+
+Fact = tuple[str, str]
+"""Safe text and its component class."""
+
+
+def file_sign(change: FileChange) -> Fact:
+    """What happens to the file, as one character."""
+    glyph = _OPS[change.op][0]
+    return glyph, {"+": "diff--file-added", "-": "diff--file-removed"}.get(glyph, "diff--file")
+
+
+def file_name(change: FileChange, room: int) -> str:
+    """Its name, and the old one if it is renamed; the end of it, if there is no room."""
+    name = display(change.path).text
+    if change.op is Op.RENAME and change.old_path:
+        name = f"{display(change.old_path).text} → {name}"
+    return name if cell_len(name) <= room else f"…{_last_cells(name, room - 1)}"
+
+
+def file_facts(change: FileChange, scene: Scene) -> list[Fact]:
+    """What stands at the right of a name: hunks, what kind of change it is, and the counts of what is chosen."""
+    facts: list[Fact] = []
+    added, removed = change.added, change.removed
+    waiting = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING] if scene.undecided else []
+    chosen = [hunk for hunk in waiting if hunk.id not in scene.left_out] if scene.left_out else waiting
+    if len(chosen) < len(waiting):
+        facts.append((f"{len(chosen)} of {len(waiting)} hunks", "diff--file-warning"))
+        added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
+    elif len(change.hunks) > 1:
+        facts.append((f"{len(change.hunks)} hunks", "diff--file-quiet"))
+    if word := _OPS[change.op][1]:
+        facts.append((word, "diff--file-quiet"))
+    if added:
+        facts.append((f"+{added:,}", "diff--file-added"))
+    if removed:
+        facts.append((f"-{removed:,}", "diff--file-removed"))
+    return facts
+
+
+def _last_cells(text: str, width: int) -> str:
+    """The end of a text, at most `width` cells."""
+    while cell_len(text) > width:
+        text = text[1:]
+    return text

@@ -1,0 +1,150 @@
+"""The files of a change, one a line, above the diff: what happens to each, and which of them were looked at."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from app.actions import bindings
+from app.proposals.models import FileDiff
+from widgets.diff.file_facts import file_facts, file_name, file_sign
+from widgets.diff.view import DiffView
+
+WORTH_A_LIST = 3
+"""From this many files on, the list is shown unless the user has put it away."""
+
+_MOST_LINES = 8
+_LEAST_DIFF = 3
+"""The diff keeps at least so many times the lines of the list."""
+
+
+class FileList(ScrollView, can_focus=True):
+    """Lists the files of what a diff view shows; the one at the view's cursor is lit."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("files")]
+    DEFAULT_CSS = """
+    FileList {
+        height: 4;
+        display: none;
+        background: $surface;
+        scrollbar-size-vertical: 1;
+        overflow-x: hidden;
+
+        &.shown { display: block; }
+    }
+    """
+    ALLOW_SELECT: ClassVar[bool] = False
+
+    class Left(Message):
+        """The user has found the file and wants to go on in the diff."""
+
+    def __init__(self, view: DiffView) -> None:
+        super().__init__(id="files")
+        self.view = view
+        self.wanted: bool | None = None
+        """Whether the user wants the list; None leaves it to the number of files."""
+        self._shown: Sequence[FileDiff] = ()
+        self._current = 0
+        self._height = 0
+        self._drawn: tuple[object, ...] = ()
+
+    # What is shown
+
+    def follow(self, room: int) -> None:
+        """Bring the list in line with the view; `room` is the height of view and list together."""
+        files = len(self.view.diffs)
+        if self.view.diffs is not self._shown:
+            self._shown, self._current = self.view.diffs, 0
+            self.scroll_to(y=0, animate=False, immediate=True)
+        shown = files > 0 and (files >= WORTH_A_LIST if self.wanted is None else self.wanted)
+        height = max(1, min(files, _MOST_LINES, room // (_LEAST_DIFF + 1)))
+        if shown != self.has_class("shown"):
+            self.set_class(shown, "shown")
+        if not shown:
+            return
+        if self._height != height:
+            self._height = self.styles.height = height
+        self.virtual_size = Size(self.size.width, files)
+        before, self._current = self._current, self.view.file_at_cursor
+        drawn = (self._shown, self.view.scene.left_out, len(self.view.seen))
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh()
+        if before != self._current:
+            self.scroll_to_region(Region(0, self._current, 1, 1), animate=False, immediate=True, force=True)
+            self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Draw with the new colours."""
+        super().notify_style_update()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One file."""
+        number = y + self.scroll_offset.y
+        width = self.scrollable_content_region.width
+        style = self.view.get_visual_style
+        if number >= len(self._shown):
+            return Strip.blank(width, self.rich_style)
+        change = self._shown[number].change
+        over = ("diff--cursor" if self.has_focus else "diff--cursor-blurred",) if number == self._current else ()
+
+        def piece(text: str, *classes: str) -> Segment:
+            return Segment(text, style(*classes, "diff--listed", *over).rich_style)
+
+        ids = [hunk.id for hunk in change.hunks] or [change.path]
+        seen = sum(one in self.view.seen for one in ids) == len(ids)
+        facts = [(f"  {text}", kind) for text, kind in file_facts(change, self.view.scene)]
+        room = max(8, width - sum(cell_len(text) for text, _ in facts) - 6)
+        name = file_name(change, room)
+        glyph, kind = file_sign(change)
+        segments = [
+            piece("›" if over else " ", "diff--file"),
+            piece(f"{glyph} ", kind),
+            piece(name, *(() if seen else ("diff--strong",))),
+            piece(" " * (room - cell_len(name)), "diff--file-quiet"),
+            *(piece(text, kind) for text, kind in facts),
+            piece(" ✓ " if seen else "   ", "diff--file-quiet"),
+        ]
+        return Strip(segments).adjust_cell_length(width, self.rich_style)
+
+    # Keys and mouse
+
+    def action_cursor_down(self) -> None:
+        """The next file."""
+        self.view.go_to_file(min(self._current + 1, len(self._shown) - 1))
+
+    def action_cursor_up(self) -> None:
+        """The file before."""
+        self.view.go_to_file(max(0, self._current - 1))
+
+    def action_hide(self) -> None:
+        """Put the list away, for good."""
+        self.wanted = False
+        self.post_message(self.Left())
+
+    def action_leave(self) -> None:
+        """On to the diff of the file."""
+        self.post_message(self.Left())
+
+    def on_click(self, event: events.Click) -> None:
+        """To the diff of the file."""
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y + self.scroll_offset.y < len(self._shown):
+            self.view.go_to_file(offset.y + self.scroll_offset.y)
+            self.post_message(self.Left())
+
+    def on_focus(self) -> None:
+        """Show the line of the file as active."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Show it as resting."""
+        self.refresh()
