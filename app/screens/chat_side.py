@@ -7,6 +7,7 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from app.screens.welcome import welcome
 from app.slash_commands import COMMANDS
 from widgets.chat.pane import ChatPane
 
@@ -34,6 +35,7 @@ class ChatSide(Vertical):
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
+        self.pane.transcript.greet(welcome(self._owner.runtime.workspace.root.name, settings.keys))
         if settings.show_interventions != self._interventions:
             self._interventions = settings.show_interventions
             self.pane.transcript.action_toggle_interventions()

@@ -43,7 +43,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
             padding: 1 1 0 1;
             background: $surface;
             color: $foreground;
-            border: round $primary 60%;
+            border: round $primary 80%;
             border-title-color: $text-accent;
             border-title-style: bold;
             border-subtitle-color: $foreground 65%;

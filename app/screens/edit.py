@@ -42,10 +42,9 @@ class EditScreen(Dialog[bool]):
         Binding("escape", "leave", "Leave", priority=True),
     ]
     KEYS = (
-        KeyHint("ctrl+s", "save into the proposal"),
+        KeyHint("ctrl+s", "save into the proposal, not to disk"),
         KeyHint("ctrl+g", "your editor"),
         KeyHint("escape", "leave"),
-        KeyHint("", "nothing is written to disk"),
     )
 
     DEFAULT_CSS = """

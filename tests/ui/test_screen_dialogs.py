@@ -14,6 +14,7 @@ from tests.ui.running_app import running
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
+from widgets.common.key_hints import KeyHints
 from widgets.common.search_list import SearchList
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
@@ -152,7 +153,8 @@ async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) ->
             await run.pilot.pause(0.1)
             bound = {active.binding.id for active in run.app.screen.active_bindings.values()}
             expected = {action.id for action in ACTIONS if action.scope in scopes and action.keys}
-            assert expected <= bound, f"after {key}"
+            # Escape is the review's only while it asks something.
+            assert expected - {"review.dismiss"} <= bound, f"after {key}"
 
 
 async def test_a_key_that_only_the_keymap_gives_works(tmp_path: Path, server: WireServer) -> None:
@@ -253,3 +255,61 @@ async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path,
         await run.screen("EditScreen")
         await run.see("bidirectional")
         assert "\u202e" in run.app.screen.query_one(TextArea).text
+
+
+async def test_before_anything_was_said_the_chat_names_the_first_keys_as_they_are(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, keys={"review.approve": "ctrl+y"}) as run:
+        await run.see("you sign off", "Ctrl+Y approve", "n deny")
+        server.say("Hello.")
+        await run.say("hello")
+        assert "you sign off" not in run.text
+
+
+async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("gate")
+        await run.screen("GateScreen")
+        hints = run.app.screen.query_one(KeyHints)
+        at = str(hints.render()).index("leave it as it is")
+        await run.pilot.click(KeyHints, offset=(at + 1, 0))
+        await run.screen("Workbench")
+        await run.command("gate")
+        await run.screen("GateScreen")
+        await run.pilot.click(offset=(1, 1))
+        await run.screen("Workbench")
+
+
+async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("sessions")
+        await run.screen("SessionScreen")
+        await run.see("No session is kept here yet")
+        await run.pilot.press("escape")
+        await run.command("theme")
+        await run.screen("ThemeScreen")
+        await run.write("zzqq")
+        await run.see("Nothing matches")
+
+
+async def test_leaving_an_edit_asks_before_it_drops_what_was_written(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.see("greet.py", "line 1, column 1")
+        await run.write("x")
+        await run.see("changed, not saved")
+        await run.pilot.press("escape")
+        await run.screen("AskScreen")
+        await run.pilot.press("n")
+        await run.screen("EditScreen")
+        await run.pilot.press("escape")
+        await run.screen("AskScreen")
+        await run.pilot.press("y")
+        await run.screen("Workbench")
+        assert run.proposals[0].revision == 1

@@ -7,7 +7,7 @@ from textual.color import Color
 
 from app.first_theme import OWN_THEMES, STANDARD, first_theme
 from app.storage.places import Places
-from app.theme_files import OWN_THEME_PREFIX, load_themes
+from app.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
 from widgets.diff.colours import diff_variable_defaults
 
 OWN = load_themes((OWN_THEMES,))
@@ -32,17 +32,60 @@ def test_signoffs_own_themes_are_whole() -> None:
     assert all(name.startswith(OWN_THEME_PREFIX) for name in names)
 
 
-@pytest.mark.parametrize("theme", OWN.themes, ids=lambda theme: theme.name)
-def test_text_can_be_read_on_every_background(theme) -> None:  # type: ignore[no-untyped-def]
+QUIET = 0.65
+"""The share of the foreground in words that only accompany others."""
+LARGE = 3.0
+"""What decoration needs, as against text."""
+
+
+def colours_of(theme: ThemeFile) -> dict[str, str]:
+    """Every variable of a theme, as a style sheet sees it."""
     made = theme.as_theme()
-    variables = {**diff_variable_defaults(made), **made.variables}
+    return {**made.to_color_system().generate(), **diff_variable_defaults(made), **made.variables}
+
+
+def blended(background: str, colour: str, share: float) -> str:
+    return Color.parse(background).blend(Color.parse(colour), share, alpha=1.0).hex
+
+
+@pytest.mark.parametrize("theme", OWN.themes, ids=lambda theme: theme.name)
+def test_text_can_be_read_on_every_background(theme: ThemeFile) -> None:
+    colours = colours_of(theme)
     least = 7.0 if theme.name == "signoff-contrast" else 4.5
-    assert made.foreground and made.background
-    for name in ("diff-added-background", "diff-removed-background"):
-        assert contrast(made.foreground, variables[name]) >= least, name
-    assert contrast(made.foreground, made.background) >= 7.0
-    assert contrast(variables["diff-added-color"], variables["diff-added-background"]) >= 4.5
-    assert contrast(variables["diff-removed-color"], variables["diff-removed-background"]) >= 4.5
+    plain = colours["foreground"]
+    assert contrast(plain, colours["background"]) >= 7.0
+    for ground in ("background", "surface", "panel"):
+        assert contrast(plain, colours[ground]) >= least, ground
+        for word in ("accent", "primary", "secondary", "success", "warning", "error"):
+            assert contrast(colours[f"text-{word}"], colours[ground]) >= 4.5, (word, ground)
+        quiet = blended(colours[ground], plain, QUIET)
+        assert contrast(quiet, colours[ground]) >= 4.5, (ground, "quiet")
+
+
+@pytest.mark.parametrize("theme", OWN.themes, ids=lambda theme: theme.name)
+def test_a_diff_can_be_read_in_its_colours(theme: ThemeFile) -> None:
+    colours = colours_of(theme)
+    least = 7.0 if theme.name == "signoff-contrast" else 4.5
+    for kind in ("added", "removed"):
+        line, word = colours[f"diff-{kind}-background"], colours[f"diff-{kind}-word-background"]
+        assert contrast(colours["foreground"], line) >= least, kind
+        assert contrast(colours["foreground"], word) >= 4.5, kind
+        assert contrast(colours[f"diff-{kind}-color"], line) >= 4.5, kind
+        for name in ("accent", "primary", "secondary", "success", "warning"):
+            assert contrast(colours[f"text-{name}"], line) >= 4.5, (kind, name)
+            assert contrast(colours[f"text-{name}"], word) >= LARGE, (kind, name)
+
+
+@pytest.mark.parametrize("theme", OWN.themes, ids=lambda theme: theme.name)
+def test_the_row_of_the_cursor_and_the_footer_can_be_read(theme: ThemeFile) -> None:
+    colours = colours_of(theme)
+    for focus in ("", "-blurred"):
+        row = colours[f"block-cursor{focus}-background"]
+        assert contrast(colours[f"block-cursor{focus}-foreground"], row) >= 4.5, focus
+        assert contrast(row, colours["surface"]) >= 1.15, "the row stands out"
+    footer = colours["background"]
+    assert contrast(colours["footer-description-foreground"], footer) >= 4.5
+    assert contrast(colours["footer-key-foreground"], footer) >= 4.5
 
 
 @pytest.mark.parametrize(

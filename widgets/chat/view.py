@@ -1,12 +1,13 @@
 """A view over thousands of entries that lays out and draws only what is on screen."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
 from textual.cache import LRUCache
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -71,6 +72,7 @@ class TranscriptView(ScrollView):
         """Slots that hold rows, by identity, the least lately laid out first."""
         self._painted = 0.0
         self._selection: Selection | None = None
+        self._greeting: Sequence[Content] = ()
         self._unfinished: set[str] = set()
         """Keys of entries whose layout did not fit into one budget."""
 
@@ -90,6 +92,12 @@ class TranscriptView(ScrollView):
     def laid_out_count(self) -> int:
         """How many entries hold rows."""
         return len(self._laid_out)
+
+    def greet(self, lines: Sequence[Content]) -> None:
+        """Show these in the middle while there is no entry; none of them is wrapped."""
+        self._greeting = lines
+        if not len(self._slots):
+            self.refresh()
 
     def load(self, changes: Iterable[Change]) -> None:
         """Show a whole session, from the end; nothing above the screen is laid out."""
@@ -320,7 +328,9 @@ class TranscriptView(ScrollView):
         """One row of the screen."""
         row = self.scroll_offset.y + y
         width = self.size.width
-        if not len(self._slots) or row >= self._slots.total:
+        if not len(self._slots):
+            return self._greeting_row(y, width)
+        if row >= self._slots.total:
             return Strip.blank(width, self._palette.base)
         index = self._slots.at(row)
         slot = self._slots.items[index]
@@ -338,6 +348,15 @@ class TranscriptView(ScrollView):
         strip = self._cached_strip(slot, offset, width, cursor)
         # Offsets are for selecting text; in the middle of a flood nobody can, and they cost as much as the row.
         return strip if self._unfinished else strip.apply_offsets(0, row)
+
+    def _greeting_row(self, y: int, width: int) -> Strip:
+        """A row of the greeting, which stands as one block in the middle."""
+        top = max(0, (self.size.height - len(self._greeting)) // 2)
+        if not 0 <= y - top < len(self._greeting):
+            return Strip.blank(width, self._palette.base)
+        left = max(2, (width - max(line.cell_length for line in self._greeting)) // 2)
+        line = Content(" " * left) + self._greeting[y - top]
+        return Strip(line.render_segments(self.visual_style)).adjust_cell_length(width, self._palette.base)
 
     def _cached_strip(self, slot: Slot, offset: int, width: int, cursor: bool) -> Strip:
         """The strip of a row, kept while the row is the same object, as settled rows of a growing answer are."""

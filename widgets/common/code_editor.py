@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from rich.style import Style
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
 from widgets.diff.colours import SYNTAX_CLASSES
@@ -24,6 +25,10 @@ _KEPT = 60
 class CodeEditor(TextArea):
     """Line numbers, no wrapping, colours by the name of the file."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+home", "document_start", "To the beginning", show=False),
+        Binding("ctrl+end", "document_end", "To the end", show=False),
+    ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"code--{name}" for name in SYNTAX_CLASSES}
     DEFAULT_CSS = """
     CodeEditor {
@@ -69,6 +74,19 @@ class CodeEditor(TextArea):
             for start, end, kind in self._spans(line_index):
                 line.stylize(self._style(kind), start, end)
         return line
+
+    def get_component_rich_style(self, *names: str, partial: bool = False, default: Style | None = None) -> Style:
+        """The line of the cursor has a background of its own, and keeps its colours."""
+        style = super().get_component_rich_style(*names, partial=partial, default=default)
+        return Style(bgcolor=style.bgcolor) if names == ("text-area--cursor-line",) else style
+
+    def action_document_start(self) -> None:
+        """To the first character."""
+        self.move_cursor((0, 0))
+
+    def action_document_end(self) -> None:
+        """Behind the last character."""
+        self.move_cursor(self.document.end)
 
     def notify_style_update(self) -> None:
         """Another theme has other colours."""

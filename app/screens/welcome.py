@@ -1,0 +1,38 @@
+"""What the chat shows before anything was said: what signoff is for, and the first keys."""
+
+from collections.abc import Mapping, Sequence
+
+from textual.content import Content
+
+from app.actions import ACTIONS
+from app.keymap import key_name, keys_of
+from app.safe_text import visible
+
+_BY_ID = {action.id: action for action in ACTIONS}
+_COLUMN = 12
+
+
+def welcome(folder: str, keymap: Mapping[str, str]) -> Sequence[Content]:
+    """The lines, none wider than some sixty columns; `folder` is the workspace's name, `keymap` the user's."""
+
+    def key(action_id: str) -> str:
+        return key_name(keys_of(_BY_ID[action_id], keymap)[0])
+
+    def row(keys: str, *words: str | tuple[str, str]) -> Content:
+        return Content.assemble((keys.ljust(_COLUMN), "bold $text-accent"), *words)
+
+    decide: list[str | tuple[str, str]] = ["decide:  "]
+    for action_id, word in (("approve", "approve"), ("deny", "deny"), ("request_changes", "send back")):
+        decide += [(key(f"review.{action_id}"), "bold $text-accent"), f" {word}  "]
+    return (
+        Content.assemble(("signoff", "bold $text-accent"), (f" · {visible(folder, keep='')}", "$foreground 65%")),
+        Content(""),
+        Content("The model proposes, you sign off."),
+        Content("Nothing on disk changes before you approve it."),
+        Content(""),
+        row("@", "mention a file"),
+        row("/", "commands, such as /sessions and /model"),
+        row(key("app.focus_diff"), "read what the model wants to change"),
+        row(key("app.focus_approvals"), *decide),
+        row(key("app.help"), "all keys"),
+    )

@@ -1,0 +1,78 @@
+"""Keys on one line, or on as many as they need; and which of them a narrow footer leaves out."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+
+from app.actions import ACTIONS
+from widgets.common.key_bar import KeyBar, fitting
+from widgets.common.key_hints import KeyHint, KeyHints
+
+HINTS = st.lists(
+    st.builds(KeyHint, st.sampled_from(["y", "escape", "ctrl+d", "up,down", ""]), st.sampled_from(["go", "leave it"]))
+)
+
+
+@given(HINTS, st.integers(20, 200))
+def test_hints_never_overlap_and_never_leave_the_width(hints: list[KeyHint], width: int) -> None:
+    placed = KeyHints(hints).places(width)
+    assert [hint for _, _, hint in placed] == hints
+    ends: dict[int, int] = {}
+    for row, column, hint in placed:
+        assert column >= ends.get(row, 0)
+        ends[row] = column + hint.width
+        assert ends[row] <= width
+
+
+@given(st.lists(st.tuples(HINTS.filter(bool).map(lambda hints: hints[0]), st.integers(1, 6), st.booleans())))
+def test_a_narrow_footer_leaves_out_what_matters_least(hints: Sequence[tuple[KeyHint, int, bool]]) -> None:
+    before = list(hints)
+    for width in range(200, 20, -7):
+        kept = list(fitting(hints, width))
+        left_out = [rank for _, rank, _ in before]
+        for _, rank, _ in kept:
+            left_out.remove(rank)
+        assert not left_out or min(left_out) >= max((rank for _, rank, _ in kept), default=1)
+        assert 1 not in left_out
+        before = kept
+
+
+def test_the_keys_that_decide_and_help_are_never_left_out() -> None:
+    always = {action.id for action in ACTIONS if action.footer == 1}
+    assert {"review.approve", "review.deny", "review.request_changes", "app.help", "composer.send"} <= always
+
+
+class Bar(App[None]):
+    """An app with a few keys."""
+
+    BINDINGS = [  # noqa: RUF012
+        Binding("y", "sign('y')", "Approve", id="review.approve"),
+        Binding("f1", "sign('f1')", "Help", id="app.help"),
+        Binding("x", "sign('x')", "Own"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.signed: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield KeyBar()
+
+    def action_sign(self, key: str) -> None:
+        self.signed.append(key)
+
+
+async def test_a_click_on_a_key_of_the_footer_presses_it() -> None:
+    app = Bar()
+    async with app.run_test(size=(60, 5)) as pilot:
+        await pilot.pause()
+        bar = app.query_one(KeyBar)
+        shown = str(bar.render())
+        assert shown.startswith("x Own  y Approve") and shown.endswith("F1 Help")
+        for words in ("Help", "Approve"):
+            await pilot.click(KeyBar, offset=(shown.index(words) + 1, 0))
+        await pilot.click(KeyBar, offset=(40, 0))
+        assert app.signed == ["f1", "y"]
