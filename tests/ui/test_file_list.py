@@ -18,7 +18,8 @@ def of_files(count: int, name: str = "P1", *, lines: int = 30) -> Item:
     old = [f"line {number}" for number in range(lines)]
     new = [*old[: lines // 2], "changed", *old[lines // 2 + 1 :]]
     diffs = [
-        file_diff(f"file_{number:02}.txt", "\n".join(old), "\n".join(new), first=number + 1) for number in range(count)
+        file_diff(f"file_{number:02}.txt", "\n".join(old), "\n".join(new), first=number + 1)
+        for number in range(count)
     ]
     return proposal(name, diffs), diffs
 
