@@ -14,9 +14,9 @@ from tests.terminal.terminal import LIMIT, Terminal, running, signoff_command, t
 pytestmark = pytest.mark.timeout(120)
 
 FOCUS_IN, FOCUS_OUT = "\x1b[I", "\x1b[O"
-STRING = re.compile(rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
+STRING = re.compile(rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 """An OSC sequence; a BEL may be its end, and is no bell then."""
-NOTIFICATION = re.compile(rb"\x1b\]9;signoff: [^\x07\x1b]+\x1b\\\\\x1b\]777;notify;signoff;[^\x07\x1b]+\x1b\\\\")
+NOTIFICATION = re.compile(rb"\x1b\]9;signoff: [^\x07\x1b]+\x1b\\\x1b\]777;notify;signoff;[^\x07\x1b]+\x1b\\")
 
 
 def bells(terminal: Terminal) -> int:

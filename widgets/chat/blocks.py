@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from widgets.chat.code import code_lines
 from widgets.chat.inline import inline_spans, parser
@@ -29,10 +29,12 @@ class RenderState:
     """Columns of the table that is going on."""
     item_indent: int = 2
     """Cells before the text of the list item that is going on."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    """What the parser has to know of the rest of the text: where its link references lead."""
 
     def copy(self) -> "RenderState":
         """An independent copy, to render an unfinished chunk with."""
-        return RenderState(self.previous, self.widths, self.item_indent)
+        return RenderState(self.previous, self.widths, self.item_indent, self.environment)
 
 
 def needs_space(previous: Chunk | None, chunk: Chunk) -> bool:
@@ -49,10 +51,14 @@ def needs_space(previous: Chunk | None, chunk: Chunk) -> bool:
 def render_chunk(chunk: Chunk, width: int, state: RenderState, above: list[Line]) -> list[Line]:
     """The lines of a chunk. A `rest` takes the last line out of `above` and flows on from it."""
     if chunk.kind == "rest":
-        lines = _flow_on(chunk, width, above)
+        lines = _flow_on(chunk, width, above, state)
     else:
-        lines = [BLANK] if needs_space(state.previous, chunk) else []
-        lines += _chunk_lines(chunk, width, state)
+        lines = _chunk_lines(chunk, width, state)
+        if not lines and chunk.kind == "block":
+            # Only link references are defined in it.
+            return []
+        if needs_space(state.previous, chunk):
+            lines = [BLANK, *lines]
     state.previous = chunk
     return lines
 
@@ -65,18 +71,18 @@ def _chunk_lines(chunk: Chunk, width: int, state: RenderState) -> list[Line]:
             return _table(chunk, width, state)
         case "item_rest":
             indent = " " * state.item_indent
-            return _Blocks(chunk.text, width).render(((indent, TEXT),))
+            return _Blocks(chunk.text, width, state.environment).render(((indent, TEXT),))
         case "item":
-            blocks = _Blocks(chunk.text, width, chunk.number)
+            blocks = _Blocks(chunk.text, width, state.environment, chunk.number)
             lines = blocks.render()
             state.item_indent = blocks.item_indent
             return lines
         case _:
-            return _Blocks(chunk.text, width).render()
+            return _Blocks(chunk.text, width, state.environment).render()
 
 
-def _flow_on(chunk: Chunk, width: int, above: list[Line]) -> list[Line]:
-    tokens = parser().parseInline(chunk.text.lstrip())
+def _flow_on(chunk: Chunk, width: int, above: list[Line], state: RenderState) -> list[Line]:
+    tokens = parser().parseInline(chunk.text.lstrip(), dict(state.environment))
     rows = inline_spans(tokens[0].children or [], TEXT) if tokens else [[]]
     joint: str | None = None
     if above:
@@ -92,9 +98,9 @@ def _flow_on(chunk: Chunk, width: int, above: list[Line]) -> list[Line]:
 
 def _table(chunk: Chunk, width: int, state: RenderState) -> list[Line]:
     source = chunk.header + chunk.text
-    rows, aligns = _table_rows(parser().parse(source))
+    rows, aligns = _table_rows(parser().parse(source, dict(state.environment)))
     if not rows:
-        return _Blocks(source, width).render()
+        return _Blocks(source, width, state.environment).render()
     if chunk.begins:
         state.widths = column_widths(rows, width)
         return table_lines(rows, state.widths, aligns, (), heading=True)
@@ -126,10 +132,10 @@ def _table_rows(tokens: Sequence["Token"]) -> tuple[list[Row], list[str]]:
 class _Blocks:
     """A walk over block tokens; containers add to the prefix of the rows inside them."""
 
-    def __init__(self, source: str, width: int, number: int | None = None) -> None:
+    def __init__(self, source: str, width: int, environment: dict[str, Any], number: int | None = None) -> None:
         self.width = width
         self.item_indent = 2
-        self._tokens = parser().parse(source)
+        self._tokens = parser().parse(source, dict(environment))
         self._source = source.split("\n")
         self._number = number
         """What the outermost ordered list starts with, if the text doesn't know."""

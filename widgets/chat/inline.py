@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from widgets.chat.lines import Face, Span
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]:[ \t]*\S.*$", re.MULTILINE)
 _URL = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
 
 
@@ -20,6 +21,14 @@ def parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def link_references(source: str) -> dict[str, Any]:
+    """Where the link references lead that are defined in a whole text, as the parser wants to be told."""
+    environment: dict[str, Any] = {}
+    if definitions := _DEFINITION.findall(source):
+        parser().parse("\n\n".join(definitions), environment)
+    return environment
 
 
 def inline_spans(tokens: Sequence["Token"], base: Face) -> list[list[Span]]:

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from widgets.chat.blocks import RenderState, render_chunk
-from widgets.chat.inline import close_marks
+from widgets.chat.inline import close_marks, link_references
 from widgets.chat.lines import Line
 from widgets.chat.split import LONGEST_PARAGRAPH, Chunk, Splitter
 
@@ -70,9 +71,20 @@ class MarkdownDocument:
 
     def finish(self) -> None:
         """No more source will come; the last block is final."""
-        if not self._finished:
-            self._finished = True
-            self._stale = True
+        if self._finished:
+            return
+        self._finished = self._stale = True
+        if environment := link_references(self._clean(self.source)):
+            self._begin_again(environment)
+
+    def _begin_again(self, environment: dict[str, Any]) -> None:
+        """Lay out the whole text anew: a reference is defined at the end as a rule, after the links that use it."""
+        self._incoming, self._waiting, self._position, self._partial = [self.source], [], 0, ""
+        self._splitter = Splitter()
+        self._state = RenderState(environment=environment)
+        self._lines = []
+        self._settled = 0
+        self._held = None
 
     def advance(self, deadline: float | None = None) -> bool:
         """Lay out what has come; returns True when nothing is left to do.

@@ -227,3 +227,18 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
 
 def test_html_is_text() -> None:
     assert markdown_lines("<b>x</b> <!-- y -->", 60)[0].text == "<b>x</b> <!-- y -->"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_references_lead_where_the_end_of_the_text_says(streamed: bool) -> None:
+    text = "See [the manual][m] and [M].\n\n- or [there][m]\n\nThe end.\n\n[m]: https://example.org/manual\n"
+    document = MarkdownDocument(40)
+    for piece in text if streamed else [text]:
+        document.append(piece)
+        if streamed:
+            document.advance()
+    document.finish()
+    document.advance()
+    assert [line.text for line in document.lines] == ["See the manual and M.", "", "• or there", "", "The end."]
+    links = [(part, face.href) for line in document.lines for part, face in line.spans if face.href]
+    assert links == [(part, "https://example.org/manual") for part in ("the manual", "M", "there")]
