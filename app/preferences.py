@@ -4,8 +4,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from app.first_theme import OWN_THEMES, STANDARD
-from app.keymap import KeymapError, checked, without_default
-from app.theme_files import load_themes
 
 if TYPE_CHECKING:
     from app.config import Settings
@@ -22,11 +20,10 @@ class Preferences:
         self._app = app
         self.settings = settings
 
-    def begin(self) -> list[str]:
-        """Make themes and keys known to the app. Returns a line for each thing that could not be used."""
-        return [*self._load_themes(), *self._load_keymap()]
+    def load_themes(self) -> list[str]:
+        """Make all themes known to the app. Returns a line for each that could not be used."""
+        from app.theme_files import load_themes
 
-    def _load_themes(self) -> list[str]:
         app, shown = self._app, self._app.current_theme
         loaded = load_themes((OWN_THEMES, app.runtime.places.themes))
         for theme in loaded.themes:
@@ -41,9 +38,12 @@ class Preferences:
             app.refresh_css(animate=False)
         return problems
 
-    def _load_keymap(self) -> list[str]:
+    def load_keymap(self) -> list[str]:
+        """Put the user's keys in force. Returns why they could not be used, if so."""
         if not self.settings.keys:
             return []
+        from app.keymap import KeymapError, checked, without_default
+
         try:
             keymap = checked(self.settings.keys)
         except KeymapError as error:

@@ -11,7 +11,6 @@ from app.config import ConfigError, Configuration, Settings, load, origin
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.places import Places, places
-from app.storage.proposals import SqliteProposalStore
 from app.storage.sessions import SessionStore
 from app.storage.signals import Signal
 from app.workspace import trust
@@ -19,6 +18,7 @@ from app.workspace.paths import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
     from app.proposals.desk import ProposalDesk
+    from app.storage.proposals import SqliteProposalStore
 
 
 @dataclass(slots=True)
@@ -30,13 +30,23 @@ class Runtime:
     workspace: Workspace
     database: Database
     sessions: SessionStore
-    proposals: SqliteProposalStore
     signal: Signal
     flags: Mapping[str, Any] = field(default_factory=dict)
     """What the command line set."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    _proposals: "SqliteProposalStore | None" = None
     _desk: "ProposalDesk | None" = None
-    _making: threading.Lock = field(default_factory=threading.Lock)
+    _making: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def proposals(self) -> "SqliteProposalStore":
+        """Where proposals are kept; made when first asked for, as the end of a session is shown without it."""
+        from app.storage.proposals import SqliteProposalStore
+
+        with self._making:
+            if self._proposals is None:
+                self._proposals = SqliteProposalStore(self.database, self.sessions.workspace, self.signal)
+            return self._proposals
 
     @property
     def desk(self) -> "ProposalDesk":
@@ -93,7 +103,6 @@ def open_runtime(
         signal = Signal(where.signals, name)
         sessions = SessionStore(database, name, signal)
         configuration = _load(where, workspace, sessions, flags or {}, environment)
-        proposals = SqliteProposalStore(database, name, signal)
         where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         database.close()
@@ -103,7 +112,7 @@ def open_runtime(
     except BaseException:
         database.close()
         raise
-    return Runtime(where, configuration, workspace, database, sessions, proposals, signal, flags or {}, environment)
+    return Runtime(where, configuration, workspace, database, sessions, signal, flags or {}, environment)
 
 
 def _load(

@@ -52,6 +52,7 @@ class Start:
             return
         problems = await self._show_chat(opened, end)
         problems += await self._show_review(opened)
+        problems += app.preferences.load_themes()
         await asyncio.to_thread(_load_session_parts)
         self._make_parts()
         app.is_open.set()
@@ -70,7 +71,7 @@ class Start:
         app = self._app
         app.runtime, app.demo = opened.runtime, opened.demo
         app.preferences = Preferences(app, opened.settings)
-        problems = app.preferences.begin()
+        problems = app.preferences.load_keymap()
         app.draw_status()
         await app.workbench.install_chat(ChatSide(app), app.settings, end)
         await self._painted()
@@ -112,10 +113,16 @@ def _load_chat_side() -> None:
     import app.preferences
     import app.screens.chat_side
     import app.standing  # noqa: F401
+    from widgets.chat import inline
+
+    # Else the first message loads it, while the keyboard waits.
+    inline.parser()
 
 
 def _load_review_side() -> None:
-    import app.screens.review_side  # noqa: F401
+    import app.screens.review_side
+    import app.storage.proposals
+    import app.theme_files  # noqa: F401
 
 
 def _load_session_parts() -> None:

@@ -1,8 +1,10 @@
 """The main screen: the panes, tabs where it is too narrow for all of them, the status bar.
 
-It begins as little more than the composer, so that one can type at once; the panes take their place behind it.
+It begins as little more than the composer, so that one can type at once. Chat and review are made ready out of sight
+and then take the places that the first picture already has, each painted once.
 """
 
+import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, getters, on
@@ -11,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
+from textual.widget import Widget
 
 from app.slash_commands import COMMANDS
 from widgets.chat.composer import Composer
@@ -42,7 +45,7 @@ class Workbench(Screen[None]):
 
     DEFAULT_CSS = """
     Workbench {
-        #sides { height: 1fr; }
+        #sides { height: 1fr; layers: default arriving; overflow: hidden; }
         ChatSide, #front-chat { width: 1fr; }
         #front-chat { align-vertical: bottom; }
         ReviewSide, #front-review { width: 1fr; border-left: vkey $panel; }
@@ -98,23 +101,28 @@ class Workbench(Screen[None]):
         """Put the chat in its place, with the end of a session; what was typed goes on in its composer."""
         front = self._front
         assert front is not None
-        side.display = False
-        await self.mount(side, before=self.query_one("#front-chat"))
-        side.apply_settings(settings)
-        self._chat_side, self._front = side, None
-        taken = front.draft
-        self.chat.composer.restore(front.kept_draft)
+        await self._prepare(side, "#front-chat", settings)
         if end:
-            self.chat.open_log(end)
-        side.display = True
+            side.pane.open_log(end)
+        await self._laid_out(side.pane.transcript)
+        self._chat_side, self._front = side, None
+        self._take_draft(front)
+        self._bring_in(side)
         self.set_focus(self.chat.composer.editor)
         self.query_one("#front-chat").display = False
         # Keys that were on their way to the front composer are in its queue; the callback comes behind them.
-        front.editor.call_later(self._take_rest, front, taken)
+        front.editor.call_later(self._take_rest, front, front.draft)
+
+    def _take_draft(self, front: Composer) -> None:
+        composer = self.chat.composer
+        composer.restore(front.kept_draft)
+        composer.editor.selection = front.editor.selection
 
     def _take_rest(self, front: Composer, taken: str) -> None:
         composer = self.chat.composer
-        if (late := front.draft.removeprefix(taken)) and composer.draft.startswith(taken):
+        if front.draft != taken and composer.draft == taken:
+            self._take_draft(front)
+        elif (late := front.draft.removeprefix(taken)) and composer.draft.startswith(taken):
             composer.draft = taken + late + composer.draft.removeprefix(taken)
         self.query_one("#front-chat").remove()
 
@@ -122,13 +130,34 @@ class Workbench(Screen[None]):
         self, side: "ReviewSide", settings: "Settings", proposals: "Sequence[Proposal]" = ()
     ) -> None:
         """Put the review in its place, with what waits."""
-        side.display = False
-        await self.mount(side, before=self.query_one("#front-review"))
-        side.apply_settings(settings)
+        await self._prepare(side, "#front-review", settings)
         self._review_side = side
         self.show_proposals(proposals)
-        side.display = True
+        await self._laid_out(side.review)
+        self._bring_in(side)
         self.query_one("#front-review").remove()
+
+    async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings") -> None:
+        """Mount one side beyond the edge of the screen, in the size it will have, before what holds its place."""
+        side.styles.layer, side.styles.offset = "arriving", ("-200%", 0)
+        side.styles.width = "100%" if self.has_class("-narrow") else "50%"
+        side.can_focus_children = False
+        await self.query_one("#sides").mount(side, before=place)
+        side.apply_settings(settings)
+
+    async def _laid_out(self, widget: Widget) -> None:
+        """Return once a widget knows its size and has acted on it, so that its first picture is complete."""
+        done = asyncio.Event()
+        # The size comes with the next layout, as a message; what is called later comes behind that.
+        self.call_after_refresh(widget.call_later, done.set)
+        await done.wait()
+
+    def _bring_in(self, side: "ChatSide | ReviewSide") -> None:
+        # A class would have all that is inside styled again.
+        for rule in ("layer", "offset", "width"):
+            side.styles.clear_rule(rule)
+        side.can_focus_children = True
+        side.refresh(layout=True)
 
     @property
     def composer(self) -> Composer:

@@ -5,11 +5,11 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import cast, get_args
 
 from pydantic import ValidationError
 
-from app.conversation.events import EVENTS, Compacted, Event, ProposalDecided, Pruned, TurnStarted, UserMessage
+from app.conversation.events import Compacted, Event, ProposalDecided, Pruned, TurnStarted, UserMessage
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.signals import Signal
@@ -159,14 +159,15 @@ class SessionStore:
         return self._read(
             session_id,
             self._database.rows(
-                "SELECT id, time, body FROM events WHERE session = ? AND id > ? ORDER BY id", (session_id, after)
+                "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id",
+                (session_id, after),
             ),
         )
 
     def last_events(self, session_id: str, count: int) -> list[Event]:
         """The newest `count` events of a session, in order."""
         rows = self._database.rows(
-            "SELECT id, time, body FROM events WHERE session = ? ORDER BY id DESC LIMIT ?", (session_id, count)
+            "SELECT id, time, type, body FROM events WHERE session = ? ORDER BY id DESC LIMIT ?", (session_id, count)
         )
         return self._read(session_id, rows[::-1])
 
@@ -179,8 +180,11 @@ class SessionStore:
     @staticmethod
     def _read(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:
         try:
-            return [EVENTS.validate_json(_numbered(cast(str, body), number, at)) for number, at, body in rows]
-        except ValidationError as error:
+            return [
+                _KINDS[cast(str, kind)].model_validate_json(_numbered(cast(str, body), number, at))
+                for number, at, kind, body in rows
+            ]
+        except (KeyError, ValidationError) as error:
             raise StorageError(
                 f"Session {session_id} holds something that this signoff cannot read: update signoff. "
                 "Nothing was changed."
@@ -262,6 +266,8 @@ def _title(text: str) -> str:
     return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"
 
 
+_KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
+"""The events by their type: a validator is made only for those that occur, the first time that one does."""
 _COLUMNS = "id, workspace, title, model, forked_from, created, updated"
 
 

@@ -1,7 +1,7 @@
 """Start-up against a bare Textual app that shows one Input, in the same run, in a real terminal.
 
 Run with `pytest -n0 -s tests/benchmarks/test_start_speed.py`. A first run compiles all Python files and does not
-count; figures are medians of interleaved runs.
+count. The runs are interleaved, and a figure is the quickest of them: what else the machine does only ever adds.
 """
 
 import contextlib
@@ -25,10 +25,12 @@ from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, P
 from app.runtime import Runtime, open_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNS = 9
+RUNS = 11
 MESSAGES = 2_000
 PROPOSALS = 200
 LIMIT = 30.0
+NOISE = 1.05
+"""By how much the quickest of some runs still differs from one time to the next."""
 
 BARE = """
 from textual.app import App
@@ -72,8 +74,8 @@ def start(command: list[str], marker: str, environment: dict[str, str]) -> tuple
     return took, memory
 
 
-def medians(starts: dict[str, Callable[[], tuple[float, float]]]) -> dict[str, tuple[float, float]]:
-    """Medians of time and memory, the runs interleaved so that a noisy moment meets all of them alike."""
+def quickest(starts: dict[str, Callable[[], tuple[float, float]]]) -> dict[str, tuple[float, float]]:
+    """The least time of each, and the median of its memory."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in starts}
     for run in range(RUNS + 1):
         for name, one in starts.items():
@@ -81,7 +83,7 @@ def medians(starts: dict[str, Callable[[], tuple[float, float]]]) -> dict[str, t
             if run:
                 found[name].append(result)
     return {
-        name: (statistics.median(time for time, _ in all_), statistics.median(memory for _, memory in all_))
+        name: (min(took for took, _ in all_), statistics.median(memory for _, memory in all_))
         for name, all_ in found.items()
     }
 
@@ -110,7 +112,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
 
 
 def test_a_cold_start_is_near_that_of_a_bare_app(workspace: Path, environment: dict[str, str]) -> None:
-    found = medians(
+    found = quickest(
         {
             "bare": lambda: start([sys.executable, "-c", BARE], "ne can type now", environment),
             "signoff": lambda: start(command_of(str(workspace)), "sk for a change", environment),
@@ -122,24 +124,24 @@ def test_a_cold_start_is_near_that_of_a_bare_app(workspace: Path, environment: d
     assert our_memory <= 2 * bare_memory
 
 
-def test_a_long_session_is_on_the_screen_soon_after_a_cold_start(
-    workspace: Path, environment: dict[str, str]
-) -> None:
+def test_sessions_are_on_the_screen_soon_after_a_cold_start(workspace: Path, environment: dict[str, str]) -> None:
+    empty = workspace.parent / "empty"
+    empty.mkdir()
     fill(workspace)
-    found = medians(
+    found = quickest(
         {
             "cold": lambda: start(command_of(str(workspace)), "sk for a change", environment),
-            "empty": lambda: start(command_of(str(workspace)), "othing waits for you", environment),
+            "empty": lambda: start(command_of(str(empty)), "othing waits for you", environment),
             "long": lambda: start(command_of(str(workspace), "--continue"), "very last answer", environment),
         }
     )
-    (cold, _), (empty, _), (long, memory) = found["cold"], found["empty"], found["long"]
+    (cold, _), (panes, _), (end, memory) = found["cold"], found["empty"], found["long"]
     print(
-        f"\ncold start {cold * 1000:.0f} ms, all panes of an empty session {empty * 1000:.0f} ms,"
-        f" a long session {long * 1000:.0f} ms {memory:.0f} MB"
+        f"\ncold start {cold * 1000:.0f} ms, an empty one {panes * 1000:.0f} ms ({panes / cold:.2f}),"
+        f" the end of a long one {end * 1000:.0f} ms ({end / cold:.2f}) {memory:.0f} MB"
     )
-    assert long <= empty
-    assert long <= 3.5 * cold
+    assert end <= 2.0 * NOISE * cold
+    assert panes <= 2.2 * NOISE * cold
 
 
 def fill(workspace: Path) -> None:

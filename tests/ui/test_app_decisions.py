@@ -1,5 +1,6 @@
 """Decisions in the whole app: what keys write, deny and send, and what typing never does."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,22 @@ async def test_one_can_decide_in_a_terminal_of_any_width(
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: run.file == APPROVED, "the file")
+
+
+async def test_asking_for_commits_is_in_force_at_once(tmp_path: Path, server: WireServer) -> None:
+    def git(*words: str) -> str:
+        here = tmp_path / "workspace"
+        who = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+        return subprocess.run(["git", *who, *words], cwd=here, check=True, capture_output=True, text=True).stdout
+
+    async with running(tmp_path, server) as run:
+        git("init", "-q")
+        git("config", "user.name", "me")
+        git("config", "user.email", "me@example.org")
+        git("add", "greet.py")
+        git("commit", "-q", "-m", "Begin")
+        await stage(run, server)
+        run.app.preferences.change(commit=True)
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: git("show", "HEAD:greet.py") == APPROVED, "the commit")

@@ -1,0 +1,160 @@
+"""The way from the first picture to an open session: nothing that the user does meanwhile is lost."""
+
+import asyncio
+import contextlib
+import gc
+import warnings
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
+from app.main import SignoffApp
+from app.opened import Opened
+from app.runtime import Runtime, open_runtime
+from tests.ui.running_app import Running
+from tests.wire.server import WireServer
+from widgets.approval.messages import DiffsWanted
+
+
+@contextlib.asynccontextmanager
+async def waiting(
+    folder: Path, server: WireServer, *, resume: bool = False, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[tuple[Running, asyncio.Event]]:
+    """An app that shows its first picture and opens its workspace once the event is set."""
+    root = folder / "workspace"
+    root.mkdir(exist_ok=True)
+    runtime = open_runtime(root, {"base_url": server.base_url, "model": "test-model", "api_key": "key"}, {})
+    go_on = asyncio.Event()
+
+    async def opener() -> Opened:
+        await go_on.wait()
+        return Opened(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
+
+    app = SignoffApp(opener, runtime.places.log)
+    try:
+        async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
+            yield Running(app, runtime, pilot), go_on
+            await app.action_quit()
+    finally:
+        runtime.close()
+
+
+def earlier_session(runtime: Runtime, turns: int = 3) -> str:
+    """A session in the store; returns its id."""
+    record = runtime.sessions.create(model="test-model")
+    for number in range(turns):
+        runtime.sessions.append(
+            record.id,
+            [
+                TurnStarted(cause="message"),
+                UserMessage(text=f"message {number}"),
+                AssistantMessage(text=f"answer {number}"),
+                TurnEnded(stopped="answer"),
+            ],
+        )
+    return record.id
+
+
+def filled(folder: Path, turns: int = 3) -> str:
+    root = folder / "workspace"
+    root.mkdir()
+    runtime = open_runtime(root, {}, {})
+    try:
+        return earlier_session(runtime, turns)
+    finally:
+        runtime.close()
+
+
+async def test_what_is_typed_while_the_session_opens_is_kept(tmp_path: Path, server: WireServer) -> None:
+    filled(tmp_path)
+    async with waiting(tmp_path, server, resume=True) as (run, go_on):
+        await run.write("one ")
+        go_on.set()
+        typed = "one "
+        while not run.app.is_open.is_set():
+            await run.pilot.press("x")
+            typed += "x"
+        await run.app.opened()
+        await run.write(" two")
+        await run.see("answer 2")
+        assert run.app.workbench.composer.draft == f"{typed} two"
+
+
+async def test_the_cursor_stays_where_it_was(tmp_path: Path, server: WireServer) -> None:
+    async with waiting(tmp_path, server) as (run, go_on):
+        await run.write("begin end")
+        await run.pilot.press("left", "left", "left")
+        go_on.set()
+        await run.app.opened()
+        await run.write("the ")
+        assert run.app.workbench.composer.draft == "begin the end"
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_sizes_may_change_while_the_session_opens(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    filled(tmp_path)
+    async with waiting(tmp_path, server, resume=True, size=size) as (run, go_on):
+        go_on.set()
+        sizes = [(200, 50), (60, 20), (111, 30), (109, 30)]
+        while not run.app.is_open.is_set():
+            await run.pilot.resize_terminal(*sizes[0])
+            sizes.append(sizes.pop(0))
+        await run.app.opened()
+        await run.pilot.resize_terminal(120, 40)
+        await run.see("answer 2", "Nothing waits for you.")
+        workbench = run.app.workbench
+        assert workbench.chat.region.x == 0
+        assert workbench.chat.region.width + workbench.review.region.width == 119
+        assert workbench.review.region.right == 120
+
+
+async def test_one_can_leave_while_the_session_opens(tmp_path: Path, server: WireServer) -> None:
+    async with waiting(tmp_path, server) as (run, go_on):
+        go_on.set()
+        await run.pilot.press("ctrl+q")
+        assert run.app.failure is None
+
+
+async def test_a_session_with_a_damaged_end_ends_the_app_with_one_line(tmp_path: Path, server: WireServer) -> None:
+    session = filled(tmp_path)
+    async with waiting(tmp_path, server, resume=True) as (run, go_on):
+        with run.runtime.database.transaction() as connection:
+            connection.execute("UPDATE events SET body = '{' WHERE id = (SELECT max(id) FROM events)")
+        go_on.set()
+        await run.until(lambda: run.app.failure is not None, "the failure")
+        assert session in str(run.app.failure) and len(str(run.app.failure).splitlines()) == 1
+
+
+async def test_a_damaged_proposal_does_not_keep_the_session_from_opening(tmp_path: Path, server: WireServer) -> None:
+    filled(tmp_path)
+    async with waiting(tmp_path, server, resume=True) as (run, go_on):
+        with run.runtime.database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO proposals (workspace, number, session, state, waiting, created, body)"
+                " VALUES (?, 1, '', 'pending', 1, 0, '{')",
+                (run.runtime.sessions.workspace,),
+            )
+        go_on.set()
+        await run.see("answer 2", "A proposal of this workspace cannot be read")
+        await run.until(lambda: run.app.current_session is not None, "the session")
+
+
+async def test_a_job_that_is_overtaken_before_it_begins_leaves_nothing_behind(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with waiting(tmp_path, server) as (run, go_on):
+        go_on.set()
+        await run.app.opened()
+        await run.settled()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                run.app.workbench.review.post_message(DiffsWanted("P1"))
+            await run.pilot.pause()
+            gc.collect()
+            await run.pilot.pause()
+        assert not [one.message for one in said if "never awaited" in str(one.message)]
