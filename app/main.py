@@ -7,7 +7,7 @@ and sessions comes after it.
 import asyncio
 import io
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -137,9 +137,33 @@ class SignoffApp(App[None]):
         theme: Theme | None = self.available_themes.get(self.theme)
         return diff_variable_defaults(theme) if theme is not None else {}
 
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's variables, fitted to a terminal of 256 colours."""
+        variables = super().get_css_variables()
+        if self._has_palette:
+            from app.terminal_palette import with_tints
+
+            variables = self.theme_variables = with_tints(variables, self.current_theme)
+        return variables
+
+    @property
+    def _has_palette(self) -> bool:
+        """Whether the terminal knows just 256 colours."""
+        return self.console.color_system == "256"
+
     def get_line_filters(self) -> list[LineFilter]:
-        """Textual's filters, and the one that lets no control character through to the terminal."""
-        return [*super().get_line_filters(), UnsafeTextFilter()]
+        """Textual's filters, and our own; always the same ones, since what they made is kept by filter."""
+        return [*super().get_line_filters(), *self._line_filters]
+
+    @cached_property
+    def _line_filters(self) -> list[LineFilter]:
+        """The filter that lets no control character through to the terminal, and the one for its palette."""
+        filters: list[LineFilter] = [UnsafeTextFilter()]
+        if self._has_palette:
+            from app.terminal_palette import PaletteFilter
+
+            filters.append(PaletteFilter())
+        return filters
 
     def get_default_screen(self) -> Screen[Any]:
         """The workbench."""
