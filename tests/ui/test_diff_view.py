@@ -304,3 +304,48 @@ async def test_the_splitter_drags() -> None:
         await pilot.mouse_up("DiffView", offset=(10, 8))
         await pilot.pause()
         assert app.review.pane.size.height > before
+
+
+async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
+    diffs = blocks(120_000)
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 40)) as pilot:
+        view = await opened(pilot)
+        hunks = diffs[0].change.hunks
+        view.relayout()
+        assert not view.rows.complete
+        view.action_bottom()
+        assert view.rows.complete
+        assert view.cursor == view.rows.rows - 1
+        assert view.scroll_offset.y == view.max_scroll_y
+        view.action_top()
+        view.relayout()
+        assert not view.rows.complete
+        view.go_to_hunk(hunks[1_000].id)
+        assert view.hunk_at_cursor == hunks[1_000]
+        top, line = view.scroll_offset.y, view.rows.line_of(view.cursor)
+        assert top <= line < top + view.size.height
+        assert not view.rows.complete, "what is below is laid out later"
+        await view.workers.wait_for_complete()
+        await pilot.pause()
+        await view.workers.wait_for_complete()
+        assert view.rows.complete
+        assert len(view.landmarks.hunks) == len(hunks)
+        assert view.virtual_size.height == view.rows.height
+
+
+async def test_look_alike_letters_are_marked_far_out_in_a_very_long_line() -> None:
+    line = "x = f(y);" * 1_000 + "p\u0430ssword = 1;" + "x = f(y);" * 1_000
+    diffs = [file_diff("a.js", "old\n", f"{line}\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = await opened(pilot)
+        view.move_to(view.landmarks.hunks[0] + 1)
+        view.scroll_to(x=9_000 - 10, animate=False, immediate=True)
+        await pilot.pause()
+        y = view.rows.line_of(view.cursor) - view.scroll_offset.y
+        unsafe = view.get_component_rich_style("diff--unsafe").bgcolor
+        marked = [
+            piece.text for piece in view.render_line(y) if piece.style is not None and piece.style.bgcolor == unsafe
+        ]
+        assert marked == ["p\u0430ssword"]

@@ -11,7 +11,7 @@ from itertools import count, islice
 from math import inf
 from typing import NamedTuple
 
-from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, Row, Segment, Side, Single
+from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, Side, Single
 
 _STEP = 2_000
 """Terminal lines taken at a time on the way to a row."""
@@ -186,11 +186,13 @@ class Layout:
                 found = self._locate_changed(row, hunk)
             case LineRow(new=int(line)) | FoldRow(new_start=line):
                 found = self._locate_unchanged(row.file, line)
+            case FileRow():
+                found = None
+            case NoteRow():
+                found = self._locate_single(row, -1)
             case _:
-                found = self._locate_single(row)
-        if found is None and 0 <= row.file < len(self.landmarks.files):
-            return self.landmarks.files[row.file]
-        return found
+                found = self._locate_single(row, None)
+        return self.row_of_file(row.file) if found is None and row.file >= 0 else found
 
     def _locate_changed(self, row: LineRow, hunk: int) -> int | None:
         start = self.row_of_hunk(row.file, hunk)
@@ -219,8 +221,8 @@ class Layout:
         inner = segment.find("new", line)
         return None if inner is None else self._rows[index] + inner
 
-    def _locate_single(self, row: Row) -> int | None:
-        first, last = self._segments_of(row.file, None)
+    def _locate_single(self, row: Row, line: int | None) -> int | None:
+        first, last = self._segments_of(row.file, line)
         for index, segment in enumerate(islice(self.segments, first, last), first):
             if isinstance(segment, Single) and segment.content == row:
                 return self._rows[index]

@@ -1,5 +1,6 @@
 """Layouts: every line of every file exactly once, in order, wherever folds, comments and wraps are."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,7 @@ from app.proposals.models import FileDiff, Hunk, Op
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
 from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, Shape, arrange
 from widgets.diff.layout import Layout
+from widgets.diff.pairing import Pair, pair_lines
 from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, Unified
 from widgets.diff.search import search
 
@@ -190,3 +192,56 @@ def test_search_minds_case_only_if_asked_with_capitals() -> None:
     diffs = [file_diff("a.py", "x\n", "Alpha\nalpha\n")]
     assert len(search(diffs, "alpha")) == 2
     assert len(search(diffs, "Alpha")) == 1
+
+
+def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
+    old = [f"line {number}" for number in range(40_000)]
+    new = [line if number % 20 else "new" for number, line in enumerate(old)]
+    diff = file_diff_of_hunks("a.py", old, new, [(start, 1, start, 1) for start in range(0, 40_000, 20)])
+    layout = arrange([diff], Shape(), measure=height)
+    layout.grow(lines=100)
+    assert 100 <= layout.height < 200
+    assert not layout.complete
+    assert layout.locate(LineRow(0, None, 20_000, 1_000, 0)) is not None
+    assert layout.row_of_hunk(0, 1_000) == layout.locate(LineRow(0, 20_000, None, 1_000, 0))
+    assert not layout.complete, "what is below is not needed"
+    rest = arrange([diff], Shape(), measure=height)
+    assert rows_of(layout) == rows_of(rest)
+
+
+def test_lines_of_hunks_that_nobody_looks_at_are_not_paired(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = [f"line {number}" for number in range(400)]
+    new = [line for number, line in enumerate(old) if number % 20 != 1]
+    new = ["new" if line.endswith("0") and int(line[5:]) % 20 == 0 else line for line in new]
+    spans = [(start, 2, start - number, 1) for number, start in enumerate(range(0, 400, 20))]
+    paired: list[Sequence[str]] = []
+
+    def noted(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
+        paired.append(before)
+        return pair_lines(before, after)
+
+    monkeypatch.setattr("widgets.diff.arrange.pair_lines", noted)
+    layout = arrange([file_diff_of_hunks("a.py", old, new, spans)], Shape(split=True), measure=height)
+    layout.grow(lines=30)
+    assert 0 < len(paired) < 5
+
+
+def test_many_remarks_stand_each_under_its_line() -> None:
+    lines = [f"line {number}" for number in range(20_000)]
+    diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
+    remarks = [Comment(0, "new", line, f"about {line}") for line in range(0, 20_000, 2)]
+    layout = arrange([diff], Shape(), comments=remarks, measure=lambda row: 1)
+    rows = rows_of(layout)
+    for above, row in pairwise(rows):
+        if isinstance(row, CommentRow):
+            assert isinstance(above, LineRow)
+            assert row.text == f"about {above.new}"
+    assert len(layout.landmarks.comments) == len(remarks)
+
+
+def test_remarks_on_both_sides_of_a_hunk_are_in_the_order_of_the_rows() -> None:
+    diff = file_diff_of_hunks("a.py", ["a", "b", "c"], ["x", "y", "z"], [(0, 3, 0, 3)])
+    remarks = [Comment(0, "new", 0, "x"), Comment(0, "old", 2, "c"), Comment(0, "old", 0, "a")]
+    for split, order in ((False, ["a", "c", "x"]), (True, ["a", "x", "c"])):
+        rows = rows_of(arrange([diff], Shape(split=split), comments=remarks, measure=lambda row: 1))
+        assert [row.text for row in rows if isinstance(row, CommentRow)] == order
