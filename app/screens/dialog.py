@@ -1,6 +1,7 @@
 """What all dialogs share: a frame with its title, the keys at the bottom, and the ways out."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from textual import events
@@ -15,6 +16,12 @@ from app.safe_text import visible
 from widgets.common.key_hints import KeyHint, KeyHints
 
 Result = TypeVar("Result")
+
+
+def shown_path(path: Path) -> str:
+    """A path as people write it, with ~ for their home."""
+    home = Path.home()
+    return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
 
 class Dialog(ModalScreen[Result | None], Generic[Result]):
@@ -62,6 +69,11 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
             background: $surface;
             scrollbar-size-vertical: 1;
             & > .option-list--option { padding: 0 1; }
+            &:ansi > .option-list--option-highlighted {
+                background: ansi_blue;
+                color: ansi_bright_white;
+                text-style: bold;
+            }
             &:focus { border: none; background: $surface; background-tint: 0%; }
         }
         Input {

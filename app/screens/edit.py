@@ -1,6 +1,6 @@
 """Edit before approving: the proposed text of one file in a full-screen editor, or in the user's own."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual import on, work
@@ -41,11 +41,6 @@ class EditScreen(Dialog[bool]):
         Binding("ctrl+g", "external", "Editor", priority=True),
         Binding("escape", "leave", "Leave", priority=True),
     ]
-    KEYS = (
-        KeyHint("ctrl+s", "save into the proposal, not to disk"),
-        KeyHint("ctrl+g", "your editor"),
-        KeyHint("escape", "leave"),
-    )
 
     DEFAULT_CSS = """
     EditScreen {
@@ -84,6 +79,14 @@ class EditScreen(Dialog[bool]):
     def heading(self) -> str:
         """Which file of which proposal."""
         return f"Edit {self._proposal_id} · {self._path}"
+
+    def key_hints(self) -> Sequence[KeyHint]:
+        """Where it is saved to, since that is not the disk."""
+        return (
+            KeyHint("ctrl+s", f"save into {self._proposal_id}, not to disk"),
+            KeyHint("ctrl+g", "your editor"),
+            KeyHint("escape", "leave"),
+        )
 
     def body(self) -> Iterable[Widget]:
         """A warning where the eye would miss something, and the text."""

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 
 from app.config import ConfigError, checked_value
 from app.safe_text import visible
-from app.screens.dialog import Dialog
+from app.screens.dialog import Dialog, shown_path
 from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class SettingsScreen(Dialog[None]):
         self._draw()
         self.query_one(OptionList).focus()
         self.say("saved at once")
-        self._tell(f"Kept in {self._owner.runtime.places.config_file}")
+        self._tell(f"Kept in {shown_path(self._owner.runtime.places.config_file)}")
 
     def _draw(self) -> None:
         options = self.query_one(OptionList)

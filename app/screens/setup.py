@@ -12,7 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.safe_text import visible
-from app.screens.dialog import Dialog
+from app.screens.dialog import Dialog, shown_path
 from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     def body(self) -> Iterable[Widget]:
         """What is missing, what is there, what to do."""
-        yield Static(
-            "A model proposes changes to this folder. You read each one, and sign it off or not.", classes="text"
-        )
+        yield Static("A model proposes changes to this folder; you sign each of them off, or not.", classes="text")
         yield Static(Content(visible(self._missing, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
         yield OptionList(_demo(), markup=False)
@@ -106,7 +104,7 @@ def how_to(config_file: Path) -> Content:
         ("export OPENAI_BASE_URL=https://…/v1\n", "$text-accent"),
         ("for good   ", "$foreground 65%"),
         "base_url, model and api_key in\n           ",
-        (visible(str(config_file), keep=""), "$text-accent"),
+        (visible(shown_path(config_file), keep=""), "$text-accent"),
     )
 
 

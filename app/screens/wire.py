@@ -108,8 +108,8 @@ def facts(payload: Payload) -> Content:
     """One line that says what matters."""
     system = sum(message.get("role") == "system" for message in payload.messages)
     parts = [
-        Content(f"{len(payload.messages)} messages, {system} of them system"),
-        Content(f"{len(payload.tools)} tools"),
+        Content(f"{len(payload.messages)} messages, {system} by signoff"),
+        Content(f"{len(payload.tools)} tool{'' if len(payload.tools) == 1 else 's'}"),
     ]
     if payload.tool_choice is None:
         parts.append(Content.styled("gate open: tools may be called", "$text-success"))

@@ -1,24 +1,52 @@
-"""Pictures of the app before anything was said, and of the dialogs whose content is signoff's own."""
+"""Pictures of the app before anything was said, and of every screen over it, in both sizes, dark and light."""
 
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 
+from app.conversation.events import AssistantMessage, Event, FileStat, ProposalStaged, UserMessage
+from app.llm.discovery import LocalServer
+from app.llm.doctor import CHECKS, Check, Diagnosis
+from app.llm.profile import Profile
+from app.llm.types import Endpoint, Payload
 from app.main import SignoffApp
 from app.opened import Opened
 from app.runtime import open_runtime
+from app.screens.ask import AskScreen
+from app.screens.doctor import DoctorScreen
+from app.screens.edit import EditScreen
+from app.screens.models import ModelScreen
+from app.screens.sessions import SessionScreen
+from app.screens.settings import SettingsScreen
+from app.screens.setup import SetupScreen
+from app.screens.trust import Examined, TrustScreen
+from app.screens.wire import WireScreen
+from app.storage.sessions import SessionRecord
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (160, 45)], ids=["80x24", "160x45"])
 THEMES = pytest.mark.parametrize("theme", ["signoff-dark", "signoff-light"])
+NOW = 1_800_000_000.0
 
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    """Makes an app in an empty workspace, with an endpoint that is never asked."""
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    """Makes an app in an empty workspace, with an endpoint that is never asked, at one moment in time."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "signoff"))
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: NOW)
+    for module in ("sessions", "models", "doctor"):
+        monkeypatch.setattr(f"app.screens.{module}.time", clock)
+    monkeypatch.setattr("app.screens.doctor.examine", examined)
+    monkeypatch.setattr("app.llm.discovery.local_servers", found_servers)
     root = tmp_path / "workspace"
     root.mkdir()
 
@@ -34,6 +62,104 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     return made
 
 
+# What stands behind the screens: fakes at their ports.
+
+
+class Sessions:
+    """Three sessions of a workspace."""
+
+    def all(self) -> list[SessionRecord]:
+        ages = {"Fix the failing tests": 40.0, "Explain the lunar day": 7_300.0, "": 3 * 86_400.0}
+        return [
+            SessionRecord(
+                f"{number}a8f", "tideline", title, "gpt-oss-120b", "0a8f" if number == 2 else "", 0.0, NOW - age
+            )
+            for number, (title, age) in enumerate(ages.items())
+        ]
+
+    def last_events(self, session_id: str, count: int) -> Sequence[Event]:
+        return [
+            UserMessage(text="fix the failing tests"),
+            AssistantMessage(text="The tides keep the sun's time: `LUNAR_DAY` takes **24 h 50 min**."),
+            ProposalStaged(
+                proposal="P1",
+                summary="Keep the moon's time",
+                files=(FileStat(path="tideline/moon.py", op="modify", added=1, removed=1),),
+                calls=("c1.0",),
+            ),
+            AssistantMessage(text="**P1** waits for you. Have a look at the diff."),
+        ]
+
+
+async def examined(endpoint: Endpoint, profile: Profile, **_: Any) -> AsyncIterator[Check | Diagnosis]:
+    """An endpoint that honours nearly everything."""
+    details = {"reachable": endpoint.base_url, "key": "accepted", "model": endpoint.model, "streaming": "22 pieces"}
+    unsure = {"tool_choice": "“none” is taken; whether it is honoured cannot be told"}
+    checks = [
+        Check(name, None if name in unsure else True, unsure.get(name, details.get(name, "works"))) for name in CHECKS
+    ]
+    for check in checks:
+        yield check
+    yield Diagnosis(tuple(checks), profile, True, "Works.")
+
+
+async def found_servers(_: Any) -> list[LocalServer]:
+    """One server on this machine, with two models."""
+    return [LocalServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
+
+
+async def listed_models() -> list[str]:
+    """What an endpoint lists."""
+    return ["gpt-oss-120b", "gpt-oss-20b", "qwen3-coder", "devstral-small"]
+
+
+async def saved(_: str) -> None:
+    """Nothing is kept."""
+
+
+SOURCE = '''\
+"""How long the moon takes, as far as the sea cares."""
+
+from datetime import datetime, timedelta
+
+LUNAR_DAY = timedelta(hours=24, minutes=50)
+
+NEW_MOON = datetime(2026, 1, 18, 19, 52)
+
+
+def moon_age(moment: datetime) -> timedelta:
+    """The time since the last new moon."""
+    # The calendar of the harbour office begins here.
+    return (moment - NEW_MOON) % SYNODIC_MONTH
+'''
+CONFIGURATION = (
+    b'# How we work here.\ntheme = "signoff-light"\nmax_steps = 30\nbase_url = "https://models.example/v1"\n'
+)
+PAYLOAD = Payload(
+    [
+        {"role": "system", "content": "You are the coding assistant of signoff."},
+        {"role": "user", "content": "fix the failing tests"},
+        {"role": "assistant", "content": "Found it: the tides keep the sun's time."},
+        {"role": "system", "content": "Your edits are staged as proposal P1. Hand control back to the user."},
+    ],
+    [{"type": "function", "function": {"name": "read_file", "description": "Read a file.", "parameters": {}}}],
+    "none",
+)
+
+SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
+    "sessions": lambda app: SessionScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
+    "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b"),
+    "settings": SettingsScreen,
+    "wire": lambda app: WireScreen(PAYLOAD, "gpt-oss-120b"),
+    "doctor": lambda app: DoctorScreen(app.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", "key")),
+    "trust": lambda app: TrustScreen(Examined(app.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
+    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.external_editor, app.tell),
+    "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
+    "setup": lambda app: SetupScreen("No model is named yet.", app.runtime.places.config_file),
+}
+VALUES = ("theme", "max_steps", "base_url")
+
+
 async def opened(pilot: Pilot[Any]) -> SignoffApp:
     """Wait until the session is open; nothing has the focus, so no cursor blinks."""
     app = pilot.app
@@ -46,6 +172,18 @@ async def opened(pilot: Pilot[Any]) -> SignoffApp:
     app.set_focus(None)
     await pilot.pause(0.2)
     return app
+
+
+async def shown(pilot: Pilot[Any]) -> None:
+    """Wait until a screen is in front and has loaded what it shows."""
+    app = pilot.app
+    for _ in range(100):
+        if app.screen is not app.screen_stack[0]:
+            break
+        await pilot.pause(0.05)
+    await pilot.pause(0.3)
+    app.set_focus(None)
+    await pilot.pause(0.1)
 
 
 @SIZES
@@ -64,12 +202,49 @@ def test_a_dialog(snap_compare: Any, make: Any, command: str, theme: str, size: 
     async def before(pilot: Pilot[Any]) -> None:
         app = await opened(pilot)
         app.action_command(command)
-        for _ in range(100):
-            if app.screen is not app.workbench:
-                break
-            await pilot.pause(0.05)
-        await pilot.pause(0.2)
-        app.set_focus(None)
-        await pilot.pause(0.1)
+        await shown(pilot)
 
     assert snap_compare(make(theme), run_before=before, terminal_size=size)
+
+
+@SIZES
+@THEMES
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen(snap_compare: Any, make: Any, name: str, theme: str, size: tuple[int, int]) -> None:
+    async def before(pilot: Pilot[Any]) -> None:
+        app = await opened(pilot)
+        app.push_screen(SCREENS[name](app))
+        await shown(pilot)
+
+    assert snap_compare(make(theme), run_before=before, terminal_size=size)
+
+
+@pytest.mark.parametrize("theme", ["signoff-contrast", "signoff-blue-orange", "ansi-dark"])
+@pytest.mark.parametrize("name", ["edit", "sessions", "settings"])
+def test_a_screen_in_another_theme(snap_compare: Any, make: Any, name: str, theme: str) -> None:
+    async def before(pilot: Pilot[Any]) -> None:
+        app = await opened(pilot)
+        app.push_screen(SCREENS[name](app))
+        await shown(pilot)
+
+    assert snap_compare(make(theme), run_before=before, terminal_size=(120, 32))
+
+
+def test_help_on_a_very_wide_terminal(snap_compare: Any, make: Any) -> None:
+    async def before(pilot: Pilot[Any]) -> None:
+        app = await opened(pilot)
+        app.action_command("help")
+        await shown(pilot)
+
+    assert snap_compare(make("signoff-dark"), run_before=before, terminal_size=(200, 50))
+
+
+def test_a_search_that_finds_nothing(snap_compare: Any, make: Any) -> None:
+    async def before(pilot: Pilot[Any]) -> None:
+        app = await opened(pilot)
+        app.push_screen(SCREENS["models"](app))
+        await pilot.pause(0.3)
+        await pilot.press(*"claude")
+        await shown(pilot)
+
+    assert snap_compare(make("signoff-dark"), run_before=before, terminal_size=(80, 24))

@@ -40,6 +40,11 @@ class CodeEditor(TextArea):
         & .text-area--gutter { color: $foreground 38%; }
         & .text-area--cursor-gutter { color: $text-accent; background: $foreground 8%; text-style: bold; }
         & .text-area--cursor-line { background: $foreground 5%; }
+        &:ansi {
+            & .text-area--selection { background: transparent; color: ansi_default; text-style: reverse; }
+            & .text-area--cursor-line { background: transparent; }
+            & .text-area--cursor-gutter { background: transparent; color: ansi_default; text-style: bold; }
+        }
         & > .code--remark { color: $foreground 60%; text-style: italic; }
         & > .code--keyword { color: $text-accent; }
         & > .code--constant { color: $text-warning; }

@@ -31,7 +31,15 @@ class SearchList(Vertical):
     DEFAULT_CSS = """
     SearchList {
         height: 1fr;
-        & > OptionList { height: 1fr; margin-top: 1; }
+        & > OptionList {
+            height: 1fr;
+            margin-top: 1;
+            & > .option-list--option-highlighted {
+                background: $block-cursor-background;
+                color: $block-cursor-foreground;
+                text-style: $block-cursor-text-style;
+            }
+        }
         & > .nothing { display: none; height: 1fr; margin-top: 1; padding: 0 1; color: $foreground 65%; }
         &.-nothing {
             & > OptionList { display: none; }
