@@ -86,7 +86,7 @@ def test_tmux_shows_nothing_of_a_notification_and_notes_the_bell(tmp_path: Path)
 
     def wait_for(text: str) -> str:
         end = time.monotonic() + LIMIT
-        while text not in (screen := ask("capture-pane", "-p", "-t", "work")):
+        while text not in (screen := ask("capture-pane", "-p", "-t", "work:0")):
             assert time.monotonic() < end, screen
             time.sleep(0.05)
         return screen
@@ -103,8 +103,7 @@ def test_tmux_shows_nothing_of_a_notification_and_notes_the_bell(tmp_path: Path)
         while ask("display-message", "-p", "-t", "work:0", "#{window_bell_flag}").strip() != "1":
             assert time.monotonic() < end, ask("capture-pane", "-p", "-t", "work:0")
             time.sleep(0.05)
-        screen = ask("capture-pane", "-p", "-t", "work:0")
-        assert "tool calls" in screen
+        screen = wait_for("tool calls")
         assert "notify" not in screen and "tmux;" not in screen and "signoff: " not in screen
     finally:
         ask("kill-server")
