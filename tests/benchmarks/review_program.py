@@ -1,16 +1,27 @@
 """A program for a terminal that shows a large change: in the real diff pane, or in the line prototype.
 
-`python -P -m tests.benchmarks.review_program view|prototype CHANGED_LINES`
+`python -P -m tests.benchmarks.review_program view|prototype CHANGED_LINES [walk]`
+
+With `walk` there is no terminal: it scrolls through the whole change, and prints the most memory that it ever held.
 """
 
+import asyncio
+import re
 import sys
+from pathlib import Path
 
 from textual.app import App, ComposeResult
+from textual.scroll_view import ScrollView
 
 from tests.benchmarks.line_prototype import LinePrototype
 from tests.ui.sample_diffs import blocks, proposal
 from widgets.diff.colours import diff_variable_defaults
 from widgets.diff.pane import DiffPane
+
+SIZE = (120, 40)
+
+PAGES_AT_ONCE = 5
+"""Pages scrolled at a time: few enough that more comes on view than is kept of anything."""
 
 
 class ReviewProgram(App[None]):
@@ -32,10 +43,38 @@ class ReviewProgram(App[None]):
         if self.kind == "view":
             view = self.query_one(DiffPane).view
             view.show(proposal("P1", self.diffs), self.diffs)
-            view.focus()
-        else:
-            self.query_one(LinePrototype).focus()
+        self.shown.focus()
+
+    @property
+    def shown(self) -> ScrollView:
+        """The widget that draws the change."""
+        return self.query_one(DiffPane).view if self.kind == "view" else self.query_one(LinePrototype)
+
+
+async def walk(app: ReviewProgram) -> None:
+    """Scroll through the whole change."""
+    async with app.run_test(size=SIZE) as pilot:
+        shown = app.shown
+        await shown.workers.wait_for_complete()
+        await pilot.pause()
+        while shown.scroll_offset.y < shown.max_scroll_y:
+            shown.scroll_relative(y=PAGES_AT_ONCE * SIZE[1], animate=False)
+            await shown.wait_for_refresh()
+        await shown.workers.wait_for_complete()
+
+
+def most_memory() -> float:
+    """Megabytes of the largest resident set of this process so far."""
+    # Not from `getrusage`, whose figure begins with that of the process that started this one.
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 if __name__ == "__main__":
-    ReviewProgram(sys.argv[1], int(sys.argv[2])).run()
+    program = ReviewProgram(sys.argv[1], int(sys.argv[2]))
+    if "walk" in sys.argv:
+        asyncio.run(walk(program))
+        print(most_memory())
+    else:
+        program.run()
