@@ -20,6 +20,7 @@ SCOPES: tuple[tuple[Scope, str], ...] = (
     ("review", "Review: decide"),
     ("diff", "Review: read the diff"),
     ("files", "Review: the list of files"),
+    ("files", "Review: the list of files"),
     ("approval", "Review: the list of what waits"),
     ("composer", "Composer"),
     ("chat", "Transcript"),

@@ -56,7 +56,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     def body(self) -> Iterable[Widget]:
         """What is missing, what is there, what to do."""
-        yield Static("A model proposes changes to this folder; you sign each of them off, or not.", classes="text")
+        yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
         yield Static(Content(visible(self._missing, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
         yield OptionList(_demo(), markup=False)
