@@ -8,13 +8,13 @@ places where they part, so half a megabyte on one line costs little more than a 
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
 from rich.cells import split_graphemes
 
 from app.safe_text import visible
+from widgets.diff.remembering import remembered
 
 TAB_SIZE = 4
 """Cells between tab stops."""
@@ -115,7 +115,7 @@ class DisplayText:
         return following.drawn, following.cell - cell
 
 
-@lru_cache(maxsize=2048)
+@remembered(2048)
 def display(line: str) -> DisplayText:
     """How a line is drawn; `line` is source text without its line ending, of any origin."""
     if line.isascii() and line.isprintable():

@@ -1,11 +1,11 @@
 """What is told about single lines beyond added and removed: changed words, whitespace only, moved."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from app.proposals.models import FileDiff, Hunk
 from app.proposals.words import changed_words
 from widgets.diff.pairing import in_order, only_space_differs, pair_lines
+from widgets.diff.remembering import remembered
 from widgets.diff.rows import Side
 
 Ranges = tuple[tuple[int, int], ...]
@@ -69,7 +69,7 @@ class Marks:
         return (before if side == "old" else after), spaces
 
 
-@lru_cache(maxsize=2048)
+@remembered(2048)
 def compare(old: str, new: str) -> tuple[Ranges, Ranges, bool]:
     """The characters that differ between two versions of a line, and whether only whitespace does.
 

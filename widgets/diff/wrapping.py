@@ -1,13 +1,12 @@
 """Where long lines break: source at the last cell, words of people and of the program between words."""
 
-from functools import lru_cache
-
 from rich.cells import cell_len, chop_cells
 
 from widgets.diff.cells import DisplayText, display
+from widgets.diff.remembering import remembered
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def breaks(line: str, width: int) -> tuple[int, ...]:
     """The characters of the drawn text at which each terminal line of a wrapped source line begins."""
     shown = display(line)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from widgets.diff.cells import DisplayText, display, width_of
+from widgets.diff.remembering import remembered
 from widgets.diff.suspects import suspects
 from widgets.diff.wrapping import breaks, rows_of, wrap_words
 
@@ -114,3 +115,20 @@ def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
     line = "x = y;" * 80_000
     assert display(line).places == ()
     assert display(line).cut(400_000, 400_100) == (400_000, 400_100, 0)
+
+
+def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
+    calls: list[str] = []
+
+    @remembered(8)
+    def noted(line: str) -> int:
+        calls.append(line)
+        return len(line)
+
+    line = "x" * 10_000
+    twin = "".join(["x"] * 10_000)
+    assert noted(line) == noted(line) == noted(twin) == noted(twin)
+    assert calls[0] is line
+    assert calls[1] is twin
+    assert noted("short") == noted("sho" + "rt") == 5
+    assert len(calls) == 3
