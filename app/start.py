@@ -13,6 +13,7 @@ from app.opened import Opened, Opener
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.config import Settings
     from app.conversation.events import Event
     from app.main import SignoffApp
     from app.proposals.models import Proposal
@@ -44,16 +45,27 @@ class Start:
             loading = asyncio.create_task(asyncio.to_thread(_load_chat_side))
             opened = await self._opener()
             # Only the end of a session is shown at first: to read the whole log takes longer.
-            end = await asyncio.to_thread(opened.last_turns)
+            end = await asyncio.to_thread(_read_end, opened)
             await loading
         except Exception as error:
             app.failure = error
             app.exit(return_code=1)
             return
-        problems = await self._show_chat(opened, end)
-        problems += await self._show_review(opened)
-        problems += app.preferences.load_themes()
+        app.runtime, app.demo = opened.runtime, opened.demo
+        problems = self._take_settings(opened.settings)
+        if end:
+            await self._show_chat(end)
+            await self._painted()
+            await asyncio.to_thread(_load_review_side)
+            problems += await self._show_review(opened)
+        else:
+            # Nothing in the chat is worth a picture of its own.
+            await asyncio.to_thread(_load_review_side)
+            found, _ = await asyncio.gather(self._show_review(opened), self._show_chat())
+            problems += found
+        await self._painted()
         await asyncio.to_thread(_load_session_parts)
+        problems += app.preferences.load_themes()
         self._make_parts()
         app.is_open.set()
         for line in problems:
@@ -64,21 +76,20 @@ class Start:
             app.tell(line, problem=True)
         await app.show_proposals()
 
-    async def _show_chat(self, opened: Opened, end: "Sequence[Event]") -> list[str]:
+    def _take_settings(self, settings: "Settings") -> list[str]:
         from app.preferences import Preferences
-        from app.screens.chat_side import ChatSide
 
-        app = self._app
-        app.runtime, app.demo = opened.runtime, opened.demo
-        app.preferences = Preferences(app, opened.settings)
-        problems = app.preferences.load_keymap()
-        app.draw_status()
-        await app.workbench.install_chat(ChatSide(app), app.settings, end)
-        await self._painted()
+        self._app.preferences = Preferences(self._app, settings)
+        problems = self._app.preferences.load_keymap()
+        self._app.draw_status()
         return problems
 
+    async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
+        from app.screens.chat_side import ChatSide
+
+        await self._app.workbench.install_chat(ChatSide(self._app), self._app.settings, end)
+
     async def _show_review(self, opened: Opened) -> list[str]:
-        await asyncio.to_thread(_load_review_side)
         from app.decisions import Decisions
         from app.screens.review_side import ReviewSide
         from app.storage.errors import StorageError
@@ -92,7 +103,6 @@ class Start:
         app = self._app
         app.decisions = Decisions(app)
         await app.workbench.install_review(ReviewSide(app), app.settings, proposals)
-        await self._painted()
         return problems
 
     def _make_parts(self) -> None:
@@ -113,18 +123,24 @@ def _load_chat_side() -> None:
     import app.preferences
     import app.screens.chat_side
     import app.standing  # noqa: F401
-    from widgets.chat import inline
 
-    # Else the first message loads it, while the keyboard waits.
-    inline.parser()
+
+def _read_end(opened: Opened) -> "Sequence[Event]":
+    end = opened.last_turns()
+    if end:
+        from widgets.chat import inline
+
+        # Else the first message loads it, while the keyboard waits.
+        inline.parser()
+    return end
 
 
 def _load_review_side() -> None:
     import app.screens.review_side
-    import app.storage.proposals
-    import app.theme_files  # noqa: F401
+    import app.storage.proposals  # noqa: F401
 
 
 def _load_session_parts() -> None:
     import app.connecting
-    import app.host  # noqa: F401
+    import app.host
+    import app.theme_files  # noqa: F401

@@ -45,7 +45,7 @@ class Workbench(Screen[None]):
 
     DEFAULT_CSS = """
     Workbench {
-        #sides { height: 1fr; layers: default arriving; overflow: hidden; }
+        #sides { height: 1fr; layers: arriving default; overflow: hidden; }
         ChatSide, #front-chat { width: 1fr; }
         #front-chat { align-vertical: bottom; }
         ReviewSide, #front-review { width: 1fr; border-left: vkey $panel; }
@@ -105,13 +105,23 @@ class Workbench(Screen[None]):
         if end:
             side.pane.open_log(end)
         await self._laid_out(side.pane.transcript)
+        taken = asyncio.Event()
+        front.editor.call_later(self._take_over, front, side, taken)
+        await taken.wait()
+
+    def _take_over(self, front: Composer, side: "ChatSide", taken: asyncio.Event) -> None:
+        """Let the chat's composer go on, once the front one has done all the keys that were meant for it."""
+        if front.editor.message_queue_size:
+            front.editor.call_later(self._take_over, front, side, taken)
+            return
         self._chat_side, self._front = side, None
         self._take_draft(front)
         self._bring_in(side)
         self.set_focus(self.chat.composer.editor)
         self.query_one("#front-chat").display = False
-        # Keys that were on their way to the front composer are in its queue; the callback comes behind them.
+        # One more key may have left the queue without having been done; the callback comes behind it.
         front.editor.call_later(self._take_rest, front, front.draft)
+        taken.set()
 
     def _take_draft(self, front: Composer) -> None:
         composer = self.chat.composer
@@ -119,11 +129,11 @@ class Workbench(Screen[None]):
         composer.editor.selection = front.editor.selection
 
     def _take_rest(self, front: Composer, taken: str) -> None:
-        composer = self.chat.composer
-        if front.draft != taken and composer.draft == taken:
+        composer, late = self.chat.composer, front.draft
+        if late != taken and composer.draft == taken:
             self._take_draft(front)
-        elif (late := front.draft.removeprefix(taken)) and composer.draft.startswith(taken):
-            composer.draft = taken + late + composer.draft.removeprefix(taken)
+        elif late != taken and composer.draft.startswith(taken):
+            composer.draft = late + composer.draft.removeprefix(taken)
         self.query_one("#front-chat").remove()
 
     async def install_review(
@@ -138,9 +148,13 @@ class Workbench(Screen[None]):
         self.query_one("#front-review").remove()
 
     async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings") -> None:
-        """Mount one side beyond the edge of the screen, in the size it will have, before what holds its place."""
-        side.styles.layer, side.styles.offset = "arriving", ("-200%", 0)
-        side.styles.width = "100%" if self.has_class("-narrow") else "50%"
+        """Mount one side as large as it will be, under the others, all but one column of it beyond the edge.
+
+        Of what cannot be seen at all Textual does not say how large it is.
+        """
+        narrow = self.has_class("-narrow")
+        side.styles.layer, side.styles.width = "arriving", "100%" if narrow else "50%"
+        side.styles.offset = (1 - self.size.width // (1 if narrow else 2), 0)
         side.can_focus_children = False
         await self.query_one("#sides").mount(side, before=place)
         side.apply_settings(settings)
