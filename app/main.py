@@ -96,6 +96,7 @@ class SignoffApp(App[None]):
         self._log_file = log
         self.is_open = asyncio.Event()
         """Set once there is all that `Start` makes; a session may still lack a model."""
+        self._sending = asyncio.Lock()
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
         self.commands = CommandRunner(self)
@@ -249,9 +250,11 @@ class SignoffApp(App[None]):
 
     async def _send(self, text: str) -> None:
         try:
-            await self.is_open.wait()
-            if self.host.session is None:
-                await self.connector.choose()
+            async with self._sending:
+                # Until the session that was asked for is open, messages wait here, in their order.
+                await self.opened()
+                if self.host.session is None:
+                    await self.connector.choose()
             await self.session().send(text)
         except Exception:
             composer = self.workbench.composer

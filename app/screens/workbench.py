@@ -134,7 +134,9 @@ class Workbench(Screen[None]):
             self._take_draft(front)
         elif late != taken and composer.draft.startswith(taken):
             composer.draft = late + composer.draft.removeprefix(taken)
-        self.query_one("#front-chat").remove()
+        # What the front composer has sent is still on its way up from it, and is lost if that goes first.
+        place = self.query_one("#front-chat")
+        front.call_later(place.call_later, place.remove)
 
     async def install_review(
         self, side: "ReviewSide", settings: "Settings", proposals: "Sequence[Proposal]" = ()

@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
 from app.main import SignoffApp
 from app.opened import Opened
 from app.runtime import Runtime, open_runtime
 from tests.ui.running_app import Running
+from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.approval.messages import DiffsWanted
 
@@ -158,3 +160,29 @@ async def test_a_job_that_is_overtaken_before_it_begins_leaves_nothing_behind(
             gc.collect()
             await run.pilot.pause()
         assert not [one.message for one in said if "never awaited" in str(one.message)]
+
+
+async def test_every_message_that_is_sent_while_the_session_opens_arrives_once_and_in_order(
+    tmp_path: Path, server: WireServer
+) -> None:
+    filled(tmp_path)
+    server.always(Turn("An answer."))
+    async with waiting(tmp_path, server, resume=True) as (run, go_on):
+        go_on.set()
+        sent = 0
+        while not run.app.is_open.is_set():
+            # As a terminal hands them on: without a pause, and without waiting for what they do.
+            for key in (*f"m{sent}", "comma", "enter"):
+                run.app.post_message(events.Key(key, "," if key == "comma" else key if len(key) == 1 else None))
+            sent += 1
+            await asyncio.sleep(0.01)
+        await run.app.opened()
+
+        def arrived() -> str:
+            return "".join(
+                event.text for event in run.app.session().log.events if isinstance(event, UserMessage)
+            ).partition("message 2")[2]
+
+        wanted = "".join(f"m{number}," for number in range(sent))
+        await run.until(lambda: arrived().replace("\n", "") == wanted, f"{wanted} in the log")
+        assert run.app.workbench.composer.draft == ""
