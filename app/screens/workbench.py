@@ -104,7 +104,7 @@ class Workbench(Screen[None]):
         await self._prepare(side, "#front-chat", settings)
         if end:
             side.pane.open_log(end)
-        await self._laid_out(side.pane.transcript)
+        await self._laid_out(side.pane, side.pane.transcript)
         taken = asyncio.Event()
         front.editor.call_later(self._take_over, front, side, taken)
         await taken.wait()
@@ -145,7 +145,7 @@ class Workbench(Screen[None]):
         await self._prepare(side, "#front-review", settings)
         self._review_side = side
         self.show_proposals(proposals)
-        await self._laid_out(side.review)
+        await self._laid_out(side.review, side.review.view)
         self._bring_in(side)
         self.query_one("#front-review").remove()
 
@@ -161,11 +161,18 @@ class Workbench(Screen[None]):
         await self.query_one("#sides").mount(side, before=place)
         side.apply_settings(settings)
 
-    async def _laid_out(self, widget: Widget) -> None:
-        """Return once a widget knows its size and has acted on it, so that its first picture is complete."""
+    async def _laid_out(self, pane: Widget, view: Widget) -> None:
+        """Return once all of a pane knows its size and the view in it has acted on that: one picture will do."""
         done = asyncio.Event()
-        # The size comes with the next layout, as a message; what is called later comes behind that.
-        self.call_after_refresh(widget.call_later, done.set)
+
+        def tell_sizes() -> None:
+            # Textual sends no Resize to a widget whose place was looked up, say for the cursor, before the layout.
+            for one in pane.walk_children(Widget, with_self=True):
+                if one.size:
+                    one.post_message(events.Resize(one.size, one.virtual_size, one.container_size))
+            view.call_later(done.set)
+
+        self.call_after_refresh(tell_sizes)
         await done.wait()
 
     def _bring_in(self, side: "ChatSide | ReviewSide") -> None:
