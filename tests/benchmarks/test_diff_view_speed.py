@@ -129,7 +129,6 @@ class Readings:
             started, begun = time.perf_counter(), time.thread_time()
             widget = self._make()
             await app.mount(widget)
-            await widget.wait_for_refresh()
             while not widget.drawn:
                 await widget.wait_for_refresh()
             self._opened.append((time.perf_counter() - started) * 1000)

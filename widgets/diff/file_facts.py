@@ -36,8 +36,10 @@ def file_facts(change: FileChange, scene: Scene) -> list[Fact]:
     """What stands at the right of a name: hunks, what kind of change it is, and the counts of what is chosen."""
     facts: list[Fact] = []
     added, removed = change.added, change.removed
-    waiting = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING] if scene.undecided else []
-    chosen = [hunk for hunk in waiting if hunk.id not in scene.left_out] if scene.left_out else waiting
+    # Only where something is left out are the hunks gone through: there may be many, and this is drawn often.
+    choosing = scene.undecided and bool(scene.left_out)
+    waiting = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING] if choosing else []
+    chosen = [hunk for hunk in waiting if hunk.id not in scene.left_out]
     if len(chosen) < len(waiting):
         facts.append((f"{len(chosen)} of {len(waiting)} hunks", "diff--file-warning"))
         added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
