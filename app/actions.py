@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval"]
+Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval", "writing"]
 """Where a key works: everywhere, in the transcript, in the composer, in the whole review, or in a part of it."""
 
 
@@ -256,8 +256,8 @@ ACTIONS: tuple[Action, ...] = (
         "review",
         "Allow this command or file for the rest of the session.",
     ),
-    Action("review.undo", "Undo", "u", "undo", "review", "Undo an applied proposal, byte for byte."),
-    Action("review.redo", "Redo", "U", "redo", "review", "Apply an undone proposal again."),
+    Action("review.undo", "Undo", "u", "undo", "review", "Undo an applied proposal, byte for byte.", footer=2),
+    Action("review.redo", "Redo", "U", "redo", "review", "Apply an undone proposal again.", footer=2),
     Action("review.edit", "Edit", "e", "edit", "review", "Change the proposed text before approving."),
     Action("review.next_proposal", "Next proposal", "J", "next_proposal", "review", "Show the next proposal."),
     Action("review.previous_proposal", "Previous", "K", "previous_proposal", "review", "Show the previous proposal."),
@@ -305,6 +305,8 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "chat.interventions", "To the model", "i", "toggle_interventions", "chat", "Hide or show signoff's orders."
     ),
+    Action("writing.send", "Send", "ctrl+s,ctrl+enter", "send", "writing", "Send or save what is written.", footer=1),
+    Action("writing.close", "Close", "escape", "close", "writing", "Close the field; the draft is kept.", footer=1),
     Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=1),
     Action(
         "composer.newline", "New line", "shift+enter,ctrl+j", "newline", "composer", "Start a new line.", footer=3

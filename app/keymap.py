@@ -15,6 +15,7 @@ _TOGETHER: dict[Scope, tuple[Scope, ...]] = {
     "review": ("app", "review", "diff", "files", "approval"),
     "diff": ("app", "review", "diff"),
     "files": ("app", "review", "files"),
+    "writing": ("writing",),
     "approval": ("app", "review", "approval"),
 }
 """Scopes whose keys can reach the same widget."""

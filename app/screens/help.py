@@ -22,6 +22,7 @@ SCOPES: tuple[tuple[Scope, str], ...] = (
     ("files", "Review: the list of files"),
     ("files", "Review: the list of files"),
     ("approval", "Review: the list of what waits"),
+    ("writing", "Review: comments and feedback"),
     ("composer", "Composer"),
     ("chat", "Transcript"),
     ("app", "Everywhere"),

@@ -75,6 +75,7 @@ class ApprovalPane(Vertical):
         &.dragged { max-height: 80%; ReviewQueue { height: 1fr; max-height: 100%; } }
         &.-changed #headline { text-opacity: 60%; }
         &.-asking #headline { display: none; }
+        &:ansi ReviewQueue:focus > .option-list--option-highlighted { background: ansi_bright_black; }
     }
     """
 

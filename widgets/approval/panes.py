@@ -11,6 +11,7 @@ from textual.content import Content
 
 from app.actions import in_scope
 from app.conversation.events import LineComment
+from app.keymap import key_name
 from app.proposals.models import FileDiff, Proposal
 from app.tools.contract import Confirmation
 from widgets.approval import messages
@@ -22,9 +23,10 @@ from widgets.approval.pane import ApprovalPane
 from widgets.approval.shown import content_of, content_of_diffs
 from widgets.approval.splitter import Splitter
 from widgets.approval.state import ReviewState
-from widgets.approval.wording import confirmation_notes, key_label, question_line, safe
+from widgets.approval.wording import confirmation_notes, question_line, safe
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
+from widgets.diff.writing import WritingField
 
 _A_LITTLE = 0.05
 """Seconds by which the look of the keys may lag behind their working again."""
@@ -82,6 +84,8 @@ class ReviewPanes(Vertical):
 
     def on_mount(self) -> None:
         """Show what there is."""
+        for field in self.query(WritingField):
+            field.set_keys(self._keys)
         self.show_current()
 
     # What the application tells
@@ -158,6 +162,8 @@ class ReviewPanes(Vertical):
         """Override the keys that the hints name, by action id."""
         self._keys = dict(keys)
         self.known_keys = self._all_keys()
+        for field in self.query(WritingField):
+            field.set_keys(keys)
         self.draw()
 
     def show_item(self, key: str) -> None:
@@ -252,7 +258,7 @@ class ReviewPanes(Vertical):
     def _key(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""
         found = next(item for item in in_scope("review", "diff") if item.handler == action)
-        return key_label(self._keys.get(found.id, found.keys))
+        return key_name(self._keys.get(found.id, found.keys).split(",")[0].strip())
 
     def _all_keys(self) -> frozenset[str]:
         actions = in_scope("app", "review", "diff", "files", "approval")

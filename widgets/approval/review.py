@@ -41,6 +41,8 @@ _NEED_FOCUS = frozenset(
 )
 """Actions that decide or shape a decision."""
 
+_APPLIED = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED)
+
 
 class Review(ReviewPanes):
     """The review panes with their keys."""
@@ -62,14 +64,48 @@ class Review(ReviewPanes):
 
     last_applied = ""
     """The proposal that the latest approval was of, for undo."""
+    _possible: frozenset[str] = frozenset()
+    """The actions that had something to act on when it was drawn last."""
 
     # Keys that decide
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Decisions exist only while one of the two panes itself has the focus."""
+        """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in _NEED_FOCUS:
-            return self._in_focus
+            return self._in_focus and (self._is_possible(action) or None)
         return True
+
+    def _is_possible(self, action: str) -> bool:
+        """Whether an action has something to act on."""
+        if self.question is not None:
+            return True
+        proposal = self.state.proposal
+        match action:
+            case "undo":
+                return self._to_undo() is not None
+            case "redo":
+                return proposal is not None and proposal.state is ProposalState.UNDONE
+            case "allow_session":
+                return self.state.confirmation is not None
+            case "approve_all" | "deny_all":
+                return bool(self.state.waiting)
+            case _:
+                return self.state.queue_position(self.state.current) > 0
+
+    def _to_undo(self) -> Proposal | None:
+        """The shown proposal if it is applied, or else the one that was applied last."""
+        for proposal in (self.state.proposal, self.state.get(self.last_applied)):
+            if proposal is not None and proposal.state in _APPLIED:
+                return proposal
+        return None
+
+    def draw(self) -> None:
+        """Draw everything anew, and offer the keys that have something to act on."""
+        super().draw()
+        possible = frozenset(action for action in _NEED_FOCUS if self._is_possible(action))
+        if possible != self._possible:
+            self._possible = possible
+            self.refresh_bindings()
 
     @property
     def _in_focus(self) -> bool:
@@ -166,15 +202,9 @@ class Review(ReviewPanes):
         """Undo the shown proposal, or the one that was applied last."""
         if not self._ready() or self.question is not None:
             return
-        proposal = self.state.proposal
-        applied = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED)
-        if proposal is None or proposal.state not in applied:
-            proposal = self.state.get(self.last_applied)
-        if proposal is None or proposal.state not in applied:
-            self.say("Nothing here has been applied.")
-            return
-        self._done()
-        self.post_message(messages.Undo(proposal.id))
+        if (proposal := self._to_undo()) is not None:
+            self._done()
+            self.post_message(messages.Undo(proposal.id))
 
     def action_redo(self) -> None:
         """Apply an undone proposal again."""

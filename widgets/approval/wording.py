@@ -37,8 +37,6 @@ STATE_WORDS: Mapping[ProposalState, str] = {
     ProposalState.FAILED: "failed",
 }
 
-_KEY_LABELS = {"question_mark": "?", "full_stop": ".", "slash": "/", "comma": ","}
-
 _COUNT_CELLS = 9
 """Room for the numbers of a row, so that summaries begin in one column."""
 
@@ -284,9 +282,3 @@ def confirmation_notes(confirmation: Confirmation) -> list[NoteRow]:
 def folder_words(confirmation: Confirmation) -> str:
     """Where it would happen."""
     return "the workspace" if confirmation.folder in ("", ".") else display(confirmation.folder).text
-
-
-def key_label(keys: str) -> str:
-    """The first of several keys as people know it."""
-    key = keys.split(",")[0].strip()
-    return _KEY_LABELS.get(key, key)

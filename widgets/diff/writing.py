@@ -1,31 +1,32 @@
 """A field to write in: a comment on a line, feedback for a denial. Nothing typed in it decides anything."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
+from app.actions import bindings, in_scope
+from app.keymap import keys_of
+from widgets.common.key_hints import KeyHint, KeyHints
+
 
 class WritingArea(TextArea):
-    """A text area whose Escape and Ctrl+S are the field's."""
+    """A text area whose keys to send and to close are the field's."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s,ctrl+enter", "send", "Send"),
-        Binding("escape", "close", "Close, keep the draft"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("writing")]
 
     class SendPressed(Message):
-        """Ctrl+S or Ctrl+Enter."""
+        """The text is to be handed on."""
 
     class ClosePressed(Message):
-        """Escape."""
+        """The field is to go away."""
 
     def action_send(self) -> None:
         """Hand the text on."""
@@ -37,7 +38,7 @@ class WritingArea(TextArea):
 
 
 class WritingField(Vertical):
-    """A titled text area that sends on Ctrl+S and closes on Escape."""
+    """A titled text area, with the keys that send the text and close the field."""
 
     DEFAULT_CSS = """
     WritingField {
@@ -50,7 +51,7 @@ class WritingField(Vertical):
         &.shown { display: block; }
         .writing--title { height: auto; text-style: bold; color: $foreground; }
         .writing--context { height: auto; max-height: 6; color: $foreground 65%; }
-        .writing--hint { height: 1; color: $foreground 60%; }
+        KeyHints { padding: 0; }
         WritingArea {
             height: auto;
             min-height: 4;
@@ -90,7 +91,7 @@ class WritingField(Vertical):
             return self.field
 
     def __init__(self, verb: str, *, id: str | None = None) -> None:  # noqa: A002
-        """`verb` says what Ctrl+S does, for the hint."""
+        """`verb` says what sending does, for the hint."""
         super().__init__(id=id)
         self._verb = verb
         self.subject = ""
@@ -100,15 +101,16 @@ class WritingField(Vertical):
         yield Static(classes="writing--title", markup=False)
         yield Static(classes="writing--context", markup=False)
         yield WritingArea(soft_wrap=True, show_line_numbers=False)
-        yield Static(
-            Content.assemble(
-                (" ctrl+s ", "bold auto on $primary"),
-                f" {self._verb}   ",
-                (" esc ", "bold auto on $foreground 60%"),
-                " close, the draft is kept",
-            ),
-            classes="writing--hint",
-        )
+        yield KeyHints(self._hints({}))
+
+    def set_keys(self, keys: Mapping[str, str]) -> None:
+        """Override the keys that the hints name, by action id."""
+        self.query_one(KeyHints).hints = self._hints(keys)
+        self.query_one(KeyHints).refresh(layout=True)
+
+    def _hints(self, keys: Mapping[str, str]) -> tuple[KeyHint, ...]:
+        words = {"send": self._verb, "close": "close, the draft is kept"}
+        return tuple(KeyHint(keys_of(action, keys)[0], words[action.handler]) for action in in_scope("writing"))
 
     @property
     def is_open(self) -> bool:
