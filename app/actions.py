@@ -32,6 +32,8 @@ class Action:
     """One sentence, for the help screen and the palette."""
     footer: int = 0
     """0 is not in the footer; 1 always is; of the others the highest go first where the footer is narrow."""
+    moves: bool = False
+    """Whether it only moves a cursor or a view, which nobody looks for in the palette."""
     priority: bool = False
     """Whether it works before the focused widget sees the key."""
     command: str = ""
@@ -263,12 +265,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("review.previous_proposal", "Previous", "K", "previous_proposal", "review", "Show the previous proposal."),
     Action("review.full_screen", "Full screen", "f", "full_screen", "review", "Give the diff the whole screen."),
     Action("review.help", "Help", "question_mark", "app.command('help')", "review", "All keys and commands."),
-    Action("diff.down", "Down", "j,down", "cursor_down", "diff", "Next line."),
-    Action("diff.up", "Up", "k,up", "cursor_up", "diff", "Previous line."),
-    Action("diff.page_down", "Page down", "pagedown,ctrl+d", "page_down", "diff", "Next page."),
-    Action("diff.page_up", "Page up", "pageup,ctrl+u", "page_up", "diff", "Previous page."),
-    Action("diff.top", "Top", "g,home", "top", "diff", "First line."),
-    Action("diff.bottom", "Bottom", "G,end", "bottom", "diff", "Last line."),
+    Action("diff.down", "Down", "j,down", "cursor_down", "diff", "Next line.", moves=True),
+    Action("diff.up", "Up", "k,up", "cursor_up", "diff", "Previous line.", moves=True),
+    Action("diff.page_down", "Page down", "pagedown,ctrl+d", "page_down", "diff", "Next page.", moves=True),
+    Action("diff.page_up", "Page up", "pageup,ctrl+u", "page_up", "diff", "Previous page.", moves=True),
+    Action("diff.top", "Top", "g,home", "top", "diff", "First line.", moves=True),
+    Action("diff.bottom", "Bottom", "G,end", "bottom", "diff", "Last line.", moves=True),
     Action("diff.next_hunk", "Next hunk", "right_square_bracket", "next_hunk", "diff", "Next hunk.", footer=3),
     Action("diff.previous_hunk", "Previous hunk", "left_square_bracket", "previous_hunk", "diff", "Previous hunk."),
     Action("diff.next_file", "Next file", "right_curly_bracket", "next_file", "diff", "Next file."),
@@ -279,9 +281,19 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "diff.all_folds", "All folds", "Z", "toggle_all_folds", "diff", "Show the whole files, or only the hunks."
     ),
-    Action("diff.open", "Open", "enter", "open", "diff", "Open or close a fold or a file, tick off a comment."),
-    Action("diff.left", "Left", "left,h", "scroll_code_left", "diff", "Scroll long lines to the left."),
-    Action("diff.right", "Right", "right,l", "scroll_code_right", "diff", "Scroll long lines to the right."),
+    Action(
+        "diff.open",
+        "Open",
+        "enter",
+        "open",
+        "diff",
+        "Open or close a fold or a file, tick off a comment.",
+        moves=True,
+    ),
+    Action("diff.left", "Left", "left,h", "scroll_code_left", "diff", "Scroll long lines to the left.", moves=True),
+    Action(
+        "diff.right", "Right", "right,l", "scroll_code_right", "diff", "Scroll long lines to the right.", moves=True
+    ),
     Action("diff.comment", "Comment", "c", "comment", "diff", "Comment on this line.", footer=4),
     Action("diff.search", "Search", "slash", "search", "diff", "Search in the diff."),
     Action("diff.search_next", "Next match", "full_stop", "search_next", "diff", "Next match."),

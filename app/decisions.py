@@ -50,7 +50,7 @@ class Decisions:
             written.append(result.proposal.id)
             self._say_written(result.proposal, [file.path for file in result.files])
         if len(written) > 1:
-            self._say(f"{len(written)} proposals written: {', '.join(written)}. u undoes the last.")
+            self._say(f"{len(written)} proposals written: {', '.join(written)}. {self._key('undo')} undoes the last.")
 
     async def deny(self, event: messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
@@ -68,7 +68,8 @@ class Decisions:
     async def undo(self, event: messages.Undo) -> None:
         """Take an applied proposal back."""
         result = await self._app.session().undo(event.proposal_id)
-        self._say(f"{event.proposal_id} undone: {_listed([file.path for file in result.files])}. U applies it again.")
+        paths = _listed([file.path for file in result.files])
+        self._say(f"{event.proposal_id} undone: {paths}. {self._key('redo')} applies it again.")
 
     async def redo(self, event: messages.Redo) -> None:
         """Apply an undone proposal again."""
@@ -103,19 +104,22 @@ class Decisions:
 
         async def save(text: str) -> None:
             await self._app.session().edit_proposal(event.proposal_id, event.path, text)
-            self._say(f"{event.path} in {event.proposal_id} is yours now; y writes it.")
+            self._say(f"{event.path} in {event.proposal_id} is yours now; {self._key('approve')} writes it.")
 
-        await self._app.push_screen_wait(
-            EditScreen(
-                event.proposal_id, event.path, proposed_text(diff), save, self._app.external_editor, self._app.tell
-            )
+        app = self._app
+        text = proposed_text(diff)
+        await app.push_screen_wait(
+            EditScreen(event.proposal_id, event.path, text, save, app.external_editor, app.tell, line=event.line)
         )
 
     def _say_written(self, proposal: "Proposal", paths: Sequence[str]) -> None:
         from app.proposals.models import ProposalState
 
         rest = " Other hunks still wait." if proposal.state is ProposalState.PARTLY_APPROVED else ""
-        self._say(f"{proposal.id} written: {_listed(paths)}.{rest} u undoes it.")
+        self._say(f"{proposal.id} written: {_listed(paths)}.{rest} {self._key('undo')} undoes it.")
+
+    def _key(self, action: str) -> str:
+        return self._app.workbench.review.key_of(action)
 
     def _say(self, text: str, *, problem: bool = False) -> None:
         self._app.workbench.review.outcome(text, problem=problem)

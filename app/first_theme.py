@@ -18,6 +18,7 @@ OWN_THEMES = Path(__file__).resolve().parent.parent / "themes"
 """The folder of the themes that signoff brings."""
 STANDARD = "signoff-dark"
 """The theme where none, or none that exists, is configured."""
+_OF_16_COLOURS = "ansi-dark"
 
 
 def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, where: Places) -> Theme:
@@ -30,6 +31,15 @@ def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Pat
     )
     wanted = next((name for name in named if isinstance(name, str) and name), STANDARD)
     return _theme(wanted, where.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD)
+
+
+def fitting(theme: str, color_system: str | None) -> str:
+    """The theme to show where this one is configured.
+
+    With 16 colours the standard theme loses its surfaces and greens to rounding; Textual's `ansi-dark` is made of the
+    terminal's own colours. Any other theme is the user's choice.
+    """
+    return _OF_16_COLOURS if theme == STANDARD and color_system == "standard" else theme
 
 
 def own_theme(name: str) -> Theme:

@@ -24,7 +24,7 @@ from app.actions import Action, bindings, in_scope
 from app.attention import Attention
 from app.command_runner import CommandRunner
 from app.external_editor import EditorFailed, ExternalEditor
-from app.first_theme import STANDARD, own_theme
+from app.first_theme import STANDARD, fitting, own_theme
 from app.messages import SessionUpdated
 from app.opened import Opener
 from app.problems import told
@@ -64,8 +64,10 @@ class SignoffApp(App[None]):
     CSS = """
     CommandPalette {
         background: $background 60%;
-        & > Vertical { width: 84; max-width: 100%; }
+        & > Vertical { width: 84; max-width: 100%; border: round $primary 80%; }
+        #--input { border: none; border-bottom: hkey $panel; }
     }
+    ToastRack { dock: top; align: right top; }
     """
 
     runtime: "Runtime"
@@ -105,7 +107,7 @@ class SignoffApp(App[None]):
         self.demo = False
         first = theme or own_theme(STANDARD)
         self.register_theme(first)
-        self.theme = first.name
+        self.theme = fitting(first.name, self.console.color_system)
 
     # What is open
 
@@ -188,6 +190,7 @@ class SignoffApp(App[None]):
             # Else the user has typed meanwhile, and what is being typed is never taken away.
             chat.composer.restore(draft)
         self.draw_status()
+        self.workbench.recall_comments(session.log.events)
         await self.show_proposals()
 
     async def opened(self) -> None:
@@ -330,16 +333,28 @@ class SignoffApp(App[None]):
             composer.draft = "\n\n".join(part for part in (*texts, composer.draft) if part)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The palette: every action of the registry that works everywhere."""
-        for action in in_scope("app"):
-            if action.id not in ("app.palette", "app.keys"):
-                yield SystemCommand(action.title, action.help, partial(self._perform, action))
+        """The palette: every action but those that move a cursor, and those that decide, which Enter never does."""
+        from app.keymap import DECISIONS
+
+        for action in in_scope("app", "review", "diff"):
+            if action.id in ("app.palette", "app.keys") or action.id in DECISIONS or action.moves:
+                continue
+            place = "" if action.scope == "app" else "Review: "
+            yield SystemCommand(f"{place}{action.title}", action.help, partial(self._perform, action))
 
     def _perform(self, action: Action) -> None:
         if action.command:
             self.action_command(action.command)
-        else:
+        elif action.scope == "app":
             self.work(partial(self.run_action, action.handler))
+        else:
+            self.work(partial(self._perform_in_review, action))
+
+    async def _perform_in_review(self, action: Action) -> None:
+        await self.opened()
+        self.workbench.show_pane("diff")
+        review = self.workbench.review
+        await self.run_action(action.handler, review if action.scope == "review" else review.view)
 
     # Work
 

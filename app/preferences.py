@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from app.first_theme import OWN_THEMES, STANDARD
+from app.first_theme import OWN_THEMES, STANDARD, fitting
 
 if TYPE_CHECKING:
     from app.config import Settings
@@ -32,7 +32,7 @@ class Preferences:
         if self.settings.theme not in app.available_themes:
             problems.append(f"There is no theme {self.settings.theme!r}; /theme lists them.")
             self.settings = self.settings.model_copy(update={"theme": STANDARD})
-        app.theme = self.settings.theme
+        app.theme = fitting(self.settings.theme, app.console.color_system)
         if app.current_theme != shown and app.theme == shown.name:
             # The first picture took less from its file than there is: the style sheets are still those of then.
             app.refresh_css(animate=False)
@@ -76,7 +76,7 @@ class Preferences:
     def apply(self) -> None:
         """Bring theme, panes and session in line with the settings."""
         if self.settings.theme in self._app.available_themes:
-            self._app.theme = self.settings.theme
+            self._app.theme = fitting(self.settings.theme, self._app.console.color_system)
         self._app.workbench.apply_settings(self.settings)
         self._app.host.apply(self.settings)
         self._app.draw_status()

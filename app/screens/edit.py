@@ -57,6 +57,8 @@ class EditScreen(Dialog[bool]):
         save: Callable[[str], Awaitable[None]],
         editor: Editing,
         tell: Callable[..., None],
+        *,
+        line: int = 0,
     ) -> None:
         """Make the screen.
 
@@ -67,6 +69,7 @@ class EditScreen(Dialog[bool]):
             save: puts another text in its place; raises ProposalError or StorageError.
             editor: the user's own.
             tell: shows a line.
+            line: where the cursor begins, from 0.
         """
         super().__init__(classes="-large")
         self._proposal_id = proposal_id
@@ -75,6 +78,7 @@ class EditScreen(Dialog[bool]):
         self._save = save
         self._editor = editor
         self._tell = tell
+        self._line = line
 
     def heading(self) -> str:
         """Which file of which proposal."""
@@ -98,8 +102,10 @@ class EditScreen(Dialog[bool]):
         yield CodeEditor(self._text, self._path)
 
     def on_mount(self) -> None:
-        """The cursor goes to the text."""
-        self.query_one(CodeEditor).focus()
+        """The cursor goes to the line that the user was looking at."""
+        editor = self.query_one(CodeEditor)
+        editor.focus()
+        editor.move_cursor((min(self._line, editor.document.line_count - 1), 0), center=True)
         self._tell_place()
 
     @on(CodeEditor.Changed)

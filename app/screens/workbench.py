@@ -204,6 +204,14 @@ class Workbench(Screen[None]):
         self.review.set_proposals(proposals)
         self.tabs.waiting = sum(one.state.waiting for one in proposals)
 
+    def recall_comments(self, events: "Sequence[Event]") -> None:
+        """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
+        from app.conversation.events import ProposalDecided
+
+        for event in events:
+            if isinstance(event, ProposalDecided) and event.comments:
+                self.review.set_sent_comments(event.proposal, event.comments)
+
     def tell_outcome(self, problem: str) -> None:
         """Say in the review what went wrong, where there is one."""
         if self._review_side is not None:

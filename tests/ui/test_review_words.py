@@ -166,6 +166,9 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
         await pilot.press("g", "j", "enter")
         await pilot.pause()
         assert "☑ a.py:2  name it" in screen(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "☐ a.py:2  name it" in screen(app), "the cursor has stayed on it"
 
 
 async def test_the_version_before_against_this_one() -> None:

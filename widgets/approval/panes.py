@@ -228,8 +228,8 @@ class ReviewPanes(Vertical):
 
     def draw_approvals(self) -> None:
         """Draw the lower pane anew."""
-        self.pane.show(self.state, self._key, comparing=self.comparing)
-        self.pane.ask(None if self.question is None else question_line(self.question, self._key))
+        self.pane.show(self.state, self.key_of, comparing=self.comparing)
+        self.pane.ask(None if self.question is None else question_line(self.question, self.key_of))
 
     def _still_asked(self, question: Ask) -> bool:
         """Whether nothing that a question is about has changed since."""
@@ -255,7 +255,7 @@ class ReviewPanes(Vertical):
         if self.guard.open:
             self.pane.remove_class("-changed")
 
-    def _key(self, action: str) -> str:
+    def key_of(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""
         found = next(item for item in in_scope("review", "diff") if item.handler == action)
         return key_name(self._keys.get(found.id, found.keys).split(",")[0].strip())
@@ -280,7 +280,7 @@ class ReviewPanes(Vertical):
     def _take_seen(self) -> None:
         if self.view.proposal is not None and not self.comparing:
             self.state.seen.setdefault(self.view.proposal.id, set()).update(self.view.seen)
-            self.pane.show_headline(self.state, self._key, comparing=self.comparing)
+            self.pane.show_headline(self.state, self.key_of, comparing=self.comparing)
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:

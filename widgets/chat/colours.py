@@ -41,7 +41,7 @@ _RULES: dict[str, str] = {
     "removed": "color: $text-error;",
     "code": "color: $foreground; background: $surface;",
     "code-inline": "color: $text-secondary;",
-    "code-comment": "color: $foreground 50%;",
+    "code-comment": "color: $foreground 62%;",
     "code-keyword": "color: $text-accent;",
     "code-string": "color: $text-success;",
     "code-number": "color: $text-warning;",

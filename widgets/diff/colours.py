@@ -97,7 +97,7 @@ DiffSurface {
     & > .diff--left-out { background: transparent; color: $foreground 45%; text-style: none; }
     & > .diff--trailing { background: $warning 40%; }
     & > .diff--filler { color: $foreground 14%; }
-    & > .diff--gutter { color: $foreground 38%; }
+    & > .diff--gutter { color: $foreground 50%; }
     & > .diff--gutter-added { color: $diff-added-color; background: $diff-added-background; }
     & > .diff--gutter-removed { color: $diff-removed-color; background: $diff-removed-background; }
     & > .diff--gutter-moved { color: $diff-moved-color; background: $diff-moved-background; }
@@ -106,7 +106,7 @@ DiffSurface {
     & > .diff--state-done { color: $diff-added-color; text-style: bold; }
     & > .diff--state-denied { color: $diff-removed-color; text-style: bold; }
     & > .diff--file { background: $panel; color: $foreground; text-style: bold; }
-    & > .diff--file-quiet { background: $panel; color: $foreground 60%; text-style: none; }
+    & > .diff--file-quiet { background: $panel; color: $foreground 65%; text-style: none; }
     & > .diff--file-added { background: $panel; color: $diff-added-color; text-style: bold; }
     & > .diff--file-removed { background: $panel; color: $diff-removed-color; text-style: bold; }
     & > .diff--file-warning { background: $panel; color: $text-warning; text-style: bold; }
@@ -132,7 +132,7 @@ DiffSurface {
     & > .diff--map-match { color: $warning; }
     & > .diff--map-comment { color: $text-accent; }
 
-    & > .diff--remark { color: $foreground 50%; text-style: italic; }
+    & > .diff--remark { color: $foreground 62%; text-style: italic; }
     & > .diff--keyword { color: $text-accent; }
     & > .diff--constant { color: $text-warning; }
     & > .diff--string { color: $text-success; }

@@ -224,7 +224,7 @@ class Layout:
     def _locate_single(self, row: Row, line: int | None) -> int | None:
         first, last = self._segments_of(row.file, line)
         for index, segment in enumerate(islice(self.segments, first, last), first):
-            if isinstance(segment, Single) and segment.content == row:
+            if isinstance(segment, Single) and _is_same(segment.content, row):
                 return self._rows[index]
         return None
 
@@ -242,6 +242,13 @@ class Layout:
             return False
         last = self.segments[-1]
         return last.file > file or (line is not None and last.file == file and last.new_start > line)
+
+
+def _is_same(shown: Row, row: Row) -> bool:
+    """Whether it is the same row; a note that can be ticked off stays itself."""
+    if isinstance(shown, NoteRow) and isinstance(row, NoteRow) and row.key:
+        return shown.key == row.key
+    return shown == row
 
 
 def _new_start(segment: Segment) -> int:
