@@ -41,6 +41,7 @@ _NEED_FOCUS = frozenset(
 )
 """Actions that decide or shape a decision."""
 
+_TAKE_BACK = frozenset({"undo", "redo"})
 _APPLIED = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED)
 
 
@@ -72,7 +73,9 @@ class Review(ReviewPanes):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in _NEED_FOCUS:
-            return self._in_focus and (self._is_possible(action) or None)
+            # Disabled keys are shown as such; those to take back are shown only when there is something to take back.
+            disabled = None if action not in _TAKE_BACK else False
+            return self._in_focus and (self._is_possible(action) or disabled)
         return True
 
     def _is_possible(self, action: str) -> bool:
