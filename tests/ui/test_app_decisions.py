@@ -10,6 +10,7 @@ from tests.ui.running_app import Running, running
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
+from widgets.common.code_editor import CodeEditor
 
 APPROVED = FILE.replace("'Hello '", "'Hi '")
 
@@ -191,3 +192,59 @@ async def test_asking_for_commits_is_in_force_at_once(tmp_path: Path, server: Wi
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: git("show", "HEAD:greet.py") == APPROVED, "the commit")
+
+
+async def test_comments_are_at_hand_after_a_restart_to_be_ticked_off(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        server.call(*edit(new="'Ahoy '"))
+        server.say("Better?")
+        await run.pilot.press("f3")
+        await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs, "the diff")
+        await run.pilot.press("c")
+        await run.write("name it")
+        await run.pilot.press("ctrl+s")
+        await run.see("1 comment")
+        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.pilot.press("r")
+        await run.pilot.pause(0.1)
+        await run.pilot.press("ctrl+s")
+        await run.see("P2", "☐ greet.py:")
+    async with running(tmp_path, server, resume=True) as run:
+        await run.see("P2", "Your comments on P1, 1 of 1 open", "name it")
+
+
+async def test_an_edit_begins_at_the_line_that_was_looked_at(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.pilot.press("f3")
+        await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs, "the diff")
+        line = run.app.workbench.review.view.hunk_at_cursor
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        assert line is not None
+        assert run.app.screen.query_one(CodeEditor).cursor_location == (line.new_start, 0)
+
+
+async def test_outcomes_name_the_keys_in_force(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, keys={"review.undo": "b", "review.approve": "p"}) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("p")
+        await run.see("P1 written", "b undoes it")
+
+
+async def test_the_palette_has_what_helps_to_read_and_nothing_that_decides(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        commands = {command.title: command for command in run.app.get_system_commands(run.app.screen)}
+        assert {"Sessions", "Review: Layout", "Review: Files", "Review: Search", "Review: Full screen"} <= set(
+            commands
+        )
+        assert not {"Review: Approve", "Review: Deny", "Review: Undo", "Review: Approve all"} & set(commands)
+        split = run.app.workbench.review.view.split
+        commands["Review: Layout"].callback()
+        await run.until(lambda: run.app.workbench.review.view.split is not split, "the other layout")
+        assert run.app.focused is run.app.workbench.review.view

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 
-from app.first_theme import OWN_THEMES, STANDARD, first_theme
+from app.first_theme import OWN_THEMES, STANDARD, first_theme, fitting
 from app.storage.places import Places
 from app.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
 from widgets.diff.colours import diff_variable_defaults
@@ -138,3 +138,9 @@ def test_a_bad_theme_of_the_user_does_not_keep_the_first_picture_away(tmp_path: 
     where.themes.mkdir(parents=True)
     (where.themes / "mine.toml").write_text(text)
     assert first_theme("mine", {}, tmp_path, where).name == STANDARD
+
+
+def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> None:
+    assert fitting(STANDARD, "standard") == "ansi-dark"
+    assert fitting("signoff-light", "standard") == "signoff-light"
+    assert fitting(STANDARD, "256") == fitting(STANDARD, "truecolor") == STANDARD
