@@ -35,7 +35,8 @@ class ChatSide(Vertical):
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
-        self.pane.transcript.greet(welcome(self._owner.runtime.workspace.root.name, settings.keys))
+        folder = self._owner.runtime.workspace.root.name
+        self.pane.transcript.greet(welcome(folder, settings.keys, demo=self._owner.demo))
         if settings.show_interventions != self._interventions:
             self._interventions = settings.show_interventions
             self.pane.transcript.action_toggle_interventions()

@@ -12,8 +12,14 @@ _BY_ID = {action.id: action for action in ACTIONS}
 _COLUMN = 12
 
 
-def welcome(folder: str, keymap: Mapping[str, str]) -> Sequence[Content]:
-    """The lines, none wider than some sixty columns; `folder` is the workspace's name, `keymap` the user's."""
+def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False) -> Sequence[Content]:
+    """The lines, none wider than some sixty columns.
+
+    Args:
+        folder: the workspace's name.
+        keymap: the user's.
+        demo: whether the demo model answers, which knows its sample repository only.
+    """
 
     def key(action_id: str) -> str:
         return key_name(keys_of(_BY_ID[action_id], keymap)[0])
@@ -30,6 +36,7 @@ def welcome(folder: str, keymap: Mapping[str, str]) -> Sequence[Content]:
         Content("The model proposes, you sign off."),
         Content("Nothing on disk changes before you approve it."),
         Content(""),
+        *([row("Try", "fix the failing tests")] if demo else []),
         row("@", "mention a file"),
         row("/", "commands, such as /sessions and /model"),
         row(key("app.focus_diff"), "read what the model wants to change"),

@@ -53,6 +53,11 @@ def stage(terminal: Terminal) -> None:
 
 
 @SIZES
+def test_the_demo_says_what_to_try(demo: Terminal) -> None:
+    demo.wait_for("The model proposes, you sign off.", "fix the failing tests", "y approve")
+
+
+@SIZES
 def test_a_staged_edit_is_reviewed_approved_and_undone(demo: Terminal, temp: Path) -> None:
     stage(demo)
     folder = workspace(temp)
