@@ -300,7 +300,7 @@ async def test_leaving_an_edit_asks_before_it_drops_what_was_written(tmp_path: P
         await run.review()
         await run.pilot.press("e")
         await run.screen("EditScreen")
-        await run.see("greet.py", "line 1, column 1")
+        await run.see("greet.py", "line 2, column 1")
         await run.write("x")
         await run.see("changed, not saved")
         await run.pilot.press("escape")

@@ -189,7 +189,7 @@ def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_pa
     for reading in (
         lambda: proposals.proposal("P1"),
         proposals.proposals,
-        lambda: proposals.decided(5),
+        proposals.recent,
         proposals.journal,
         store.decisions,
         lambda: store.events(record.id),
