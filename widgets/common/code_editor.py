@@ -12,7 +12,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
-from widgets.diff.colours import SYNTAX_CLASSES
+from widgets.common.syntax_colours import syntax_classes, syntax_css
 from widgets.diff.syntax import LONGEST_LINE, Span, lex
 
 STRETCH = 50
@@ -29,15 +29,16 @@ class CodeEditor(TextArea):
         Binding("ctrl+home", "document_start", "To the beginning", show=False),
         Binding("ctrl+end", "document_end", "To the end", show=False),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"code--{name}" for name in SYNTAX_CLASSES}
-    DEFAULT_CSS = """
+    COMPONENT_CLASSES: ClassVar[set[str]] = syntax_classes("code")
+    DEFAULT_CSS = (
+        """
     CodeEditor {
         border: none;
         padding: 0;
         background: $background;
         scrollbar-size: 1 1;
         &:focus { border: none; }
-        & .text-area--gutter { color: $foreground 38%; }
+        & .text-area--gutter { color: $foreground 50%; }
         & .text-area--cursor-gutter { color: $text-accent; background: $foreground 8%; text-style: bold; }
         & .text-area--cursor-line { background: $foreground 5%; }
         &:ansi {
@@ -45,24 +46,12 @@ class CodeEditor(TextArea):
             & .text-area--cursor-line { background: transparent; }
             & .text-area--cursor-gutter { background: transparent; color: ansi_default; text-style: bold; }
         }
-        & > .code--remark { color: $foreground 60%; text-style: italic; }
-        & > .code--keyword { color: $text-accent; }
-        & > .code--constant { color: $text-warning; }
-        & > .code--string { color: $text-success; }
-        & > .code--number { color: $text-warning; }
-        & > .code--function { color: $text-primary; }
-        & > .code--class { color: $text-primary; text-style: bold; }
-        & > .code--builtin { color: $text-secondary; }
-        & > .code--decorator { color: $text-secondary; text-style: italic; }
-        & > .code--attribute { color: $text-warning; }
-        & > .code--tag { color: $text-primary; text-style: bold; }
-        & > .code--variable { color: $text-secondary; }
-        & > .code--operator { color: $foreground 75%; }
-        & > .code--heading { color: $text-primary; text-style: bold; }
-        & > .code--strong { text-style: bold; }
-        & > .code--emphasis { text-style: italic; }
+    """
+        + syntax_css("code")
+        + """
     }
     """
+    )
 
     def __init__(self, text: str, path: str) -> None:
         """`path` tells the language."""

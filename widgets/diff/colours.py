@@ -9,27 +9,7 @@ from typing import Final
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-SYNTAX_CLASSES: Final = (
-    "remark",
-    "keyword",
-    "constant",
-    "string",
-    "number",
-    "function",
-    "class",
-    "builtin",
-    "decorator",
-    "attribute",
-    "tag",
-    "variable",
-    "operator",
-    "heading",
-    "strong",
-    "emphasis",
-    "error",
-)
-"""Kinds of tokens that have a colour of their own; everything else is plain text. A `remark` is a comment of the
-language, as against the comments of the user."""
+from widgets.common.syntax_colours import syntax_classes, syntax_css
 
 COMPONENTS: Final = {
     "diff--plain",
@@ -75,11 +55,12 @@ COMPONENTS: Final = {
     "diff--map-changed",
     "diff--map-match",
     "diff--map-comment",
-    *(f"diff--{name}" for name in SYNTAX_CLASSES),
+    *syntax_classes("diff"),
 }
 """The component classes of the diff view."""
 
-DIFF_CSS: Final = """
+DIFF_CSS: Final = (
+    """
 DiffSurface {
     background: $background;
     color: $foreground;
@@ -132,23 +113,9 @@ DiffSurface {
     & > .diff--map-match { color: $warning; }
     & > .diff--map-comment { color: $text-accent; }
 
-    & > .diff--remark { color: $foreground 62%; text-style: italic; }
-    & > .diff--keyword { color: $text-accent; }
-    & > .diff--constant { color: $text-warning; }
-    & > .diff--string { color: $text-success; }
-    & > .diff--number { color: $text-warning; }
-    & > .diff--function { color: $text-primary; }
-    & > .diff--class { color: $text-primary; text-style: bold; }
-    & > .diff--builtin { color: $text-secondary; }
-    & > .diff--decorator { color: $text-secondary; text-style: italic; }
-    & > .diff--attribute { color: $text-warning; }
-    & > .diff--tag { color: $text-primary; text-style: bold; }
-    & > .diff--variable { color: $text-secondary; }
-    & > .diff--operator { color: $foreground 75%; }
-    & > .diff--heading { color: $text-primary; text-style: bold; }
-    & > .diff--strong { text-style: bold; }
-    & > .diff--emphasis { text-style: italic; }
-    & > .diff--error { color: $foreground; }
+"""
+    + syntax_css("diff")
+    + """
 
     &:ansi {
         & > .diff--added { color: ansi_green; }
@@ -164,6 +131,7 @@ DiffSurface {
     }
 }
 """
+)
 """Structure and colours of the view."""
 
 

@@ -1,0 +1,36 @@
+"""The colours of source code, for every widget that shows some."""
+
+from collections.abc import Mapping
+from typing import Final
+
+_RULES: Final[Mapping[str, str]] = {
+    "remark": "color: $foreground 62%; text-style: italic;",
+    "keyword": "color: $text-accent;",
+    "constant": "color: $text-warning;",
+    "string": "color: $text-success;",
+    "number": "color: $text-warning;",
+    "function": "color: $text-primary;",
+    "class": "color: $text-primary; text-style: bold;",
+    "builtin": "color: $text-secondary;",
+    "decorator": "color: $text-secondary; text-style: italic;",
+    "attribute": "color: $text-warning;",
+    "tag": "color: $text-primary; text-style: bold;",
+    "variable": "color: $text-secondary;",
+    "operator": "color: $foreground 75%;",
+    "heading": "color: $text-primary; text-style: bold;",
+    "strong": "text-style: bold;",
+    "emphasis": "text-style: italic;",
+    "error": "color: $foreground;",
+}
+"""Kinds of tokens that have a colour of their own; everything else is plain text. A `remark` is a comment of the
+language, as against the comments of the user."""
+
+
+def syntax_classes(prefix: str) -> set[str]:
+    """The component classes `PREFIX--KIND`."""
+    return {f"{prefix}--{kind}" for kind in _RULES}
+
+
+def syntax_css(prefix: str) -> str:
+    """The rules for these classes, to stand inside of a widget's own."""
+    return "\n".join(f"    & > .{prefix}--{kind} {{ {rule} }}" for kind, rule in _RULES.items())
