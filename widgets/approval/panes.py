@@ -1,5 +1,6 @@
 """The two review panes together: they take what the application tells and show it. Keys are the subclass's."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
@@ -249,7 +250,8 @@ class ReviewPanes(Vertical):
         waits = self.state.queue_position(self.state.current) > 0
         self.pane.set_class(waits, "-changed")
         if waits:
-            self.set_timer(GRACE_SECONDS + _A_LITTLE, self._end_grace)
+            # A timer of Textual's that is late from the start never fires.
+            asyncio.get_running_loop().call_later(GRACE_SECONDS + _A_LITTLE, self._end_grace)
 
     def _end_grace(self) -> None:
         if self.guard.open:
