@@ -18,6 +18,7 @@ from widgets.approval.pane import ReviewQueue
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.state import Remark
 from widgets.approval.wording import ACTION, safe
+from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.file_list import FileList
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
@@ -67,6 +68,8 @@ class Review(ReviewPanes):
     """The proposal that the latest approval was of, for undo."""
     _possible: frozenset[str] = frozenset()
     """The actions that had something to act on when it was drawn last."""
+    _held: str | None = None
+    """The action of the chip on which the mouse button went down."""
 
     # Keys that decide
 
@@ -282,10 +285,17 @@ class Review(ReviewPanes):
         if self._in_focus and event.is_printable and not self.known_keys.intersection((event.key, event.character)):
             self.hold_keys()
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember the chip on which a click begins."""
+        self._held = event.style.meta.get(ACTION)
+
     async def on_click(self, event: events.Click) -> None:
-        """A click on a chip is a press of its key, in the review as if it had the focus."""
-        action = event.style.meta.get(ACTION)
-        if action is None:
+        """A click on a chip is a press of its key, in the review as if it had the focus.
+
+        It begins and ends on the same chip: to select words in the pane, or to slide off a chip, decides nothing.
+        """
+        action, self._held = self._held, None
+        if action is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION) != action:
             return
         event.stop()
         if not self._in_focus:

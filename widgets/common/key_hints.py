@@ -13,6 +13,8 @@ from app.keymap import key_name
 
 GAP = 3
 """Columns between two hints."""
+MAIN_BUTTON = 1
+"""The mouse button that presses things; the others belong to the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class HintLine(Widget):
     """Draws hints where `places` puts them, and presses their keys when they are clicked."""
 
     hovered: reactive[KeyHint | None] = reactive(None)
+    _held: KeyHint | None = None
+    """The hint on which the mouse button went down."""
 
     def places(self, width: int) -> Sequence[Placed]:
         """Where each hint goes, from left to right and from top to bottom."""
@@ -73,9 +77,15 @@ class HintLine(Widget):
             rows[row] += Content(" " * room) + hint.content(hovered=hint == self.hovered)
         return Content("\n").join(rows)
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember where a click begins."""
+        self._held = self._hint_at(event)
+
     def on_click(self, event: events.Click) -> None:
-        """Press the key under the mouse."""
-        hint = self._hint_at(event)
+        """Press the key under the mouse; to slide onto another one before letting go presses none."""
+        hint, self._held = self._held, None
+        if event.button != MAIN_BUTTON or hint != self._hint_at(event):
+            return
         if hint is not None and hint.first and hint.enabled:
             event.stop()
             self.app.simulate_key(hint.first)

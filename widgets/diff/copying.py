@@ -2,22 +2,30 @@
 
 from textual.selection import Selection
 
+from app.safe_text import visible
 from widgets.diff.cells import display
 from widgets.diff.layout import Layout
 from widgets.diff.paint_code import selected
 from widgets.diff.rows import CommentRow, FileRow, LineRow, NoteRow, Row, Side
 from widgets.diff.scene import Scene
+from widgets.diff.wrapping import breaks
 
 
 def copied_text(layout: Layout, scene: Scene, selection: Selection) -> str:
-    """What the selected terminal lines say, wrapped lines joined again."""
+    """What the selected terminal lines say, wrapped lines joined again.
+
+    Tabs stay tabs. An unsafe character is copied as the glyph that was seen: what is pasted into a shell holds no
+    escape sequence.
+    """
     first = selection.start.y if selection.start is not None else 0
     last = selection.end.y if selection.end is not None else layout.height - 1
     parts: list[str] = []
     previous = -1
     for line in range(max(0, first), min(last, layout.height - 1) + 1):
-        number, row, _ = layout.at(line)
-        text = _selected_text(scene, row, selection, line)
+        number, row, part = layout.at(line)
+        if number == previous and not isinstance(row, LineRow):
+            continue
+        text = _selected_text(scene, row, part, selection, line)
         if text is None:
             continue
         if number == previous:
@@ -28,7 +36,7 @@ def copied_text(layout: Layout, scene: Scene, selection: Selection) -> str:
     return "\n".join(parts)
 
 
-def _selected_text(scene: Scene, row: Row, selection: Selection, line: int) -> str | None:
+def _selected_text(scene: Scene, row: Row, part: int, selection: Selection, line: int) -> str | None:
     match row:
         case LineRow():
             side: Side = "old" if row.new is None else "new"
@@ -39,11 +47,25 @@ def _selected_text(scene: Scene, row: Row, selection: Selection, line: int) -> s
             number = row.old if side == "old" else row.new
             if span is None or number is None:
                 return None
-            text = display(scene.line(row.file, side, number)).text
-            return text[span[0] : None if span[1] < 0 else span[1]]
+            return _source(scene, scene.line(row.file, side, number), part, span)
         case NoteRow() | CommentRow():
-            return display(row.text).text
+            return visible(row.text)
         case FileRow():
             return display(scene.diffs[row.file].change.path).text
         case _:
             return None
+
+
+def _source(scene: Scene, source: str, part: int, span: tuple[int, int]) -> str:
+    """The selected characters of a line, or of one part of it where lines are wrapped; `span` counts drawn ones."""
+    shown = display(source)
+    starts = breaks(source, scene.code_width) if scene.wrap else (0,)
+    if part >= len(starts):
+        return ""
+    end = starts[part + 1] if part + 1 < len(starts) else len(shown.text)
+    begin = max(starts[part], span[0])
+    end = end if span[1] < 0 else min(end, span[1])
+    if begin >= end:
+        return ""
+    last = len(source) if end == len(shown.text) else shown.source(end)
+    return visible(source, keep="\t")[shown.source(begin) : last]

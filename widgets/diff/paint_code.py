@@ -82,6 +82,8 @@ class CodePainter:
         width = self.scene.width
         plain = self.style(("diff--plain", *cursor))
         state = self._state(row, part, cursor)
+        if offsets:
+            state = _before(state, 0, y)
         if not self.scene.split:
             side: Side = "old" if row.new is None else "new"
             segments = [state, *self._side(row, side, (row.old, row.new), part, y, cursor, selection, offsets)]
@@ -136,7 +138,10 @@ class CodePainter:
         label = " ".join(text.rjust(self.scene.digits) for text in texts)
         sign = "   " if part else looks.sign
         code = self._code(Drawn(row, side, number, part, y, cursor, selection, offsets), looks)
-        return [Segment(f"{label}{sign}", self.style(gutter)), *code]
+        numbers_and_sign = Segment(f"{label}{sign}", self.style(gutter))
+        if offsets:
+            numbers_and_sign = _before(numbers_and_sign, RIGHT_SIDE if self.scene.split and side == "new" else 0, y)
+        return [numbers_and_sign, *code]
 
     def _looks(self, row: LineRow, side: Side, number: int) -> Looks:
         if row.hunk is None:
@@ -251,18 +256,36 @@ def _placed(style: Style, column: int, at: Drawn) -> Style:
     return style + Style.from_meta({"offset": (column, at.y)}) if at.offsets else style
 
 
+def _before(segment: Segment, column: int, y: int) -> Segment:
+    """What stands before the code of a terminal line, telling the mouse that it is to the left of it.
+
+    A selection that begins there takes the line from its start. It ends two characters before `column` at the
+    latest, since Textual adds one to the end of a selection, and an end of -1 means the end of the line.
+    """
+    placed = Style.from_meta({"offset": (column - 2 - len(segment.text), y)})
+    return Segment(segment.text, segment.style + placed if segment.style else placed)
+
+
+def is_right(column: int) -> bool:
+    """Whether a selection offset is of the right half, or of what stands before its code."""
+    return column >= RIGHT_SIDE // 2
+
+
 def selected(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
     """The selected characters of the code on a terminal line; -1 stands for its end."""
     span = selection.get_span(y)
-    if span is None or not split:
-        return span
-    right = selection.start is not None and selection.start.x >= RIGHT_SIDE
-    if right != (side == "new"):
+    if span is None:
         return None
     start, end = span
-    if right:
-        return max(0, start - RIGHT_SIDE), end if end < 0 else max(0, end - RIGHT_SIDE)
-    return start, -1 if end >= RIGHT_SIDE else end
+    if split:
+        right = selection.start is not None and is_right(selection.start.x)
+        if right != (side == "new"):
+            return None
+        if right:
+            start, end = start - RIGHT_SIDE, end if end == -1 else max(0, end - RIGHT_SIDE)
+        elif is_right(end):
+            end = -1
+    return max(0, start), end if end == -1 else max(0, end)
 
 
 def occurrences(text: str, query: str) -> list[int]:

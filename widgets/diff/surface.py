@@ -11,6 +11,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from widgets.common.selection import selection_style
 from widgets.diff.cells import display
 from widgets.diff.colours import COMPONENTS, DIFF_CSS
 from widgets.diff.copying import copied_text
@@ -69,7 +70,7 @@ class DiffSurface(ScrollView):
         style = self._styles.get(classes)
         if style is None:
             if classes[-1] == "screen--selection":
-                style = self._style(classes[:-1]) + self.screen.get_component_rich_style("screen--selection")
+                style = self._style(classes[:-1]) + selection_style(self)
             else:
                 style = self.get_visual_style(*classes).rich_style
             self._styles[classes] = style

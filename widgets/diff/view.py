@@ -12,16 +12,21 @@ from textual.message import Message
 
 from app.actions import bindings
 from app.proposals.models import FileDiff, HunkState, Proposal
+from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.cursor import Anchor, DiffCursor
 from widgets.diff.layout import Landmarks
 from widgets.diff.rows import BlankRow, Context, FileRow, FoldRow, LineRow, NoteRow
 from widgets.diff.search import Found, count_matches, search
+from widgets.diff.selecting import line_at, word_at
 
 SEARCHED_AT_ONCE = 20_000
 """Lines up to which a search is done at once rather than in a thread."""
 
 SIDE_STEP = 8
 """Cells scrolled to the side at a time."""
+
+_MARK_CELLS = 2
+"""Cells before a line that stand for its hunk."""
 
 
 class DiffView(DiffCursor):
@@ -74,6 +79,7 @@ class DiffView(DiffCursor):
         """Whether a search is under way in a thread."""
         self._current: int | None = None
         self._steps = 0
+        self._held: tuple[int, bool] | None = None
 
     def show(self, proposal: Proposal, diffs: Sequence[FileDiff], *, extra: Sequence[NoteRow] = ()) -> None:
         """Show a change, and keep a search in the same proposal."""
@@ -305,22 +311,47 @@ class DiffView(DiffCursor):
 
     # Mouse
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember where a click begins."""
+        self._held = self._place_of(event)
+
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on a line; toggle a hunk by its mark; open a fold or a file."""
-        offset = event.get_content_offset(self)
-        if offset is None or self.text_selection is not None:
+        """Put the cursor on a line; toggle a hunk by its mark; open a fold or a file.
+
+        What a click does, it does where it began and ended; to drag from one line to another selects text. A double
+        click selects the word, a triple click the line.
+        """
+        event.prevent_default()
+        place, self._held = self._held, None
+        if place is None or event.button != MAIN_BUTTON or place != self._place_of(event):
             return
-        line = offset.y + self.scroll_offset.y
-        if line >= self.rows.height:
+        number, on_mark = place
+        row = self.rows.row(number)
+        if event.chain > 1 and isinstance(row, LineRow) and not on_mark:
+            self._select(event)
             return
-        number, row, _ = self.rows.at(line)
+        if not on_mark and self.text_selection is not None:
+            return
         self.move_to(number, above=0)
         hunk = self.hunk_at_cursor
-        if isinstance(row, LineRow) and hunk is not None and offset.x < 2:
+        if isinstance(row, LineRow) and hunk is not None and on_mark:
             if hunk.state is HunkState.PENDING:
                 self.post_message(self.HunkClicked(hunk.id))
         elif isinstance(row, FoldRow | FileRow | NoteRow | BlankRow):
             self.action_open()
+
+    def _select(self, event: events.Click) -> None:
+        _, place = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
+        if place is not None:
+            selection = (word_at if event.chain == 2 else line_at)(self.rows, self.scene, place)
+            self.screen.selections = {} if selection is None else {self: selection}
+
+    def _place_of(self, event: events.MouseEvent) -> tuple[int, bool] | None:
+        """The row under the mouse, and whether its mark is."""
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y + self.scroll_offset.y >= self.rows.height:
+            return None
+        return self.rows.at(offset.y + self.scroll_offset.y)[0], offset.x < _MARK_CELLS
 
 
 def _found_and_counted(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool]) -> tuple[list[Found], int]:

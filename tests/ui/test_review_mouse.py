@@ -1,0 +1,207 @@
+"""The review by mouse: what a press, a slide and a drag decide, mark and copy."""
+
+import re
+
+import pytest
+from rich.color import Color
+from textual import events
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+from textual.widget import Widget
+
+from app.safe_text import visible
+from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
+from widgets.approval.review import Review
+from widgets.common.key_hints import HintLine
+from widgets.diff.rows import LineRow
+
+SIZE = (110, 40)
+
+
+async def ready(pilot: Pilot[None]) -> ReviewApp:
+    """The app once everything is drawn, the diff has the focus and the keys work."""
+    app = pilot.app
+    assert isinstance(app, ReviewApp)
+    await pilot.pause()
+    app.review.view.focus()
+    await pilot.pause()
+    app.clock.pass_grace()
+    return app
+
+
+def place(app: ReviewApp, text: str) -> Offset:
+    """Where a text is on the screen, a cell into it."""
+    for row, line in enumerate(app.text().split("\n")):
+        if text in line:
+            return Offset(line.index(text) + 1, row)
+    raise AssertionError(f"{text!r} is not on the screen:\n{app.text()}")
+
+
+async def slide(pilot: Pilot[None], start: Offset, end: Offset, *, button: int = 1) -> None:
+    """Press a button in one place, move, and let go in another; the app makes a click of it, or doesn't."""
+
+    async def send(kind: type[events.MouseEvent], at: Offset) -> None:
+        pilot.app.post_message(kind(None, at.x, at.y, 0, 0, button, False, False, False, at.x, at.y))
+        await pilot.pause()
+
+    await send(events.MouseDown, start)
+    if start != end:
+        await send(events.MouseMove, start + Offset(1, 0))
+        await send(events.MouseMove, end)
+    await send(events.MouseUp, end)
+
+
+async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await slide(pilot, spot := place(app, "deny"), spot)
+        assert app.posted == [Review.Deny("P1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("request changes", "deny"), ("Would change", "approve"), ("approve", "deny")]
+)
+async def test_to_slide_onto_a_chip_decides_nothing(start: str, end: str) -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await slide(pilot, place(app, start), place(app, end))
+        assert app.posted == [] and app.review.question is None
+
+
+@pytest.mark.parametrize("button", [2, 3])
+async def test_the_other_buttons_decide_nothing(button: int) -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        mark = app.review.view.region.offset + Offset(0, app.review.view.rows.line_of(app.review.view.cursor))
+        for spot in (place(app, "deny"), mark):
+            await slide(pilot, spot, spot, button=button)
+        assert app.posted == [] and not app.review.state.left_out.get("P1")
+
+
+async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        first, second = (view.rows.line_of(number) for number in view.landmarks.hunks[:2])
+        top = view.region.offset
+        await slide(pilot, top + Offset(0, first), top + Offset(0, second))
+        assert not app.review.state.left_out.get("P1")
+        # A hand that trembles on the mark itself still means it.
+        await slide(pilot, top + Offset(1, second), top + Offset(0, second))
+        assert len(app.review.state.left_out["P1"]) == 1
+
+
+async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        y = view.rows.line_of(view.landmarks.hunks[0])
+        top = view.region.offset
+        for column, until in ((0, 5), (4, 6), (9, 7)):
+            await slide(pilot, top + Offset(column, y), top + Offset(view.scene.gutter + until, y + 1))
+            assert app.screen.get_selected_text() == "import logging\nimport time"[: 16 + until], column
+        await slide(pilot, top + Offset(view.scene.gutter, y), top + Offset(4, y + 1))
+        assert app.screen.get_selected_text() == "import logging"
+
+
+async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(170, 60)) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        assert view.split
+        y = next(
+            line
+            for line in range(view.rows.height)
+            if isinstance(row := view.rows.at(line).row, LineRow) and row.new is not None and row.old == 5
+        )
+        half = view.scene.gutter + view.scene.code_width
+        top = view.region.offset
+        await slide(pilot, top + Offset(half + 2, y), top + Offset(half + view.scene.gutter + 10, y))
+        assert app.screen.get_selected_text() == "RETRIES = 3"
+        await slide(pilot, top + Offset(3, y), top + Offset(view.scene.gutter + 10, y))
+        assert app.screen.get_selected_text() == "RETRIES = 2"
+
+
+@pytest.mark.parametrize("keys", [(), ("v",), ("w",)])
+async def test_a_double_click_selects_the_word_and_a_triple_click_the_line(keys: tuple[str, ...]) -> None:
+    long = "value = call(" + ", ".join(f"argument_{number}" for number in range(30)) + ")"
+    diffs = [file_diff("a.py", "pass\n", f"pass\n    {long}\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        spot = place(app, "argument_0")
+        for _ in range(2):
+            await slide(pilot, spot, spot)
+        assert app.screen.get_selected_text() == "argument_0"
+        await slide(pilot, spot, spot)
+        assert app.screen.get_selected_text() == f"    {long}"
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
+    long = "call(" + ", ".join(f"argument_{number}" for number in range(40)) + ")"
+    new = f"all:\n\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end\n"
+    diffs = [file_diff("Makefile", "all:\n", new)]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        if wrap:
+            await pilot.press("w")
+            await pilot.pause()
+        view = app.review.view
+        line = view.rows.line_of(view.landmarks.hunks[0])
+        copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.rows.height)))
+        assert copied == (visible(f"\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end"), "\n")
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "nord", "ansi-dark"])
+async def test_selected_text_can_be_read(theme: str) -> None:
+    app = ReviewApp(retry_proposal(), theme=theme)
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        y = view.rows.line_of(view.landmarks.hunks[0])
+        top = view.region.offset + Offset(view.scene.gutter, y)
+        before = colours(view, y, "import")
+        await slide(pilot, top, top + Offset(8, 0))
+        after = colours(view, y, "import")
+        assert after != before
+        assert after[0] != after[1], "letters in the colour of what is behind them"
+
+
+def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color | None]:
+    """Colour and background of a text of a line."""
+    strip = widget.render_line(line)
+    (segment,) = [segment for segment in strip if re.search(text, segment.text)][:1]
+    assert segment.style is not None
+    return segment.style.color, segment.style.bgcolor
+
+
+async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.click(offset=place(app, "request changes"))
+        await pilot.pause()
+        field = app.query_one("#feedback")
+        hints = field.query_one(HintLine)
+        close = place(app, "close, the draft")
+        send = hints.region.offset + Offset(1, 0)
+        assert field.has_class("shown")
+        await slide(pilot, send, close)
+        await slide(pilot, close, send)
+        assert field.has_class("shown") and app.posted == []
+        await slide(pilot, close, close, button=2)
+        assert field.has_class("shown")
+        await slide(pilot, close, close)
+        assert not field.has_class("shown")
