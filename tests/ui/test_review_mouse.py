@@ -16,6 +16,7 @@ from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
 from widgets.approval.review import Review
 from widgets.common.key_hints import HintLine
 from widgets.diff.rows import LineRow
+from widgets.diff.writing import WritingField
 
 SIZE = (110, 40)
 
@@ -205,3 +206,31 @@ async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -
         assert field.has_class("shown")
         await slide(pilot, close, close)
         assert not field.has_class("shown")
+
+
+async def test_a_click_on_a_comment_opens_it_again() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press("right_square_bracket", "c", *"why", "ctrl+s")
+        await pilot.pause()
+        field = app.query_one("#comment", WritingField)
+        assert not field.is_open
+        await slide(pilot, spot := place(app, "why"), spot)
+        assert field.is_open
+        await pilot.press("exclamation_mark", "ctrl+s")
+        await pilot.pause()
+        assert [remark.text for remark in app.review.state.remarks["P1"]] == ["why!"]
+
+
+async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        app.review.hold_keys()
+        await slide(pilot, spot := place(app, "request changes"), spot)
+        assert "That changed just now" in app.text()
+        app.clock.pass_grace()
+        await slide(pilot, spot := place(app, "request changes"), spot)
+        assert app.query_one("#feedback", WritingField).is_open
+        assert "That changed just now" not in app.text()

@@ -378,6 +378,8 @@ class Review(ReviewPanes):
             field.open_for_confirmation(key, self.state.confirmation, draft)
         elif (proposal := self.state.proposal) is not None and proposal.state.waiting:
             field.open_for(proposal, self.state.remarks.get(key, ()), draft)
+        if field.is_open:
+            self._done()
         self.set_class(field.is_open, "-writing")
 
     @on(WritingField.Closed, "#feedback")

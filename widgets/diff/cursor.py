@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from app.proposals.models import Hunk
 from widgets.diff.canvas import DiffCanvas
-from widgets.diff.rows import LineRow, Side
+from widgets.diff.rows import CommentRow, LineRow, Side
 
 MARGIN = 3
 """Lines kept visible above and below the cursor."""
@@ -39,8 +39,11 @@ class DiffCursor(DiffCanvas, can_focus=True):
 
     @property
     def anchor_at_cursor(self) -> Anchor | None:
-        """The line that a comment would stand on."""
+        """The line that a comment would stand on; on a comment, the line that it is about."""
         row = self.row_at_cursor
+        if isinstance(row, CommentRow):
+            comment = self._comments[row.comment]
+            return Anchor(comment.file, comment.side, comment.line)
         if not isinstance(row, LineRow):
             return None
         if row.new is not None:

@@ -15,7 +15,7 @@ from app.proposals.models import FileDiff, HunkState, Proposal
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.cursor import Anchor, DiffCursor
 from widgets.diff.layout import Landmarks
-from widgets.diff.rows import BlankRow, Context, FileRow, FoldRow, LineRow, NoteRow
+from widgets.diff.rows import BlankRow, CommentRow, Context, FileRow, FoldRow, LineRow, NoteRow
 from widgets.diff.search import Found, count_matches, search
 from widgets.diff.selecting import line_at, word_at
 
@@ -197,7 +197,7 @@ class DiffView(DiffCursor):
         self.reshape(replace(self.shape, whole=not self.shape.whole, opened=frozenset()))
 
     def action_open(self) -> None:
-        """Open or close what the cursor stands on: a fold, a file, a remark."""
+        """Open or close what the cursor stands on: a fold, a file, a remark, a comment."""
         match self.row_at_cursor:
             case FoldRow():
                 self.action_toggle_folds()
@@ -205,6 +205,8 @@ class DiffView(DiffCursor):
                 self.reshape(replace(self.shape, collapsed=self.shape.collapsed ^ {file}))
             case NoteRow(key=key) if key:
                 self.post_message(self.NoteClicked(key))
+            case CommentRow():
+                self.action_comment()
             case _:
                 pass
 
@@ -316,7 +318,7 @@ class DiffView(DiffCursor):
         self._held = self._place_of(event)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on a line; toggle a hunk by its mark; open a fold or a file.
+        """Put the cursor on a line; toggle a hunk by its mark; open a fold, a file or a comment.
 
         What a click does, it does where it began and ended; to drag from one line to another selects text. A double
         click selects the word, a triple click the line.
@@ -337,7 +339,7 @@ class DiffView(DiffCursor):
         if isinstance(row, LineRow) and hunk is not None and on_mark:
             if hunk.state is HunkState.PENDING:
                 self.post_message(self.HunkClicked(hunk.id))
-        elif isinstance(row, FoldRow | FileRow | NoteRow | BlankRow):
+        elif isinstance(row, FoldRow | FileRow | NoteRow | CommentRow | BlankRow):
             self.action_open()
 
     def _select(self, event: events.Click) -> None:
