@@ -1,6 +1,6 @@
 """An app that holds nothing but the chat pane, and keeps what the pane says to it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from textual import on
@@ -26,10 +26,12 @@ COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Ma
 class ChatApp(App[None]):
     """The chat pane alone."""
 
-    def __init__(self, log: Sequence[Event] = (), files: Sequence[str] = (), **arguments: Any) -> None:
+    def __init__(
+        self, log: Sequence[Event] = (), files: Sequence[str] | Callable[[], Sequence[str]] = (), **arguments: Any
+    ) -> None:
         super().__init__(**arguments)
         self.log_to_open = log
-        self.pane = ChatPane(files=lambda: files, commands=COMMANDS)
+        self.pane = ChatPane(files=files if callable(files) else lambda: files, commands=COMMANDS)
         self.said: list[Message] = []
         self.drafts: list[str] = []
 

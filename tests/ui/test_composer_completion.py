@@ -1,6 +1,7 @@
 """Completion: files after @, commands after /, and a hundred thousand names without a stutter."""
 
 import asyncio
+from threading import Event
 
 from textual.pilot import Pilot
 
@@ -47,6 +48,23 @@ async def test_completion_by_tab_and_left_by_escape() -> None:
         await pilot.pause()
         assert not app.pane.composer.popup.is_open
         assert app.pane.composer.draft == "@README.md @ma"
+
+
+async def test_files_that_are_listed_more_slowly_than_one_types_are_offered_nevertheless() -> None:
+    listed = Event()
+
+    def list_files() -> list[str]:
+        listed.wait(30)
+        return FILES
+
+    app = ChatApp(files=list_files)
+    async with app.run_test() as pilot:
+        await pilot.press(*"@ga")
+        await pilot.press("t", "tab")
+        assert app.pane.composer.editor.has_focus
+        listed.set()
+        await settled(app, pilot)
+        assert choices(app) == ["app/agent/gate.py", "tests/test_gate.py"]
 
 
 async def test_a_name_with_a_space_is_quoted_and_markup_is_text() -> None:

@@ -1,5 +1,6 @@
 """The composer: where the user writes, with completion, history, folded pastes and the queue."""
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -118,7 +119,8 @@ class Composer(Vertical):
         self._files = files
         self._commands = list(commands)
         self._names = Names(())
-        self._files_asked = False
+        self._listing: asyncio.Task[Sequence[str]] | None = None
+        """Asks for the workspace's files, once for each mention."""
         self._history: list[str] = []
         self._history_index = 0
         self._unsent = Draft("")
@@ -246,6 +248,9 @@ class Composer(Vertical):
     def _steer(self, key: str) -> bool:
         if self.popup.is_open:
             return self._steer_popup(key)
+        if key == "tab" and self._listing is not None and not self._listing.done():
+            # Meant for the list of files, which is about to come.
+            return True
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
             return True
         if key == "up" and self.is_empty and self._queue.display:
@@ -310,7 +315,7 @@ class Composer(Vertical):
 
     def _close_popup(self) -> None:
         self._searching_history = False
-        self._files_asked = False
+        self._listing = None
         self.workers.cancel_group(self, "files")
         self.popup.close()
 
@@ -325,13 +330,12 @@ class Composer(Vertical):
 
     @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
     async def _offer_files(self, query: str) -> None:
-        import asyncio
-
-        if not self._files_asked:
-            self._files_asked = True
-            names = await asyncio.to_thread(self._files)
-            if names is not self._names.names:
-                self._names = Names(names)
+        if self._listing is None:
+            self._listing = asyncio.create_task(asyncio.to_thread(self._files))
+        # The next character gives up this search, but not the listing that all of them wait for.
+        names = await asyncio.shield(self._listing)
+        if names is not self._names.names:
+            self._names = Names(names)
         matches = await self._names.search(query)
         self.popup.open("file", [Choice(name, name) for name in matches])
 
