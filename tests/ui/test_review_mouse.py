@@ -234,3 +234,35 @@ async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:
         await slide(pilot, spot := place(app, "request changes"), spot)
         assert app.query_one("#feedback", WritingField).is_open
         assert "That changed just now" not in app.text()
+
+
+async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> None:
+    first, diffs = retry_proposal()
+    app = ReviewApp((first.model_copy(update={"supersedes": "P0", "version": 2}), diffs))
+    app.versions["P1"] = list(diffs)
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        assert "●" in app.text().partition("Waiting for you")[0]
+        await slide(pilot, spot := place(app, "changes since P0"), spot)
+        assert "back to P1" in app.text()
+        assert "●" not in app.text().partition("back to P1")[0], "no hunk can be chosen"
+        view = app.review.view
+        view.move_to(view.landmarks.hunks[0])
+        await pilot.press("c")
+        await pilot.pause()
+        assert not app.query_one("#comment", WritingField).is_open
+        await slide(pilot, spot := place(app, "back to P1"), spot)
+        await pilot.press("c")
+        await pilot.pause()
+        assert app.query_one("#comment", WritingField).is_open
+
+
+async def test_a_question_offers_the_keys_that_answer_it() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(110, 20)) as pilot:
+        await ready(pilot)
+        await slide(pilot, spot := place(app, " approve"), spot)
+        assert "never been on screen" in app.text()
+        offered = {binding.action for _, binding, enabled, _ in app.screen.active_bindings.values() if enabled}
+        assert {"approve", "deny"} <= offered
+        assert offered.isdisjoint({"undo", "redo", "request_changes", "toggle_hunk", "edit", "deny_all"})

@@ -207,7 +207,7 @@ class ReviewPanes(Vertical):
             return
         self.comparing = True
         self.view.clear()
-        self.view.show(proposal, self._versions[1])
+        self.view.show(proposal, self._versions[1], versions=True)
         self.draw()
 
     def draw(self) -> None:

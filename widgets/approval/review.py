@@ -84,7 +84,8 @@ class Review(ReviewPanes):
     def _is_possible(self, action: str) -> bool:
         """Whether an action has something to act on."""
         if self.question is not None:
-            return True
+            answers = {"deny": True, "approve": bool(self.question.ids), "approve_all": bool(self.question.named)}
+            return answers.get(action, False)
         proposal = self.state.proposal
         match action:
             case "undo":

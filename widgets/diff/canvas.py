@@ -28,6 +28,8 @@ SPLIT_WIDTH = 140
 _SMALL_CHANGE = 400
 """Changed lines up to which marks and warnings are computed at once rather than in a thread."""
 
+_UNDECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+
 _SHORT_LINES = 200
 """Characters of such a line, on average."""
 
@@ -52,6 +54,8 @@ class DiffCanvas(DiffSurface):
         super().__init__(id=id)
         self.proposal: Proposal | None = None
         self.diffs: tuple[FileDiff, ...] = ()
+        self.versions = False
+        """Whether the diffs are between two versions of the proposal."""
         self.seen: set[str] = set()
         """Hunk ids, and paths of files without hunks, that have been on screen."""
         self.shape = Shape()
@@ -70,15 +74,23 @@ class DiffCanvas(DiffSurface):
 
     # What is shown
 
-    def show(self, proposal: Proposal, diffs: Sequence[FileDiff], *, extra: Sequence[NoteRow] = ()) -> None:
+    def show(
+        self,
+        proposal: Proposal,
+        diffs: Sequence[FileDiff],
+        *,
+        extra: Sequence[NoteRow] = (),
+        versions: bool = False,
+    ) -> None:
         """Show a change. The place, the folds and what was seen are kept if the same proposal is shown again.
 
-        `extra` are notes that stand above the first file.
+        `extra` are notes that stand above the first file. With `versions`, the change is between two versions of the
+        proposal: there is nothing in it to choose or to comment on.
         """
         same = self.proposal is not None and self.proposal.id == proposal.id and bool(self.diffs)
         row, offset = self._mark() if same else (None, 0)
         self.proposal, self.diffs = proposal, tuple(diffs)
-        self._message, self.plain_text = "", False
+        self._message, self.plain_text, self.versions = "", False, versions
         if not same:
             self.forget_place()
         self._top, self._extra = tuple(proposal_notes(proposal)), tuple(extra)
@@ -125,7 +137,7 @@ class DiffCanvas(DiffSurface):
     def _show_no_diff(self) -> None:
         self.proposal, self.diffs, self.cursor = None, (), 0
         self._top, self._warnings, self._extra, self._message = (), (), (), ""
-        self.plain_text = False
+        self.plain_text = self.versions = False
         self.forget_place()
 
     def set_left_out(self, hunks: frozenset[str]) -> None:
@@ -158,7 +170,7 @@ class DiffCanvas(DiffSurface):
             ),
             digits=max(3, len(str(longest))),
             left_out=self.scene.left_out,
-            undecided=self.proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED),
+            undecided=not self.versions and self.proposal.state in _UNDECIDED,
             query=self.scene.query,
         )
         self.set_scene(scene)

@@ -81,9 +81,17 @@ class DiffView(DiffCursor):
         self._steps = 0
         self._held: tuple[int, bool] | None = None
 
-    def show(self, proposal: Proposal, diffs: Sequence[FileDiff], *, extra: Sequence[NoteRow] = ()) -> None:
+    def show(
+        self,
+        proposal: Proposal,
+        diffs: Sequence[FileDiff],
+        *,
+        extra: Sequence[NoteRow] = (),
+        versions: bool = False,
+    ) -> None:
         """Show a change, and keep a search in the same proposal."""
-        super().show(proposal, diffs, extra=extra)
+        super().show(proposal, diffs, extra=extra, versions=versions)
+        self.refresh_bindings()
         if self.search_text:
             self.search(self.search_text)
 
@@ -221,8 +229,17 @@ class DiffView(DiffCursor):
     def action_comment(self) -> None:
         """Remark on the line at the cursor."""
         anchor = self.anchor_at_cursor
-        if anchor is not None and self.proposal is not None and self.proposal.state.waiting:
+        if anchor is not None and self._takes_comments:
             self.post_message(self.CommentWanted(anchor))
+
+    @property
+    def _takes_comments(self) -> bool:
+        """Whether the model will get to read them: on what waits, and as it is, not on what changed in it."""
+        return self.proposal is not None and self.proposal.state.waiting and not self.versions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Comments are offered where they can be written."""
+        return True if action != "comment" or self._takes_comments else None
 
     def action_toggle_files(self) -> None:
         """The list of files."""
