@@ -10,7 +10,9 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.widget import Widget
 
+from app.proposals.models import HunkState, ProposalState
 from app.safe_text import visible
+from app.tools.contract import Confirmation
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
 from widgets.approval.review import Review
@@ -266,3 +268,34 @@ async def test_a_question_offers_the_keys_that_answer_it() -> None:
         offered = {binding.action for _, binding, enabled, _ in app.screen.active_bindings.values() if enabled}
         assert {"approve", "deny"} <= offered
         assert offered.isdisjoint({"undo", "redo", "request_changes", "toggle_hunk", "edit", "deny_all"})
+
+
+async def test_an_undone_proposal_does_not_look_applied() -> None:
+    value, diffs = retry_proposal()
+    hunks = [
+        change.model_copy(
+            update={"hunks": tuple(hunk.model_copy(update={"state": HunkState.APPLIED}) for hunk in change.hunks)}
+        )
+        for change in value.files
+    ]
+    applied = value.model_copy(update={"state": ProposalState.APPLIED, "files": tuple(hunks)})
+    app = ReviewApp((applied, diffs))
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        assert "✓" in app.text().partition("═══")[0]
+        app.put(applied.model_copy(update={"state": ProposalState.UNDONE, "revision": 2}))
+        await pilot.pause()
+        diff = app.text().partition("═══")[0]
+        assert "✓" not in diff and "↶" in diff
+
+
+async def test_what_was_said_of_a_decision_goes_when_the_model_asks() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        app.review.outcome("P9 undone. U applies it again.")
+        await pilot.pause()
+        assert "P9 undone" in app.text()
+        app.review.add_confirmation("c1", Confirmation("command", "Run a command?", "make test", "."))
+        await pilot.pause()
+        assert "P9 undone" not in app.text()

@@ -136,6 +136,7 @@ class ReviewPanes(Vertical):
     def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
         """Ask the user; the model's turn waits for it."""
         self.state.confirmations[key] = confirmation
+        self.pane.outcome(None)
         if self.state.confirmation is None and (self.state.proposal is None or not self.state.proposal.state.waiting):
             self.state.current = key
             self.show_current()

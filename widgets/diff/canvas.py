@@ -171,6 +171,7 @@ class DiffCanvas(DiffSurface):
             digits=max(3, len(str(longest))),
             left_out=self.scene.left_out,
             undecided=not self.versions and self.proposal.state in _UNDECIDED,
+            undone=self.proposal.state is ProposalState.UNDONE,
             query=self.scene.query,
         )
         self.set_scene(scene)

@@ -102,6 +102,8 @@ class CodePainter:
         hunk = self.scene.diffs[row.file].change.hunks[row.hunk]
         first = row.position == 0 and part == 0
         match hunk.state:
+            case HunkState.APPLIED if self.scene.undone:
+                glyph, name = "↶" if first else "│", "diff--gutter"
             case HunkState.APPLIED:
                 glyph, name = "✓" if first else "│", "diff--state-done"
             case HunkState.DENIED:

@@ -33,6 +33,8 @@ class Scene:
     """Ids of hunks that an approval would not write."""
     undecided: bool = True
     """Whether the proposal still waits."""
+    undone: bool = False
+    """Whether what was applied of it was taken back."""
     collapsed: frozenset[int] = frozenset()
     query: str = ""
     """What is searched for; lower-case text matches both cases."""
