@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 from textual.geometry import Size
@@ -22,7 +23,8 @@ class KeyHint:
     """What one key does, or a few keys together."""
 
     keys: str
-    """In Textual's notation, comma-separated; a click presses the first. Empty for plain words."""
+    """In Textual's notation, comma-separated; a click presses the one it meets, on the words the first. Empty for
+    plain words."""
     words: str
     """What happens: `open`, `go back`."""
     enabled: bool = True
@@ -34,8 +36,18 @@ class KeyHint:
 
     @property
     def first(self) -> str:
-        """The key that a click presses."""
+        """The key that stands first."""
         return self.keys.partition(",")[0]
+
+    def key_at(self, column: int) -> str:
+        """The key that a click on this column of the hint presses; empty if there is none."""
+        end = 0
+        for key in filter(None, self.keys.split(",")):
+            begin, end = end, end + cell_len(key_name(key))
+            if begin <= column < end:
+                return key
+            end += 1
+        return self.first
 
     @property
     def width(self) -> int:
@@ -60,8 +72,8 @@ class HintLine(Widget):
     """Draws hints where `places` puts them, and presses their keys when they are clicked."""
 
     hovered: reactive[KeyHint | None] = reactive(None)
-    _held: KeyHint | None = None
-    """The hint on which the mouse button went down."""
+    _held: tuple[KeyHint, str] | None = None
+    """The hint on which the mouse button went down, and its key there."""
 
     def places(self, width: int) -> Sequence[Placed]:
         """Where each hint goes, from left to right and from top to bottom."""
@@ -79,32 +91,35 @@ class HintLine(Widget):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember where a click begins."""
-        self._held = self._hint_at(event)
+        self._held = self._target_of(event)
 
     def on_click(self, event: events.Click) -> None:
         """Press the key under the mouse; to slide onto another one before letting go presses none."""
-        hint, self._held = self._held, None
-        if event.button != MAIN_BUTTON or hint != self._hint_at(event):
+        held, self._held = self._held, None
+        if held is None or event.button != MAIN_BUTTON or held != self._target_of(event):
             return
-        if hint is not None and hint.first and hint.enabled:
+        hint, key = held
+        if key and hint.enabled:
             event.stop()
-            self.app.simulate_key(hint.first)
+            self.app.simulate_key(key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Show what a click would press."""
-        self.hovered = self._hint_at(event)
+        target = self._target_of(event)
+        self.hovered = None if target is None else target[0]
 
     def on_leave(self) -> None:
         """Nothing is under the mouse."""
         self.hovered = None
 
-    def _hint_at(self, event: events.MouseEvent) -> KeyHint | None:
+    def _target_of(self, event: events.MouseEvent) -> tuple[KeyHint, str] | None:
+        """The hint under the mouse and its key there."""
         offset = event.get_content_offset(self)
         if offset is None:
             return None
         for row, column, hint in self.places(self.content_size.width):
             if row == offset.y and column <= offset.x < column + hint.width:
-                return hint
+                return hint, hint.key_at(offset.x - column)
         return None
 
 

@@ -76,3 +76,11 @@ async def test_a_click_on_a_key_of_the_footer_presses_it() -> None:
             await pilot.click(KeyBar, offset=(shown.index(words) + 1, 0))
         await pilot.click(KeyBar, offset=(40, 0))
         assert app.signed == ["f1", "y"]
+
+
+def test_a_click_on_one_of_a_few_keys_presses_that_one() -> None:
+    hint = KeyHint("up,down,pagedown", "scroll")
+    assert hint.name == "↑ ↓ PgDn"
+    assert [hint.key_at(column) for column in (0, 2, 4, 7)] == ["up", "down", "pagedown", "pagedown"]
+    assert {hint.key_at(column) for column in (1, 3, 8, 12)} == {"up"}, "between them and on the words, the first"
+    assert KeyHint("", "type to search").key_at(2) == ""
