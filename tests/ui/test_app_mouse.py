@@ -81,3 +81,15 @@ async def test_a_screen_is_opened_from_the_palette(tmp_path: Path, server: WireS
         await run.screen("CommandPalette")
         await click(run, "Doctor")
         await run.screen("DoctorScreen")
+
+
+async def test_the_status_bar_leads_to_what_it_tells_of(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await click(run, "1 proposal waiting")
+        await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
+        await click(run, "gate closed")
+        await run.screen("GateScreen")
+        await run.pilot.press("escape")
+        await click(run, "test-model", last=True)
+        await run.screen("ModelScreen")

@@ -299,3 +299,16 @@ async def test_what_was_said_of_a_decision_goes_when_the_model_asks() -> None:
         app.review.add_confirmation("c1", Confirmation("command", "Run a command?", "make test", "."))
         await pilot.pause()
         assert "P9 undone" not in app.text()
+
+
+async def test_the_line_that_is_commented_on_comes_into_view() -> None:
+    app = ReviewApp(retry_proposal())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        view.scroll_to(y=view.max_scroll_y, animate=False, immediate=True)
+        await pilot.pause()
+        await pilot.press("c")
+        await pilot.pause()
+        line = view.rows.line_of(view.cursor)
+        assert view.scroll_offset.y <= line < view.scroll_offset.y + view.size.height

@@ -41,6 +41,7 @@ class ReviewPanes(Vertical):
         width: 1fr;
         height: 1fr;
         &.-writing #headline { display: none; }
+        &.-writing ApprovalPane { min-height: 2; }
         &.-full ApprovalPane { min-height: 0; }
         &.-full ReviewQueue { display: none; }
         &.-full Splitter { display: none; }

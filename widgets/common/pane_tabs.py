@@ -9,6 +9,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from widgets.common.key_hints import MAIN_BUTTON
+
 Pane = Literal["chat", "diff", "approvals"]
 
 PANES: tuple[Pane, ...] = ("chat", "diff", "approvals")
@@ -39,19 +41,30 @@ class PaneTabs(Widget):
 
     shown: reactive[Pane] = reactive[Pane]("chat")
     waiting: reactive[int] = reactive(0)
+    _held: Pane | None = None
+    """The tab on which the mouse button went down."""
 
     def render(self) -> Content:
         """The tabs."""
         return Content("").join(content for _, content in self._tabs())
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember where a click begins."""
+        self._held = self._tab_at(event.x)
+
     def on_click(self, event: events.Click) -> None:
-        """Find the tab under the mouse."""
+        """Show the pane of the tab under the mouse."""
+        pane, self._held = self._held, None
+        if pane is not None and event.button == MAIN_BUTTON and pane == self._tab_at(event.x):
+            self.post_message(self.Chosen(pane))
+
+    def _tab_at(self, column: int) -> Pane | None:
         position = 0
         for pane, content in self._tabs():
             position += content.cell_length
-            if event.x < position:
-                self.post_message(self.Chosen(pane))
-                return
+            if column < position:
+                return pane
+        return None
 
     def _tabs(self) -> list[tuple[Pane, Content]]:
         tabs: list[tuple[Pane, Content]] = []

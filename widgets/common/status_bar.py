@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass
 
+from textual import events
 from textual.content import Content
 from textual.reactive import reactive
+from textual.style import Style
 from textual.widget import Widget
 
 from app.safe_text import visible
+from widgets.common.key_hints import MAIN_BUTTON
+
+_ACTION = "status_action"
+"""Under this name the style of a part carries the action of the app that a click on it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,10 @@ class Status:
 
 
 class StatusBar(Widget):
-    """One line that is complete when wide and keeps what matters most when narrow."""
+    """One line that is complete when wide and keeps what matters most when narrow.
+
+    A click on the gate leads to its policy, on what waits to the approvals, on the model to the choice of models.
+    """
 
     DEFAULT_CSS = """
     StatusBar {
@@ -45,6 +54,10 @@ class StatusBar(Widget):
     """
 
     status: reactive[Status] = reactive(Status())
+    hovered: reactive[str] = reactive("")
+    """The action under the mouse."""
+    _held = ""
+    """The action on which the mouse button went down."""
 
     def render(self) -> Content:
         """The line, cut from its least important end."""
@@ -56,21 +69,46 @@ class StatusBar(Widget):
         gap = max(1, self.size.width - 2 - left.cell_length - right.cell_length)
         return Content.assemble(left, " " * gap, right)
 
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Show what a click leads to."""
+        self.hovered = event.style.meta.get(_ACTION, "")
+
+    def on_leave(self) -> None:
+        """Nothing is under the mouse."""
+        self.hovered = ""
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember where a click begins."""
+        self._held = event.style.meta.get(_ACTION, "")
+
+    async def on_click(self, event: events.Click) -> None:
+        """Go where the part leads to."""
+        action, self._held = self._held, ""
+        if action and event.button == MAIN_BUTTON and event.style.meta.get(_ACTION) == action:
+            event.stop()
+            await self.run_action(action)
+
     def _left(self) -> list[Content]:
         status = self.status
         parts = []
         if status.gate_closed:
-            parts.append(Content.styled("● gate closed", "bold $text-warning"))
+            gate = Content.styled("● gate closed", "bold $text-warning")
         else:
-            parts.append(Content.styled("○ gate open", "$text-success"))
+            gate = Content.styled("○ gate open", "$text-success")
+        parts.append(self._leading_to("app.command('gate')", gate))
         if status.waiting:
             plural = "" if status.waiting == 1 else "s"
-            parts.append(Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent"))
-        if status.demo:
-            parts.append(Content.styled("demo model", "$text-secondary"))
-        elif status.model:
-            parts.append(Content(visible(status.model)))
+            waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
+            parts.append(self._leading_to("app.focus_approvals", waiting))
+        if status.demo or status.model:
+            model = Content.styled("demo model", "$text-secondary") if status.demo else Content(visible(status.model))
+            parts.append(self._leading_to("app.command('model')", model))
         return parts
+
+    def _leading_to(self, action: str, part: Content) -> Content:
+        """A part that a click leads on from."""
+        part = part.stylize(Style.from_meta({_ACTION: action}))
+        return part.stylize("underline") if action == self.hovered else part
 
     def _right(self) -> list[Content]:
         """The rest, the least important first."""

@@ -126,6 +126,8 @@ class DiffPane(Vertical):
         draft = self._drafts.get(subject) or "\n".join(written)
         title = Content.assemble("Comment on ", (place, "$text-accent"))
         self.query_one("#comment", WritingField).open(subject, title, draft)
+        # The line stays in view above the field, which takes its room from the diff.
+        self.call_after_refresh(lambda: self.view.move_to(self.view.cursor))
 
     @on(WritingField.Closed, "#comment")
     def _keep_draft(self, event: WritingField.Closed) -> None:
