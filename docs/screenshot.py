@@ -21,7 +21,7 @@ async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = st
     """Ask the demo model for its fix, and take the picture when it has handed back."""
     columns, rows = (int(part) for part in size.split("x"))
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["SIGNOFF_HOME"] = f"{folder}/home"
+        os.environ.update(SIGNOFF_HOME=f"{folder}/home", TERM="xterm-256color", COLORTERM="truecolor")
         root = create_sample(Path(folder))
         async with DemoServer() as server:
             runtime = open_runtime(
