@@ -88,7 +88,8 @@ def decision_lines(entry: DecisionEntry, width: int) -> list[Line]:
         if numbers and entry.decision is not Decision.DENIED:
             spans += [(" ", TEXT), *numbers]
     if entry.still_pending:
-        spans.append((" · the rest still waits", Face("warning")))
+        rest = "it" if entry.decision is Decision.EDITED else "the rest"
+        spans.append((f" · {rest} still waits", Face("warning")))
     lines = wrap(spans, width)
     bar: tuple[Span, ...] = (USER_BAR,)
     if entry.feedback.strip():
