@@ -222,8 +222,10 @@ class SignoffApp(App[None]):
                 await self.show_proposals()
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.review.add_confirmation(key, confirmation)
+                self.workbench.chat.status_line.show_permissions(self.workbench.review.permissions)
             case ConfirmationResolved(key=key):
                 self.workbench.review.remove_confirmation(key)
+                self.workbench.chat.status_line.show_permissions(self.workbench.review.permissions)
             case Failed(message=message):
                 self.tell(message, problem=True)
             case _:
@@ -354,6 +356,7 @@ class SignoffApp(App[None]):
         await self.opened()
         self.workbench.show_pane("diff")
         review = self.workbench.review
+        self.workbench.set_focus(review.view)
         await self.run_action(action.handler, review if action.scope == "review" else review.view)
 
     # Work

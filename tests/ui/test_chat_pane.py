@@ -108,6 +108,46 @@ async def test_a_question_is_answered_by_mouse() -> None:
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "neither")]
 
 
+async def test_sliding_from_one_option_to_another_answers_nothing() -> None:
+    app = ChatApp(QUESTION)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.mouse_down(app.pane.question_bar, offset=(8, 0))
+        await pilot.mouse_up(app.pane.question_bar, offset=(8, 2))
+        await pilot.pause()
+        assert app.said == []
+
+
+async def test_a_click_on_the_way_out_interrupts() -> None:
+    app = ChatApp(conversation(1))
+    heard: list[str] = []
+    app.bind("escape", "heard")
+    app.action_heard = lambda: heard.append("escape")  # type: ignore[attr-defined]
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.apply(PhaseChanged(Phase.STREAMING))
+        await pilot.pause()
+        line = app.query_one(StatusLine)
+        await pilot.click(line, offset=(2, 0))
+        assert heard == []
+        await pilot.click(line, offset=(line.content_size.width - 3, 0))
+        await pilot.pause()
+        assert heard == ["escape"]
+
+
+async def test_a_tool_that_waits_for_the_user_is_not_said_to_run() -> None:
+    app = ChatApp(conversation(1))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        line = app.query_one(StatusLine)
+        app.pane.apply(PhaseChanged(Phase.RUNNING, "run_command"))
+        line.show_permissions(1)
+        assert "waits for your permission" in line.render().plain
+        assert "Running" not in line.render().plain
+        line.show_permissions(0)
+        assert "Running run_command" in line.render().plain
+
+
 LONG = "A way that takes " + "very " * 60 + "many words"
 
 

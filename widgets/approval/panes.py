@@ -155,6 +155,11 @@ class ReviewPanes(Vertical):
         else:
             self.draw()
 
+    @property
+    def permissions(self) -> int:
+        """How many questions of tools are open."""
+        return len(self.state.confirmations)
+
     def outcome(self, text: str, *, problem: bool = False) -> None:
         """Say in one line what a decision came to (`wrote 2 files; u undoes`), or what went wrong."""
         if problem:

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from app.safe_text import visible
 from widgets.chat.entries import QuestionEntry
 from widgets.chat.lines import TEXT, wrap_text
+from widgets.common.key_hints import MAIN_BUTTON
 
 _LEAD = 5
 """Cells before an option: the mark of the chosen one and the number."""
@@ -40,6 +41,8 @@ class QuestionBar(Widget):
         self._question: QuestionEntry | None = None
         self._index = 0
         self._most_rows = 10
+        self._held: int | None = None
+        """The option on which the mouse button went down."""
 
     @property
     def question(self) -> QuestionEntry | None:
@@ -115,11 +118,19 @@ class QuestionBar(Widget):
             lines.append(Content.styled(number, style) + Content.styled(text, style if chosen else "$foreground"))
         return Content("\n").join(lines)
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember where a click begins."""
+        self._held = self._option_at(event)
+
     def on_click(self, event: events.Click) -> None:
-        """Choose the option."""
+        """Choose the option; to slide onto another one before letting go chooses none."""
+        held, self._held = self._held, None
+        if held is not None and event.button == MAIN_BUTTON and held == self._option_at(event):
+            event.stop()
+            self._pick(held)
+
+    def _option_at(self, event: events.MouseEvent) -> int | None:
         offset = event.get_content_offset(self)
         rows = self._option_rows(self.content_size.width)
         row = self._view(rows) + offset.y if offset is not None else len(rows)
-        if row < len(rows):
-            event.stop()
-            self._pick(rows[row][0])
+        return rows[row][0] if row < len(rows) else None

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
@@ -12,11 +13,15 @@ from app.agent.updates import Phase
 from app.safe_text import visible
 from widgets.chat.lines import shorten, width_of
 from widgets.chat.tool_lines import seconds
+from widgets.common.key_hints import MAIN_BUTTON
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INTERVAL = 0.125
 """Seconds between two looks of the spinner; there is no timer while the session is idle."""
 _CHARACTERS_PER_TOKEN = 4
+
+_INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
+_PERMISSION = Content.assemble(("! ", "$text-warning bold"), "A tool waits for your permission, at the approvals")
 
 _MOVING = (Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
 
@@ -49,6 +54,7 @@ class StatusLine(Widget):
         self._ended = ""
         self._continues = ""
         self._unseen: int | None = None
+        self._permissions = 0
         self._timer: Timer | None = None
 
     @property
@@ -75,6 +81,11 @@ class StatusLine(Widget):
     def show_end(self, text: str, continues: str = "") -> None:
         """How the last turn ended, if that is worth a word, and what /continue does then; until something moves."""
         self._ended, self._continues = text, continues
+        self.refresh()
+
+    def show_permissions(self, waiting: int) -> None:
+        """How many tools wait for the user to allow something."""
+        self._permissions = waiting
         self.refresh()
 
     def show_following(self, following: bool, unseen: int) -> None:
@@ -109,6 +120,8 @@ class StatusLine(Widget):
                 rate = tokens / elapsed if elapsed > 0.5 else 0.0
                 words = self._detail or "Writing"
                 words += f" · {rate:,.0f} tokens/s" if rate >= 1 else ""
+            case Phase.RUNNING if self._permissions:
+                return _PERMISSION
             case Phase.RUNNING:
                 words = f"Running {self._detail}" if self._detail else "Running tools"
             case Phase.RETRYING:
@@ -134,12 +147,17 @@ class StatusLine(Widget):
             what = f"{self._unseen} new" if self._unseen else "to the newest"
             parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))
         if self._phase in _MOVING:
-            parts.append(Content.assemble(("Esc", "$text-accent bold"), " interrupts"))
+            parts.append(_INTERRUPT)
         elif self._ended and self._continues and self._phase is not Phase.ASKING:
             parts.append(Content.assemble(("/continue", "$text-accent bold"), f" {self._continues}"))
         return Content("   ").join(parts)
 
-    def on_click(self) -> None:
-        """Go to the newest."""
-        if self._unseen is not None:
+    def on_click(self, event: events.Click) -> None:
+        """Interrupt, or go to the newest."""
+        offset = event.get_content_offset(self)
+        if offset is None or event.button != MAIN_BUTTON:
+            return
+        if self._phase in _MOVING and offset.x >= self.content_size.width - _INTERRUPT.cell_length:
+            self.app.simulate_key("escape")
+        elif self._unseen is not None:
             self.post_message(self.NewestWanted())

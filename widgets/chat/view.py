@@ -20,6 +20,7 @@ from widgets.chat.lines import Line, Span
 from widgets.chat.marks import MARK_WIDTH, marks_of
 from widgets.chat.painting import RIGHT_MARGIN, copied, row_strip, slot_line
 from widgets.chat.slots import Slot, Slots
+from widgets.common.selection import selection_style
 
 _LAID_OUT = 400
 """Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
@@ -343,7 +344,7 @@ class TranscriptView(ScrollView):
         selection = self._selection
         span = selection.get_span(row) if selection is not None else None
         if span is not None:
-            strip = row_strip(self._palette, slot, offset, width, cursor, span, self.selection_style)
+            strip = row_strip(self._palette, slot, offset, width, cursor, span, selection_style(self))
             return strip.apply_offsets(0, row)
         strip = self._cached_strip(slot, offset, width, cursor)
         # Offsets are for selecting text; in the middle of a flood nobody can, and they cost as much as the row.
