@@ -62,6 +62,11 @@ class ChatSide(Vertical):
         self._owner.workbench.review.show_item(proposal_id)
         self._owner.workbench.show_pane("diff")
 
+    @on(ChatPane.TurnOver)
+    def mark_tab(self) -> None:
+        """What the model has said must not stay unseen behind another tab."""
+        self._owner.workbench.tabs.note_words()
+
     @on(ChatPane.LinkOpened)
     def open_link(self, event: ChatPane.LinkOpened) -> None:
         """Open a web address that the user clicked; nothing else is ever opened."""

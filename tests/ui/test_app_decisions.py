@@ -22,6 +22,20 @@ async def stage(run: Running, server: WireServer) -> None:
     await run.see("P1")
 
 
+async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(80, 24)) as run:
+        await stage(run, server)
+        assert "F2 Chat  F3" in run.text
+        await run.review()
+        server.say("Which greeting do you want?")
+        await run.pilot.press("r")
+        await run.write("Another one")
+        await run.pilot.press("ctrl+s")
+        await run.see("F2 Chat (new)")
+        await run.pilot.press("f2")
+        await run.see("Which greeting", "F2 Chat  F3")
+
+
 async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)

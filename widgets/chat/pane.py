@@ -64,6 +64,9 @@ class ChatPane(Vertical):
         call: str
         text: str
 
+    class TurnOver(Message):
+        """Control is back with the user: the model has answered, asked, staged or failed."""
+
     @dataclass
     class LinkOpened(Message):
         """The user clicked a link in the model's text; the address is the model's."""
@@ -141,6 +144,7 @@ class ChatPane(Vertical):
                 self._after_events()
                 if isinstance(event, TurnEnded):
                     self._show_end(event)
+                    self.post_message(self.TurnOver())
             case _:
                 self.flush()
                 self._show(self._fold.update(update))

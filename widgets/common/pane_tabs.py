@@ -41,12 +41,23 @@ class PaneTabs(Widget):
 
     shown: reactive[Pane] = reactive[Pane]("chat")
     waiting: reactive[int] = reactive(0)
+    unread: reactive[bool] = reactive(False)
+    """Whether the model has handed back while another pane than the chat was shown."""
     _held: Pane | None = None
     """The tab on which the mouse button went down."""
 
     def render(self) -> Content:
         """The tabs."""
         return Content("").join(content for _, content in self._tabs())
+
+    def note_words(self) -> None:
+        """The model has handed back: the chat has something to read, unless it is what is shown."""
+        self.unread = bool(self.display) and self.shown != "chat"
+
+    def watch_shown(self, shown: Pane) -> None:
+        """What is shown is read."""
+        if shown == "chat":
+            self.unread = False
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember where a click begins."""
@@ -69,7 +80,11 @@ class PaneTabs(Widget):
     def _tabs(self) -> list[tuple[Pane, Content]]:
         tabs: list[tuple[Pane, Content]] = []
         for pane, key, title in _TABS:
-            count = f" ({self.waiting})" if pane == "approvals" and self.waiting else ""
-            style = "bold reverse" if pane == self.shown else "$text-accent bold" if count else "$foreground 60%"
-            tabs.append((pane, Content.styled(f" {key} {title}{count} ", style)))
+            note = ""
+            if pane == "approvals" and self.waiting:
+                note = f" ({self.waiting})"
+            elif pane == "chat" and self.unread:
+                note = " (new)"
+            style = "bold reverse" if pane == self.shown else "$text-accent bold" if note else "$foreground 60%"
+            tabs.append((pane, Content.styled(f" {key} {title}{note} ", style)))
         return tabs
