@@ -103,6 +103,17 @@ async def test_a_slash_completes_commands() -> None:
         assert app.pane.composer.is_empty
 
 
+async def test_a_command_is_found_by_a_word_of_its_title_from_its_beginning() -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        await pilot.press(*"/roo")
+        await pilot.pause()
+        assert choices(app) == ["/compact"]
+        await pilot.press("backspace", "backspace", "backspace", *"oom")
+        await pilot.pause()
+        assert not app.pane.composer.popup.is_open
+
+
 async def test_a_command_takes_an_argument() -> None:
     app = ChatApp()
     async with app.run_test() as pilot:

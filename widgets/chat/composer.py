@@ -323,7 +323,7 @@ class Composer(Vertical):
         ranked = sorted(
             (not name.startswith(query), name, title)
             for name, title in self._commands
-            if name.startswith(query) or (query and (query in name or query in title.lower()))
+            if name.startswith(query) or (query and (query in name or f" {query}" in f" {title.lower()}"))
         )
         choices = [Choice(name, f"/{name}", title) for _, name, title in ranked]
         self.popup.open("command", choices)
