@@ -344,6 +344,11 @@ async def test_undo_of_the_last_approval_while_the_next_proposal_is_shown() -> N
         assert "P1: wrote 1 file; u undoes" in screen(app)
         await pilot.press("u")
         assert posted(app)[-1] == Review.Undo("P1")
+        app.put(first[0].model_copy(update={"state": ProposalState.UNDONE}))
+        await pilot.pause()
+        app.clock.pass_grace()
+        await pilot.press("U")
+        assert posted(app)[-1] == Review.Redo("P1"), "what was taken back, not what was shown before"
 
 
 async def test_redo_of_an_undone_proposal() -> None:

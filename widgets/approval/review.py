@@ -210,6 +210,8 @@ class Review(ReviewPanes):
         if not self._ready() or self.question is not None:
             return
         if (proposal := self._to_undo()) is not None:
+            # What is taken back is shown, so that the key to apply again means the same.
+            self.show_item(proposal.id)
             self._done()
             self.post_message(messages.Undo(proposal.id))
 
