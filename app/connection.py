@@ -71,9 +71,22 @@ def connect(
 
 
 def open_session(
-    runtime: Runtime, model: ModelPort, record: SessionRecord | None = None, settings: Settings | None = None
+    runtime: Runtime,
+    model: ModelPort,
+    record: SessionRecord | None = None,
+    settings: Settings | None = None,
+    *,
+    attended: bool = False,
 ) -> Session:
-    """A session over a model: a new one, or one that is in the store."""
+    """A session over a model: a new one, or one that is in the store.
+
+    Args:
+        runtime: the open workspace.
+        model: the client.
+        record: the session to go on with.
+        settings: those in force, if they are not the runtime's.
+        attended: whether a user is there, whose allowances for commands count.
+    """
     settings = settings or runtime.settings
     events: Sequence[Event] = runtime.sessions.events(record.id) if record else ()
     record = record or runtime.sessions.create(model=settings.model)
@@ -84,6 +97,7 @@ def open_session(
         workspace=runtime.workspace,
         model=model,
         commit=committer(runtime, settings),
+        allowed=runtime.allowed_commands if attended else None,
     )
     return Session(record.id, ports, turn_settings(runtime, settings, record), events)
 

@@ -86,7 +86,9 @@ class Host:
             raise RuntimeError("connect first")
         async with self._opening:
             await self._leave()
-            session = await asyncio.to_thread(open_session, self.runtime, self.model, record, self.settings)
+            session = await asyncio.to_thread(
+                open_session, self.runtime, self.model, record, self.settings, attended=True
+            )
             self._unsubscribe = session.subscribe(self._pass_on)
             self.session = session
         return session

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.config import ConfigError, Configuration, Settings, load, origin
+from app.storage.allowed_commands import AllowedCommandStore
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.places import Places, places
@@ -58,6 +59,11 @@ class Runtime:
                 lock = self.places.locks / f"{self.signal.path.name}.lock"
                 self._desk = ProposalDesk(self.workspace, self.proposals, lock)
             return self._desk
+
+    @property
+    def allowed_commands(self) -> AllowedCommandStore:
+        """The forms of commands that the user has allowed for good here."""
+        return AllowedCommandStore(self.database, self.sessions.workspace)
 
     @property
     def settings(self) -> Settings:

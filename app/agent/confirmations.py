@@ -4,19 +4,20 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
+from app.agent.allowances import Allowances
 from app.agent.interrupt import Interrupted
-from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Update
+from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Failed, Update
 from app.tools.contract import Confirmation, ConfirmationAnswer
 
 
 class Confirmations:
-    """What tools wait for, and what the user allowed for the whole session."""
+    """What tools wait for."""
 
-    def __init__(self, publish: Callable[[Update], None]) -> None:
+    def __init__(self, publish: Callable[[Update], None], allowances: Allowances) -> None:
         self._publish = publish
+        self._allowances = allowances
         self._numbers = itertools.count(1)
         self._open: dict[str, tuple[Confirmation, asyncio.Future[ConfirmationAnswer]]] = {}
-        self._allowed: set[Confirmation] = set()
 
     @property
     def waiting(self) -> dict[str, Confirmation]:
@@ -24,13 +25,13 @@ class Confirmations:
         return {key: confirmation for key, (confirmation, _) in self._open.items()}
 
     async def ask(self, confirmation: Confirmation) -> ConfirmationAnswer:
-        """Wait for the user; what was allowed for the session is allowed at once, and only if it is the very same.
+        """Wait for the user, unless it was allowed before.
 
         Raises:
             Interrupted: the turn ended before the user answered.
         """
-        if confirmation in self._allowed:
-            return ConfirmationAnswer(allowed=True)
+        if before := await self._covered(confirmation):
+            return ConfirmationAnswer(allowed=True, unasked=before)
         key = f"confirm-{next(self._numbers)}"
         future: asyncio.Future[ConfirmationAnswer] = asyncio.get_running_loop().create_future()
         self._open[key] = (confirmation, future)
@@ -40,9 +41,19 @@ class Confirmations:
         finally:
             del self._open[key]
             self._publish(ConfirmationResolved(key))
-        if answer.allowed and answer.remember:
-            self._allowed.add(confirmation)
+        try:
+            await self._allowances.keep(confirmation, answer)
+        except Exception as error:
+            # The store failed; the user's yes holds all the same.
+            self._publish(Failed(f"Allowed in this session; it could not be kept for the project: {error}"))
         return answer
+
+    async def _covered(self, confirmation: Confirmation) -> str:
+        try:
+            return await self._allowances.covering(confirmation)
+        except Exception as error:
+            self._publish(Failed(f"What is allowed in this project could not be read, so you are asked: {error}"))
+            return ""
 
     def answer(self, key: str, answer: ConfirmationAnswer) -> None:
         """The user's answer; a key that is no longer open is left alone."""

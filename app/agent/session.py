@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.agent import interventions
+from app.agent.allowances import Allowances, FormStore
 from app.agent.confirmations import Confirmations
 from app.agent.context import ContextKeeper
 from app.agent.deciding import approval, decided
@@ -70,6 +71,8 @@ class Ports:
     model: ModelPort
     commit: Callable[[Proposal], str] | None = None
     """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
+    allowed: FormStore | None = None
+    """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""
 
 
 class _Publisher:
@@ -112,7 +115,7 @@ class Session:
         self._subscribers: list[Subscriber] = []
         self.log.attach(publisher := _Publisher(self._publish))
         publisher.live = True
-        self.confirmations = Confirmations(self._publish)
+        self.confirmations = Confirmations(self._publish, Allowances(ports.allowed))
         self._executor = Executor(
             log=self.log,
             desk=ports.desk,

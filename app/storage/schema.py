@@ -79,5 +79,14 @@ _UNRECORDED = (
 )
 """Proposals whose state a decision has changed, until the decision is recorded: what a crash may cut in two."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_INITIAL, _AGE_OF_CONTENTS, _UNRECORDED)
+_ALLOWED_COMMANDS = (
+    """
+    CREATE TABLE allowed_commands (
+        workspace TEXT NOT NULL, form TEXT NOT NULL, added REAL NOT NULL, PRIMARY KEY (workspace, form)
+    ) STRICT
+    """,
+)
+"""Forms of commands that the user has allowed for good in a workspace."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_INITIAL, _AGE_OF_CONTENTS, _UNRECORDED, _ALLOWED_COMMANDS)
 """Each entry brings the schema one version further; entries are appended, never changed."""

@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from app.tools.command_forms import CommandForm
 from app.workspace.paths import Workspace
 
 LONGEST_TEXT = 100_000
@@ -67,9 +69,18 @@ class Confirmation:
     title: str
     """One line: what is asked."""
     detail: str
-    """The exact command, or the exact path: what "allow this for the session" remembers."""
+    """The exact command, or the exact path."""
     folder: str
     """Where: a workspace path, `.` for the root."""
+
+
+class Span(StrEnum):
+    """For how long something is allowed."""
+
+    ONCE = "once"
+    SESSION = "session"
+    PROJECT = "project"
+    """In this workspace until it is revoked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +88,13 @@ class ConfirmationAnswer:
     """The user's answer."""
 
     allowed: bool
-    remember: bool = False
-    """Allow the same again in this session without asking."""
+    span: Span = Span.ONCE
+    form: CommandForm | None = None
+    """Of a command: what else of its kind is allowed for the span; None for the very same alone."""
     feedback: str = ""
     """Why not, in the user's words."""
+    unasked: str = ""
+    """What the user allowed before, which is why nothing was asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import signal
 import time
 import uuid
 from asyncio.subprocess import DEVNULL
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -66,7 +67,10 @@ class RunCommand(Tool):
         with explained(folder):
             where = context.workspace.absolute(folder)
         limit = arguments.timeout_seconds or DEFAULT_SECONDS
-        return await _Run(arguments.command, where, limit, context).result()
+        output = await _Run(arguments.command, where, limit, context).result()
+        if answer.unasked:
+            return replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
+        return output
 
 
 class _Run:

@@ -4,7 +4,7 @@ from textual.widgets import TextArea
 
 from app.conversation.events import LineComment
 from app.proposals.models import ProposalState
-from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.tools.contract import Confirmation, ConfirmationAnswer, Span
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
@@ -113,7 +113,7 @@ async def test_a_command_can_be_allowed_for_the_session_or_denied_with_words() -
         app.clock.pass_grace()
         await pilot.press("r", "n", "o", "ctrl+s")
         assert posted(app) == [
-            Review.Confirmed("c1", ConfirmationAnswer(allowed=True, remember=True)),
+            Review.Confirmed("c1", ConfirmationAnswer(allowed=True, span=Span.SESSION)),
             Review.Confirmed("c2", ConfirmationAnswer(allowed=False, feedback="no")),
         ]
 

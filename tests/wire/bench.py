@@ -62,7 +62,7 @@ class Bench:
 
 @contextlib.asynccontextmanager
 async def bench(
-    server: WireServer, folder: Path, *, retry: RetryPolicy = STANDARD, **settings: Any
+    server: WireServer, folder: Path, *, retry: RetryPolicy = STANDARD, attended: bool = True, **settings: Any
 ) -> AsyncIterator[Bench]:
     """Open a workspace below `folder` on the server; the settings are those of the configuration."""
     root = folder / "workspace"
@@ -72,7 +72,7 @@ async def bench(
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key", **settings}
     runtime = open_runtime(root, flags, {})
     model = connect(runtime, timeouts=TIMEOUTS, retry=retry)
-    session = open_session(runtime, model, runtime.sessions.latest())
+    session = open_session(runtime, model, runtime.sessions.latest(), attended=attended)
     try:
         yield Bench(runtime, session, server)
     finally:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import ConfirmationRequested, Update
+from app.agent.updates import ConfirmationRequested
 from app.conversation.events import Compacted, Intervention, InterventionKind, Outcome, Pruned, ToolResult
 from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import bench, edit, of_role
@@ -110,24 +110,6 @@ async def test_changed_files_are_told_once(server: WireServer, tmp_path: Path) -
         await on.say("And now?")
         kinds = [event.kind for event in on.events if isinstance(event, Intervention)]
         assert kinds.count(InterventionKind.FILES_CHANGED) == 1
-
-
-async def test_what_was_allowed_for_the_session_is_the_very_same_command(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        asked: list[str] = []
-
-        def answer(update: Update) -> None:
-            if isinstance(update, ConfirmationRequested):
-                asked.append(update.confirmation.detail)
-                remember = len(asked) == 2
-                on.session.confirm(update.key, ConfirmationAnswer(allowed=True, remember=remember))
-
-        on.session.subscribe(answer)
-        for command in ("echo a", "echo a", "echo a", "echo b"):
-            server.turn(calls=[("run_command", {"command": command})])
-            server.say("Done.")
-            await on.say(f"Run {command}")
-        assert asked == ["echo a", "echo a", "echo b"]
 
 
 async def test_a_command_that_is_denied_says_why_and_the_turn_goes_on(server: WireServer, tmp_path: Path) -> None:

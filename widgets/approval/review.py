@@ -8,7 +8,7 @@ from textual.binding import BindingType
 
 from app.actions import bindings
 from app.proposals.models import HunkState, Proposal, ProposalState
-from app.tools.contract import ConfirmationAnswer
+from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
 from widgets.approval.comments import line_comments
 from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict, approve, approve_all, deny_all
@@ -141,7 +141,7 @@ class Review(ReviewPanes):
                 self._perform(self.question.action, self.question.ids)
             return
         if self.state.confirmation is not None:
-            self._allow(remember=False)
+            self._allow(Span.ONCE)
             return
         proposal = self.state.proposal
         if proposal is not None and not self._busy(proposal):
@@ -197,13 +197,13 @@ class Review(ReviewPanes):
     def action_allow_session(self) -> None:
         """Allow what is asked, and the same again, for this session."""
         if self.state.confirmation is not None and self._ready():
-            self._allow(remember=True)
+            self._allow(Span.SESSION)
 
-    def _allow(self, *, remember: bool) -> None:
+    def _allow(self, span: Span) -> None:
         if not self.view.read_to_end:
             self.say("There is more of it than the pane shows. Scroll to its end first.")
             return
-        self._answer(self.state.current, ConfirmationAnswer(allowed=True, remember=remember))
+        self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span))
 
     def action_undo(self) -> None:
         """Undo the shown proposal, or the one that was applied last."""

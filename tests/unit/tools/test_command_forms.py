@@ -1,0 +1,82 @@
+"""Which forms of a command are offered to be allowed for good, and what each of them covers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tools.command_forms import CommandForm, forms_of
+from app.tools.shell_words import NotSimple
+
+WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("command", "forms"),
+    [
+        ("pytest -q tests", ["pytest …", "pytest -q …", "pytest -q tests …", "pytest -q tests"]),
+        ("git diff HEAD", ["git diff …", "git diff HEAD …", "git diff HEAD"]),
+        ("uv run pytest", ["uv run pytest …", "uv run pytest"]),
+        (
+            "uv run python -m pytest -q",
+            ["uv run python -m pytest …", "uv run python -m pytest -q …", "uv run python -m pytest -q"],
+        ),
+        ("npm run test", ["npm run test …", "npm run test"]),
+        ("python -m pytest", ["python -m pytest …", "python -m pytest"]),
+        ("python tool.py", ["python tool.py …", "python tool.py"]),
+        ("ls *.py", ["ls …"]),
+        # What runs, deletes or sends whatever its arguments say is allowed alone.
+        ("python -c 'print(1)'", ["python -c 'print(1)'"]),
+        ("bash -c ls", ["bash -c ls"]),
+        ("python", ["python"]),
+        ("env pytest", ["env pytest"]),
+        ("/usr/bin/env pytest", ["/usr/bin/env pytest"]),
+        ("uv run env x", ["uv run env x"]),
+        ("uv run --with x pytest", ["uv run --with x pytest"]),
+        ("git -c core.pager=x diff", ["git -c core.pager=x diff"]),
+        ("rm -r build", ["rm -r build"]),
+        ("curl http://localhost", ["curl http://localhost"]),
+    ],
+)
+def test_the_widest_form_that_is_safe_comes_first_and_the_command_alone_last(command: str, forms: list[str]) -> None:
+    assert [str(form) for form in forms_of(command)] == forms
+    assert all(form.matches(command) for form in forms_of(command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest && rm x",
+        "pytest | tee x",
+        "pytest > x",
+        "pytest $(id)",
+        "pytest `id`",
+        "A=1 pytest",
+        "rm *",
+        "pytest\nid",
+    ],
+)
+def test_what_is_more_than_one_simple_command_has_no_form_and_is_of_none(command: str) -> None:
+    with pytest.raises(NotSimple):
+        forms_of(command)
+    assert not CommandForm(("pytest",), open=True).matches(command)
+
+
+def test_a_form_covers_whole_words_in_their_order() -> None:
+    form = CommandForm(("git", "diff"), open=True)
+    assert form.matches("git diff") and form.matches("git  'diff' --stat *.py")
+    assert not any(
+        form.matches(other) for other in ("git", "git difftool", "git -c x diff", "git log diff", "git d*")
+    )
+    assert not CommandForm(("git", "diff"), open=False).matches("git diff x")
+
+
+@given(words=WORDS, is_open=st.booleans())
+def test_a_form_is_kept_as_it_is(words: list[str], is_open: bool) -> None:
+    form = CommandForm(tuple(words), is_open)
+    assert CommandForm.load(form.dump()) == form
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[[], true]", '[["a"], 1]', "[[1], true]", '{"a": 1}'])
+def test_what_is_no_form_is_said(text: str) -> None:
+    with pytest.raises(ValueError):
+        CommandForm.load(text)
