@@ -20,8 +20,12 @@ _TOGETHER: dict[Scope, tuple[Scope, ...]] = {
 }
 """Scopes whose keys can reach the same widget."""
 
-_NOT_FOR_DECISIONS = frozenset({"enter", "escape", "space", "tab", "shift+tab"})
-"""Keys that people press without looking; none of them may decide."""
+_NOT_FOR_DECISIONS = frozenset({"enter", "escape", "space", "tab", "backspace"})
+"""Keys that people press without looking; none of them may decide, whatever is held down with them."""
+_SENT_BY_CONTROL = {8: "backspace", 9: "tab", 10: "enter", 13: "enter", 27: "escape", 127: "backspace"}
+"""Control characters and the keys that send them: Ctrl with a letter or sign sends the same byte."""
+_CONTROL_SIGNS = {"3": 27, "8": 127, "?": 127}
+"""What Ctrl makes of these, in xterm and its like; of a letter or sign from @ on it keeps the five lowest bits."""
 
 DECISIONS = frozenset(
     {
@@ -118,8 +122,30 @@ def _check_key(action_id: str, key: str) -> None:
     named = {value.value.rpartition("+")[2] for value in Keys}
     if len(name) != 1 and name not in named and not _character(name):
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
-    if action_id in DECISIONS and key in _NOT_FOR_DECISIONS:
-        raise KeymapError(f"keys: {action_id} cannot be on {key!r}: what is pressed without looking never decides.")
+    if action_id in DECISIONS and (pressed := _told_apart(key)) in _NOT_FOR_DECISIONS:
+        same = "" if pressed == key else f" a terminal cannot tell it from {key_name(pressed)}, and"
+        raise KeymapError(
+            f"keys: {action_id} cannot be on {key!r}:{same} what is pressed without looking never decides."
+        )
+
+
+def _told_apart(key: str) -> str:
+    """The plain key that reaches an app for this one on some terminal; the key itself if it has bytes of its own.
+
+    Without the kitty protocol a terminal sends Ctrl+M as Enter, and drops most modifiers of keys without a letter.
+    """
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
+    if name == "return":
+        return "enter"
+    if name in _NOT_FOR_DECISIONS:
+        return name
+    character = name if len(name) == 1 else _character(name)
+    if character is None:
+        return key
+    if "ctrl" in modifiers:
+        code = _CONTROL_SIGNS.get(character, ord(character) & 0x1F if "@" <= character <= "\x7f" else -1)
+        return _SENT_BY_CONTROL.get(code, key)
+    return _SENT_BY_CONTROL.get(ord(character), "space" if character.isspace() else key)
 
 
 def _check_duplicates(actions: list[Action], keymap: Mapping[str, str]) -> None:

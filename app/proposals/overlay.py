@@ -68,7 +68,7 @@ class Contents:
         """The bytes of a version; nothing for None.
 
         Raises:
-            MissingContent: neither in memory nor in the store.
+            MissingContent: neither in memory nor in the store, or damaged there.
         """
         if version is None:
             return b""
@@ -82,7 +82,7 @@ class Contents:
             except KeyError as error:
                 name = version.sha256[:12]
                 raise MissingContent(
-                    f"The content {name} is missing from the store; deny the proposal and ask for it anew."
+                    f"The stored content {name} is missing or damaged; deny the proposal and ask for it anew."
                 ) from error
             self.remember(version.sha256, data)
         return data

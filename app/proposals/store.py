@@ -72,7 +72,7 @@ class ProposalStore(Protocol):
         ...
 
     def blob(self, sha256: str) -> bytes:
-        """The bytes; raises KeyError."""
+        """The bytes; raises KeyError, also for bytes that no longer have this SHA-256."""
         ...
 
     def journal_open(self, record: JournalRecord) -> JournalRecord:

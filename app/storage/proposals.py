@@ -99,11 +99,11 @@ class SqliteProposalStore:
         return [name for name, _, _ in named]
 
     def blob(self, sha256: str) -> bytes:
-        """The bytes; raises KeyError."""
+        """The bytes; raises KeyError, also if they are not those that were put."""
         rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
-        if not rows:
+        if not rows or hashlib.sha256(data := cast(bytes, rows[0][0])).hexdigest() != sha256:
             raise KeyError(sha256)
-        return cast(bytes, rows[0][0])
+        return data
 
     def journal_open(self, record: JournalRecord) -> JournalRecord:
         """Write the intent; returns it with its id."""
@@ -172,8 +172,9 @@ RECENT = 20
 
 _PUT = (
     "INSERT INTO blobs (sha256, data, added) VALUES (?, ?, ?)"
-    # Putting the same again is free, but for an old one: that may be about to be pruned.
-    f" ON CONFLICT (sha256) DO UPDATE SET added = excluded.added WHERE added < excluded.added - {FRESH_SECONDS / 2}"
+    # Putting the same again is free, but for an old one, which may be about to be pruned, and for a damaged one.
+    " ON CONFLICT (sha256) DO UPDATE SET data = excluded.data, added = excluded.added"
+    f" WHERE added < excluded.added - {FRESH_SECONDS / 2} OR data IS NOT excluded.data"
 )
 _DECIDED = frozenset(
     {ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED, ProposalState.UNDONE}

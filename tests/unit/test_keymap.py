@@ -1,5 +1,7 @@
 """The user's keymap: what is taken, what is refused, and how keys are named."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,11 +40,47 @@ def test_what_would_take_a_key_from_another_action_is_refused(keymap: dict[str, 
         checked(keymap)
 
 
-@pytest.mark.parametrize("key", ["enter", "escape", "space", "tab", "shift+tab"])
+@pytest.mark.parametrize("key", ["enter", "escape", "space", "tab", "backspace"])
 @pytest.mark.parametrize("action", sorted(DECISIONS))
 def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: str, key: str) -> None:
-    with pytest.raises(KeymapError):
+    with pytest.raises(KeymapError, match="without looking"):
         checked({action: key})
+
+
+@pytest.mark.parametrize(
+    ("key", "pressed"),
+    [
+        ("ctrl+m", "Enter"),
+        ("ctrl+M", "Enter"),
+        ("ctrl+shift+m", "Enter"),
+        ("ctrl+j", "Enter"),
+        ("return", "Enter"),
+        ("shift+enter", "Enter"),
+        ("ctrl+i", "Tab"),
+        ("shift+tab", "Tab"),
+        ("ctrl+left_square_bracket", "Esc"),
+        ("ctrl+[", "Esc"),
+        ("ctrl+3", "Esc"),
+        ("shift+escape", "Esc"),
+        ("ctrl+h", "Backspace"),
+        ("ctrl+8", "Backspace"),
+        ("ctrl+question_mark", "Backspace"),
+        ("shift+space", "Space"),
+        ("a,ctrl+m", "Enter"),
+    ],
+)
+def test_nor_on_one_that_a_terminal_cannot_tell_from_it(key: str, pressed: str) -> None:
+    with pytest.raises(KeymapError, match=f"cannot tell it from {pressed}"):
+        checked({"review.approve": key})
+
+
+@given(st.sampled_from("abcdefgklnopqrstuvwxyz"))
+def test_every_other_letter_with_ctrl_may_decide(letter: str) -> None:
+    with contextlib.suppress(KeymapError):
+        checked({"review.approve": f"ctrl+{letter}"})
+        return
+    with pytest.raises(KeymapError, match="both on"):
+        checked({"review.approve": f"ctrl+{letter}"})
 
 
 @given(st.dictionaries(st.sampled_from(sorted(BY_ID)), st.sampled_from("abcdefghijknrtuxyzYNUJK"), max_size=6))

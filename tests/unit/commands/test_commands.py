@@ -99,6 +99,22 @@ def test_hunks_are_approved_by_number(signoff: Run, workspace: Path) -> None:
     assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
 
 
+def test_content_that_was_changed_in_the_store_is_never_written(
+    signoff: Run, workspace: Path, tmp_path: Path
+) -> None:
+    signoff("stage", stdin=PATCH)
+    with sqlite3.connect(tmp_path / "home/state/signoff.db") as connection:
+        connection.execute("UPDATE blobs SET data = CAST('evil' || data AS BLOB)")
+    connection.close()
+    assert "damaged" in refused(signoff("show", "P1"), 3)
+    assert "damaged" in refused(signoff("approve", "P1"), 3)
+    assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
+    assert [line["id"] for line in document(signoff("proposals", "--json"))] == ["P1"]
+    assert document(signoff("deny", "P1", "--json"))["state"] == "denied"
+    staged = document(signoff("stage", "-", "--json", stdin=PATCH))
+    assert "+ONE" in signoff("show", staged["id"]).stdout, "the same content, staged anew, takes the damaged one's place"
+
+
 @pytest.mark.parametrize("hunks", ["3", "0", "x", "1,", "2-1", "1-9", ""])
 def test_hunks_that_are_not_there_are_wrong_usage(signoff: Run, hunks: str) -> None:
     signoff("stage", stdin=PATCH)
