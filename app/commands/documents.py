@@ -195,7 +195,7 @@ def _file_detail(diff: FileDiff) -> FileDetail:
         removed=change.removed,
         old_path=change.old_path,
         hunks=[_hunk_line(hunk, diff) for hunk in change.hunks],
-        notes=list(change.notes),
+        notes=[*change.notes, *([change.trouble] if change.trouble else [])],
     )
 
 

@@ -124,6 +124,8 @@ def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_json(ProposalLine.of(proposal))
     else:
         print_line(f"Staged {_line(proposal)}")
+        for trouble in filter(None, (change.trouble for change in proposal.files)):
+            print_error(trouble)
     return Exit.DONE
 
 

@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from app.workspace.portable_names import trouble_elsewhere
+
 
 class Value(BaseModel):
     """Frozen, and strict about unknown fields."""
@@ -156,6 +158,11 @@ class FileChange(Value):
     def inexact(self) -> bool:
         """Whether any edit was found by a tolerant rung."""
         return any(not match.rung.exact for match in self.matches)
+
+    @property
+    def trouble(self) -> str:
+        """What another system makes of the new name, as a sentence; empty if nothing else than this one."""
+        return trouble_elsewhere(self.path) if self.op in (Op.CREATE, Op.RENAME) else ""
 
 
 class Proposal(Value):

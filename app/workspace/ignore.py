@@ -162,7 +162,7 @@ class _Scan:
 
 def _nameable(name: str) -> bool:
     """Whether `Workspace.locate` takes the name."""
-    if name.isascii() and name.isprintable() and "\\" not in name and "git" not in name.lower():
+    if name.isascii() and name.isprintable() and name[0] != "." and "\\" not in name and "~" not in name:
         return True
     try:
         check_name(name)

@@ -1,4 +1,4 @@
-"""The rules that the text of a path must meet, whatever is on disk: relative, POSIX, no way out, nothing of git's."""
+"""The rules that the text of a path must meet, whatever is on disk: relative, POSIX, no way out, no repository's."""
 
 import re
 import unicodedata
@@ -10,7 +10,16 @@ LONGEST_PATH = 4000
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
-_SHORT_GIT = re.compile(r"\.?git~[0-9]+")
+_REPOSITORIES = {
+    ".git": "git",
+    ".hg": "Mercurial",
+    ".svn": "Subversion",
+    ".jj": "Jujutsu",
+    ".bzr": "Bazaar",
+    ".sl": "Sapling",
+}
+"""Folders in which a version control system keeps its own: what is written there runs with its next command."""
+_SHORT_NAME = re.compile(r"(\.?(?:git|hg|svn|jj|bzr|sl))~[0-9]+")
 
 
 class WorkspaceError(Exception):
@@ -55,7 +64,7 @@ def components(text: str) -> list[str]:
 
 
 def check_name(name: str) -> None:
-    """Refuse a component that no tool may name: control characters, text that is not UTF-8, git's own folder.
+    """Refuse a component that no tool may name: control characters, no UTF-8 text, a repository's own folder.
 
     Raises:
         UnsafePath: With what is wrong.
@@ -70,22 +79,24 @@ def check_name(name: str) -> None:
         raise UnsafePath(f"{name!r} is not a UTF-8 name; tools can't reach it") from None
     if length > LONGEST_NAME:
         raise UnsafePath(f"a name in the path is longer than {LONGEST_NAME} bytes")
-    if is_git_name(name):
-        raise UnsafePath(f"{name!r} belongs to git; tools don't touch it")
+    if owner := repository_owner(name):
+        raise UnsafePath(f"{name!r} belongs to {owner}; tools don't touch it")
 
 
-def is_git_name(name: str) -> bool:
-    """Whether some file system would take this component for `.git`.
+def repository_owner(name: str) -> str:
+    """The version control system for whose own folder some file system would take this component; empty if for none.
 
     Besides case, file systems ignore invisible characters (HFS+), trailing dots, spaces and stream names (NTFS),
     and know the folder by its short name `git~1` (NTFS); these are the spellings that git itself refuses in trees.
     """
-    if "git" in name.casefold() and name.isascii():
+    if name.isascii():
+        if "." not in name and "~" not in name:
+            return ""
         folded = name.casefold()
-    elif name.isascii():
-        return False
     else:
         plain = unicodedata.normalize("NFKC", name).casefold()
         folded = "".join(letter for letter in plain if unicodedata.category(letter) not in ("Cf", "Mn", "Cc"))
     folded = folded.partition(":")[0].rstrip(" .")
-    return folded == ".git" or _SHORT_GIT.fullmatch(folded) is not None
+    if short := _SHORT_NAME.fullmatch(folded):
+        folded = f".{short[1].removeprefix('.')}"
+    return _REPOSITORIES.get(folded, "")

@@ -80,6 +80,8 @@ def _facts(change: FileChange) -> Iterator[str]:
 def _cautions(change: FileChange) -> Iterator[str]:
     if change.op is Op.DELETE:
         yield "The file is deleted."
+    if change.trouble:
+        yield change.trouble
     if change.base and change.result and change.base.mode != change.result.mode:
         yield f"Mode changes from {change.base.mode:o} to {change.result.mode:o}."
     for match in change.matches:

@@ -112,7 +112,14 @@ def test_content_that_was_changed_in_the_store_is_never_written(
     assert [line["id"] for line in document(signoff("proposals", "--json"))] == ["P1"]
     assert document(signoff("deny", "P1", "--json"))["state"] == "denied"
     staged = document(signoff("stage", "-", "--json", stdin=PATCH))
-    assert "+ONE" in signoff("show", staged["id"]).stdout, "the same content, staged anew, takes the damaged one's place"
+    assert "+ONE" in signoff("show", staged["id"]).stdout, "the same content, staged anew, puts it right"
+
+
+def test_a_new_name_that_hurts_on_another_system_is_flagged(signoff: Run) -> None:
+    staged = signoff("stage", stdin="--- /dev/null\n+++ b/NUL.txt\n@@ -0,0 +1 @@\n+x\n")
+    assert staged.returncode == 0
+    assert "'NUL.txt' is a device" in staged.stderr
+    assert "'NUL.txt' is a device" in document(signoff("show", "P1", "--json"))["files"][0]["notes"][0]
 
 
 @pytest.mark.parametrize("hunks", ["3", "0", "x", "1,", "2-1", "1-9", ""])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workspace.path_rules import is_git_name
+from app.workspace.path_rules import repository_owner
 from app.workspace.paths import TooLarge, UnsafePath, Workspace, WorkspaceError
 
 SECRET = b"the world outside"
@@ -281,7 +281,7 @@ def test_no_path_leads_out(workspace: Workspace, pieces: list[str], start: str) 
     assert workspace.locate(located) == located, "a located path is its own normal form"
     real = Path(os.path.realpath(workspace.root / located))
     assert real.is_relative_to(workspace.root)
-    assert not any(is_git_name(part) for part in real.relative_to(workspace.root).parts)
+    assert not any(repository_owner(part) for part in real.relative_to(workspace.root).parts)
     assert real == workspace.root / workspace.resolve(located)
     try:
         content = workspace.read(located)
@@ -294,14 +294,38 @@ def test_no_path_leads_out(workspace: Workspace, pieces: list[str], start: str) 
 def test_what_a_file_system_may_take_for_git_is_refused(name: str) -> None:
     bare = "".join(letter for letter in name if letter not in "\u200b\u200c\ufeff\u00ad").lower().rstrip(". ")
     if bare in (".git", "git~1") or bare.startswith(".git:"):
-        assert is_git_name(name)
+        assert repository_owner(name)
+
+
+@pytest.mark.parametrize("folder", [".git", ".hg", ".svn", ".jj", ".bzr", ".sl"])
+@pytest.mark.parametrize("spelling", ["{}", "{}.", "{} ", "{}::$INDEX_ALLOCATION", "\u200b{}", "{}~1"])
+def test_what_a_repository_keeps_of_its_own_is_refused(workspace: Workspace, folder: str, spelling: str) -> None:
+    for name in {spelling.format(folder), spelling.format(folder.upper())}:
+        with pytest.raises(UnsafePath, match="belongs to"):
+            workspace.locate(f"src/{name}/hooks")
+    (workspace.root / folder).mkdir(exist_ok=True)
+    (workspace.root / folder / "config").write_text("x")
+    assert not any(folder in path for path in workspace.files())
 
 
 @pytest.mark.parametrize(
-    "name", [".gitignore", ".github", ".gitattributes", "git", "gitk", "foo.git", "git~x", "legit"]
+    "name",
+    [
+        ".gitignore",
+        ".github",
+        ".gitattributes",
+        "git",
+        "gitk",
+        "foo.git",
+        "git~x",
+        "legit",
+        ".hgignore",
+        "a.svn",
+        "jj",
+    ],
 )
 def test_ordinary_names_are_not_git(name: str) -> None:
-    assert not is_git_name(name)
+    assert not repository_owner(name)
 
 
 def test_a_link_planted_between_check_and_read_is_not_followed(tmp_path: Path) -> None:

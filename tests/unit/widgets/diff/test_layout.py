@@ -153,6 +153,7 @@ def test_a_collapsed_file_is_its_head() -> None:
         (file_diff("new.py", "a\n", "a\n", old_path="old.py"), "Moved"),
         (file_diff("logo.png", None, None, hunks=(), binary=True), "Binary"),
         (file_diff("empty.py", None, ""), "empty"),
+        (file_diff("NUL.txt", None, "a\n"), "device"),
         (file_diff("a.py", "a\n", "b\n", rebased=True), "Re-based"),
         (file_diff("a.py", "a\n", "b\n", stacked_on=("P3",)), "Builds on P3"),
     ],
