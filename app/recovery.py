@@ -28,10 +28,10 @@ def recover(runtime: Runtime, *, patience: float = _PATIENCE) -> list[str]:
     lines = runtime.desk.recover()
     for proposal_id in runtime.proposals.unrecorded(patience):
         proposal = runtime.proposals.proposal(proposal_id)
-        if proposal is None or proposal.state not in _DECISIONS:
+        if proposal is None or (decision := _last_decision(proposal)) is None:
             continue
-        record_decision(runtime, _decision(proposal))
-        state = proposal.state.replace("_", " ")
+        record_decision(runtime, _decided(proposal, decision))
+        state = "waiting again" if decision is Decision.REOPENED else proposal.state.replace("_", " ")
         lines.append(f"{proposal.id} is {state}: signoff ended before it could say so, and has noted it now.")
     return lines
 
@@ -45,10 +45,16 @@ def record_decision(runtime: Runtime, decided: ProposalDecided, *consequences: E
         runtime.sessions.record_decision(decided)
 
 
-def _decision(proposal: Proposal) -> ProposalDecided:
+def _last_decision(proposal: Proposal) -> Decision | None:
+    if proposal.reopened and proposal.state.waiting:
+        return Decision.REOPENED
+    return _DECISIONS.get(proposal.state)
+
+
+def _decided(proposal: Proposal, decision: Decision) -> ProposalDecided:
     return ProposalDecided(
         proposal=proposal.id,
-        decision=_DECISIONS[proposal.state],
+        decision=decision,
         files=tuple(
             FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
             for change in proposal.files

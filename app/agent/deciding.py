@@ -10,6 +10,16 @@ def approval(result: DecisionResult, *, partial: bool) -> ProposalDecided:
     return decided(result, Decision.PARTLY_APPROVED if partial or waits else Decision.APPROVED)
 
 
+def undone(result: DecisionResult) -> ProposalDecided:
+    """The event of an undo."""
+    return decided(result, Decision.REOPENED if result.denial else Decision.UNDONE)
+
+
+def redone(result: DecisionResult) -> ProposalDecided:
+    """The event of a redo."""
+    return decided(result, Decision.DENIED if result.denial else Decision.REDONE)
+
+
 def decided(
     result: DecisionResult,
     decision: Decision,

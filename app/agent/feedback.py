@@ -25,6 +25,9 @@ class Feedback:
             case ProposalDecided(decision=Decision.DENIED) if event.feedback.strip() or event.comments:
                 self.undelivered = True
                 self.proposal = event.proposal
+            case ProposalDecided(decision=Decision.REOPENED) if event.proposal == self.proposal:
+                # It stands for itself again; what the user said stays said.
+                self.proposal = ""
             case RequestSent(closing=False):
                 # In the closing request the model reads the feedback but can do nothing about it.
                 self.undelivered = False

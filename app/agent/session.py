@@ -14,7 +14,7 @@ from app.agent import interventions
 from app.agent.allowances import Allowances, FormStore
 from app.agent.confirmations import Confirmations
 from app.agent.context import ContextKeeper
-from app.agent.deciding import approval, decided
+from app.agent.deciding import approval, decided, redone, undone
 from app.agent.executor import Executor
 from app.agent.feedback import Feedback
 from app.agent.gate import Gate, GatePolicy
@@ -213,15 +213,15 @@ class Session:
         return result
 
     async def undo(self, proposal_id: str) -> DecisionResult:
-        """Undo an applied proposal. Raises `ProposalError` where that conflicts."""
+        """Undo an applied proposal, or have a denied one wait again. Raises `ProposalError` where that conflicts."""
         result = await asyncio.to_thread(self.ports.desk.undo, proposal_id)
-        await self._decided(result, decided(result, Decision.UNDONE))
+        await self._decided(result, undone(result))
         return result
 
     async def redo(self, proposal_id: str) -> DecisionResult:
-        """Apply an undone proposal again."""
+        """Apply an undone proposal again, or deny again one whose denial was undone."""
         result = await asyncio.to_thread(self.ports.desk.redo, proposal_id)
-        await self._decided(result, decided(result, Decision.REDONE))
+        await self._decided(result, redone(result))
         return result
 
     async def edit_proposal(self, proposal_id: str, path: str, text: str) -> Proposal:

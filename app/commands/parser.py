@@ -13,7 +13,7 @@ commands:
   show ID             a proposal as a unified diff that `git apply` takes
   approve ID          write a proposal to disk, or some hunks of it
   deny ID             discard a proposal, with feedback for the model if you like
-  undo ID, redo ID    take an applied proposal back, byte for byte, or apply it again
+  undo ID, redo ID    take back an approval, byte for byte, or a denial; or do it again
   stage [FILE]        review a diff made elsewhere (`git diff | signoff stage -`)
   sessions            the conversations of this workspace
   export SESSION      a session as Markdown or JSON
@@ -83,8 +83,8 @@ def command_parser() -> argparse.ArgumentParser:
         metavar="FEEDBACK",
         help="your words, which the model reads in its next request; - for stdin",
     )
-    _proposal(commands, "undo", "Undo an applied proposal, byte for byte.")
-    _proposal(commands, "redo", "Apply an undone proposal again.")
+    _proposal(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
+    _proposal(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
     stage = _command(commands, "stage", "Make a proposal of a unified diff made elsewhere.")
     stage.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="the diff; - or nothing reads standard input"

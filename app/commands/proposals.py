@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from app.agent.deciding import approval, decided
+from app.agent.deciding import approval, decided, redone, undone
 from app.commands.documents import DecisionDocument, FileLine, ProposalDetail, ProposalLine
 from app.commands.output import (
     CommandError,
@@ -97,17 +97,17 @@ def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 
 def undo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Undo an applied proposal, byte for byte."""
+    """Undo an applied proposal, byte for byte, or have a denied one wait again."""
     result = runtime.desk.undo(arguments.id)
-    _record(runtime, result, decided(result, Decision.UNDONE))
-    return _report(result, arguments, "undone")
+    _record(runtime, result, undone(result))
+    return _report(result, arguments, "reopened" if result.denial else "undone")
 
 
 def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Apply an undone proposal again."""
+    """Apply an undone proposal again, or deny again one whose denial was undone."""
     result = runtime.desk.redo(arguments.id)
-    _record(runtime, result, decided(result, Decision.REDONE))
-    return _report(result, arguments, "applied again")
+    _record(runtime, result, redone(result))
+    return _report(result, arguments, "denied again" if result.denial else "applied again")
 
 
 def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
@@ -168,7 +168,7 @@ def _report(result: DecisionResult, arguments: argparse.Namespace, verb: str) ->
         )
         return Exit.DONE
     names = ", ".join(file.path for file in result.files)
-    again = "it waits for your decision again" if verb == "undone" else "other hunks of it still wait"
+    again = "it waits for your decision again" if verb in ("undone", "reopened") else "other hunks of it still wait"
     rest = f"; {again}" if proposal.state.waiting else ""
     print_line(f"{proposal.id} {verb}{': ' + names if names else ''}{rest}.")
     for other in result.changed:

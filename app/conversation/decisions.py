@@ -35,6 +35,8 @@ _HEADLINES = {
     Decision.DENIED: "The user denied proposal {id}. Nothing of it was written",
     Decision.UNDONE: "The user undid proposal {id}. Its changes are no longer on disk",
     Decision.REDONE: "The user applied proposal {id} again. Its changes are on disk",
+    Decision.REOPENED: "The user took back the denial of proposal {id}. It awaits the user's decision again, and "
+    "nothing of it is on disk",
     Decision.EDITED: "The user changed the proposed text of {id} by hand. It awaits approval in the new form",
 }
 _HUNKS_DENIED = "The user denied hunks of proposal {id}. They were not written"

@@ -264,6 +264,8 @@ class Decision(StrEnum):
     DENIED = "denied"
     UNDONE = "undone"
     REDONE = "redone"
+    REOPENED = "reopened"
+    """A denial was taken back: the proposal awaits a decision again."""
     EDITED = "edited"
     """The user changed the proposed text."""
 

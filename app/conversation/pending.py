@@ -41,8 +41,15 @@ class PendingProposals:
 
     def __init__(self) -> None:
         self._waiting: dict[str, PendingProposal] = {}
-        self.denials_in_row = 0
+        self._denied: dict[str, PendingProposal] = {}
+        """As they were before they were denied."""
+        self._row: set[str] = set()
+        """Ids of the proposals that were denied since the user last approved anything."""
+
+    @property
+    def denials_in_row(self) -> int:
         """Whole proposals denied since the user last approved anything."""
+        return len(self._row)
 
     @property
     def waiting(self) -> tuple[PendingProposal, ...]:
@@ -64,12 +71,20 @@ class PendingProposals:
                     self._waiting[event.proposal] = replace(known, state=event.state, reason=event.reason)
 
     def _decided(self, decided: ProposalDecided) -> None:
-        if decided.decision in (Decision.APPROVED, Decision.PARTLY_APPROVED):
-            self.denials_in_row = 0
-        elif decided.decision is Decision.DENIED and not decided.still_pending:
-            self.denials_in_row += 1
-        if decided.decision is Decision.EDITED:
-            return
+        match decided.decision:
+            case Decision.APPROVED | Decision.PARTLY_APPROVED:
+                self._row.clear()
+            case Decision.DENIED if not decided.still_pending:
+                self._row.add(decided.proposal)
+                if known := self._waiting.get(decided.proposal):
+                    self._denied[decided.proposal] = known
+            case Decision.REOPENED:
+                self._row.discard(decided.proposal)
+                if known := self._denied.pop(decided.proposal, None):
+                    self._waiting[decided.proposal] = known
+                return
+            case Decision.EDITED:
+                return
         known = self._waiting.pop(decided.proposal, None)
         if known is not None and decided.still_pending:
             self._waiting[decided.proposal] = replace(known, partly_decided=True)

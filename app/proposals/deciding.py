@@ -139,7 +139,7 @@ def approve(
                 }
             )
             changes.append(recompared(contents, left, next_number=number, previous=hunks))
-    outcome.proposal = proposal.model_copy(update={"files": tuple(changes), "revision": proposal.revision + 1})
+    outcome.proposal = _decided(proposal, changes)
     return outcome
 
 
@@ -179,7 +179,7 @@ def deny(contents: Contents, proposal: Proposal, choice: Choice, starts: Mapping
             changes.append(_settled(contents, landed, hunks, number))
         else:
             changes.append(change.model_copy(update={"hunks": hunks, "state": HunkState.DENIED}))
-    outcome.proposal = proposal.model_copy(update={"files": tuple(changes), "revision": proposal.revision + 1})
+    outcome.proposal = _decided(proposal, changes)
     return outcome
 
 
@@ -220,6 +220,11 @@ def hunk_facts(
             if is_landed:
                 shift += hunk.new_count - hunk.old_count
     return tuple(facts)
+
+
+def _decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
+    revision = proposal.revision + 1
+    return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})
 
 
 def _pending_hunks(change: FileChange) -> list[Hunk]:

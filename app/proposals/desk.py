@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.conversation.events import FileStat, HunkFact
@@ -22,7 +22,7 @@ from app.proposals.errors import (
 )
 from app.proposals.exporting import as_patch, file_diff
 from app.proposals.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.history import reopened, starts, transition_stats
+from app.proposals.history import reopened, starts, transition_stats, undenied
 from app.proposals.journal import Action, Transition, effective, plan, undone
 from app.proposals.locking import WorkspaceLock
 from app.proposals.models import FileDiff, Proposal, ProposalState
@@ -52,6 +52,8 @@ class DecisionResult:
     """Every hunk that was pending, if the decision was not on the whole proposal."""
     changed: tuple[Proposal, ...] = ()
     """Other proposals that were re-based or turned stale because of it."""
+    denial: bool = False
+    """Whether what was undone or redone is a denial."""
 
 
 class ProposalDesk:
@@ -199,34 +201,22 @@ class ProposalDesk:
     def deny(self, proposal_id: str, hunks: Collection[str] | None = None, feedback: str = "") -> DecisionResult:
         """Discard a proposal, or a part of it; nothing on disk changes. Those stacked on it are re-based."""
         with self._writing():
-            proposal = self._waiting(proposal_id)
-            choice = deciding.choose(proposal, hunks)
-            started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
-            outcome = deciding.deny(self._contents, proposal, choice, started)
-            state = standing(outcome.proposal)
-            if state.waiting and proposal.state is ProposalState.STALE:
-                state = ProposalState.STALE
-            after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
-            said = "\n".join(filter(None, (proposal.feedback, feedback)))
-            after = after.model_copy(update={"feedback": said})
-            self._save(after)
-            changed = self._settle(proposal.id)
-            return DecisionResult(
-                self.get(proposal.id), tuple(outcome.files), self._facts(proposal, choice, ()), changed
-            )
+            return self._deny(self._waiting(proposal_id), hunks, feedback)
 
     def undo(self, proposal_id: str) -> DecisionResult:
         """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
-        What was partly approved becomes pending again as a whole.
+        What was partly approved becomes pending again as a whole, and so does what was denied.
 
         Raises:
-            NothingToUndo: it has written nothing, or was undone.
+            NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
             UndoConflict: a file has changed in the same places.
         """
         with self._writing():
             self._restack()
             proposal = self.get(proposal_id)
+            if proposal.state is ProposalState.DENIED:
+                return self._reopen(proposal)
             records = effective(self._store.journal(proposal=proposal.id))
             if proposal.state is ProposalState.STALE and records:
                 raise NothingToUndo(
@@ -246,7 +236,7 @@ class ProposalDesk:
             return self._after_replay(proposal, transitions, backwards=True)
 
     def redo(self, proposal_id: str) -> DecisionResult:
-        """Write an undone proposal again.
+        """Write an undone proposal again; or deny again one whose denial was undone.
 
         Raises:
             NothingToUndo: it is not undone.
@@ -254,6 +244,8 @@ class ProposalDesk:
         """
         with self._writing():
             proposal = self.get(proposal_id)
+            if proposal.reopened and proposal.state.waiting:
+                return replace(self._deny(proposal, None, ""), denial=True)
             records = undone(self._store.journal(proposal=proposal.id))
             if proposal.state is not ProposalState.UNDONE or not records:
                 raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo.")
@@ -381,6 +373,34 @@ class ProposalDesk:
         if proposal.state is ProposalState.STALE:
             raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; deny it, or ask for a new one.")
         return proposal
+
+    def _deny(self, proposal: Proposal, hunks: Collection[str] | None, feedback: str) -> DecisionResult:
+        choice = deciding.choose(proposal, hunks)
+        started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
+        outcome = deciding.deny(self._contents, proposal, choice, started)
+        state = standing(outcome.proposal)
+        if state.waiting and proposal.state is ProposalState.STALE:
+            state = ProposalState.STALE
+        after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
+        said = "\n".join(filter(None, (proposal.feedback, feedback)))
+        after = after.model_copy(update={"feedback": said})
+        self._save(after)
+        changed = self._settle(proposal.id)
+        return DecisionResult(self.get(proposal.id), tuple(outcome.files), self._facts(proposal, choice, ()), changed)
+
+    def _reopen(self, proposal: Proposal) -> DecisionResult:
+        """Have a denied proposal wait again, re-based onto the present; stale if it does not fit any more."""
+        successor = self._store.proposal(proposal.superseded_by) if proposal.superseded_by else None
+        if successor is not None and successor.state.waiting:
+            raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
+        again = undenied(proposal)
+        self._save(again)
+        changed = self._settle(proposal.id)
+        waits = tuple(
+            FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
+            for change in again.files
+        )
+        return DecisionResult(self.get(proposal.id), waits, (), changed, denial=True)
 
     def _write(
         self,

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from app.conversation.events import FileStat
 from app.proposals.changes import make_change, next_number, recompared
 from app.proposals.filesystem import version_of
+from app.proposals.hunks import in_force
 from app.proposals.journal import Transition
-from app.proposals.models import FileChange, FileVersion, HunkState, Op, Proposal
+from app.proposals.models import FileChange, FileVersion, HunkState, Op, Proposal, ProposalState
 from app.proposals.overlay import Contents, same
+from app.proposals.states import advance
 from app.proposals.store import JournalRecord
 
 Versions = Mapping[str, FileVersion | None]
@@ -75,6 +77,29 @@ def reopened(
         )
         files.append(recompared(contents, again, next_number=number, previous=hunks))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+
+
+def undenied(proposal: Proposal) -> Proposal:
+    """A denied proposal with what was denied last pending again; its user's words stay where they were said.
+
+    Hunks that were denied one by one before are in no result any more and stay as marks of their place.
+    """
+    files = tuple(
+        change.model_copy(
+            update={
+                "state": HunkState.PENDING,
+                "hunks": tuple(
+                    hunk.model_copy(update={"state": HunkState.PENDING})
+                    if hunk.state is HunkState.DENIED and in_force(hunk)
+                    else hunk
+                    for hunk in change.hunks
+                ),
+            }
+        )
+        for change in proposal.files
+    )
+    again = {"files": files, "revision": proposal.revision + 1, "feedback": "", "reopened": True}
+    return advance(proposal.model_copy(update=again), ProposalState.PENDING)
 
 
 def transition_stats(

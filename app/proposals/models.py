@@ -190,6 +190,8 @@ class Proposal(Value):
     """2 for the first answer to feedback, and so on."""
     feedback: str = ""
     """What the user wrote with the denial."""
+    reopened: bool = False
+    """It waits since its denial was taken back; to redo that is to deny it again."""
 
     @property
     def added(self) -> int:

@@ -15,13 +15,14 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.APPLIED: frozenset({State.UNDONE, State.FAILED}),
     State.UNDONE: frozenset({State.APPLIED, State.FAILED}),
     State.FAILED: frozenset({State.PENDING, State.PARTLY_APPROVED, State.APPLIED, State.UNDONE}),
-    State.DENIED: frozenset(),
+    State.DENIED: frozenset({State.PENDING}),
     State.SUPERSEDED: frozenset(),
 }
 """From each state to those that may follow.
 
 A partly approved proposal becomes pending again when its approved hunks are undone, and applied when the rest is
-approved, denied or superseded. A stale one returns when the disk does. A failed one is where an apply broke off and
+approved, denied or superseded. A denied one waits again when the denial is taken back. A stale one returns when the
+disk does. A failed one is where an apply broke off and
 the files were changed by someone else before it could be finished: recovery brings it back to where it was.
 """
 

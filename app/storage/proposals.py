@@ -138,7 +138,8 @@ class SqliteProposalStore:
         before = connection.execute(
             "SELECT state FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(proposal.id[1:]))
         ).fetchone()
-        if proposal.state in _DECIDED and before is not None and before[0] != proposal.state:
+        moved = before is not None and before[0] != proposal.state
+        if moved and (proposal.state in _DECIDED or before[0] == ProposalState.DENIED):
             connection.execute(
                 "INSERT OR REPLACE INTO unrecorded VALUES (?, ?, ?)", (self._workspace, proposal.id, time.time())
             )

@@ -63,6 +63,18 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: Runtime) -> 
     assert decisions(runtime, session) == [Decision.APPROVED, Decision.UNDONE]
 
 
+def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(runtime: Runtime) -> None:
+    session, proposal = from_session(runtime)
+    record_decision(
+        runtime, decided(runtime.desk.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so.")
+    )
+    runtime.desk.undo(proposal)
+    (line,) = recover(runtime, patience=-1)
+    assert "waiting again" in line
+    *_, event = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
+    assert (event.decision, event.feedback) == (Decision.REOPENED, "")
+
+
 def test_what_was_recorded_is_left_alone(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
     record_decision(runtime, decided(runtime.desk.deny(proposal), Decision.DENIED))

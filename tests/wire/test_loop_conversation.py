@@ -22,6 +22,7 @@ from app.conversation.events import (
     TurnEnded,
 )
 from app.llm.retry import RetryPolicy
+from app.proposals.models import ProposalState
 from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
@@ -64,6 +65,27 @@ async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer
         second = on.runtime.desk.waiting()[-1]
         assert (second.version, second.supersedes) == (2, proposal)
         assert on.file == FILE
+        on.check()
+
+
+async def test_a_denial_that_is_taken_back_is_told_as_a_fact_and_its_words_stay_said(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        proposal = await staged(on)
+        server.say("I see.")
+        await on.session.deny(proposal, feedback=FEEDBACK)
+        await on.session.settled()
+        before = len(server.requests)
+        result = await on.session.undo(proposal)
+        assert result.proposal.state is ProposalState.PENDING
+        assert len(server.requests) == before, "a fact starts no turn"
+        await on.say("Go on")
+        said = of_role(server.last, "user")
+        assert sum(FEEDBACK in text for text in said) == 1
+        assert any(f"took back the denial of proposal {proposal}" in text for text in of_role(server.last, "system"))
+        assert sum(f"{proposal}: " in text for text in of_role(server.last, "system")) == 1, "it is named as pending"
         on.check()
 
 

@@ -62,6 +62,7 @@ _DECIDED = {
     Decision.DENIED: "denied",
     Decision.UNDONE: "undone",
     Decision.REDONE: "applied",
+    Decision.REOPENED: "pending",
     Decision.EDITED: "pending",
 }
 

@@ -69,6 +69,7 @@ _DECISION_MARKS: dict[Decision, Span] = {
     Decision.PARTLY_APPROVED: ("◐ ", Face("success")),
     Decision.DENIED: ("✗ ", Face("error")),
     Decision.UNDONE: ("↶ ", Face("warning")),
+    Decision.REOPENED: ("↶ ", Face("warning")),
     Decision.REDONE: ("↷ ", Face("success")),
     Decision.EDITED: ("✎ ", Face("warning")),
 }

@@ -24,6 +24,7 @@ _DECISION_WORDS: dict[Decision, tuple[str, Face]] = {
     Decision.PARTLY_APPROVED: ("Approved in part:", Face("success")),
     Decision.DENIED: ("Denied", Face("error")),
     Decision.UNDONE: ("Undid", Face("warning")),
+    Decision.REOPENED: ("Reopened", Face("warning")),
     Decision.REDONE: ("Applied again:", Face("success")),
     Decision.EDITED: ("Edited", Face("warning")),
 }
@@ -85,11 +86,11 @@ def decision_lines(entry: DecisionEntry, width: int) -> list[Line]:
         names = f"{len(entry.files)} files" if len(entry.files) > 1 else visible(entry.files[0].path)
         spans.append((f" · {names}", MUTED))
         numbers = _numbers(sum(s.added for s in entry.files), sum(s.removed for s in entry.files))
-        if numbers and entry.decision is not Decision.DENIED:
+        if numbers and entry.decision not in (Decision.DENIED, Decision.REOPENED):
             spans += [(" ", TEXT), *numbers]
     if entry.still_pending:
-        rest = "it" if entry.decision is Decision.EDITED else "the rest"
-        spans.append((f" · {rest} still waits", Face("warning")))
+        rest = {Decision.EDITED: "it still waits", Decision.REOPENED: "it waits again"}
+        spans.append((f" · {rest.get(entry.decision, 'the rest still waits')}", Face("warning")))
     lines = wrap(spans, width)
     bar: tuple[Span, ...] = (USER_BAR,)
     if entry.feedback.strip():

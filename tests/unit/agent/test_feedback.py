@@ -46,6 +46,12 @@ def test_the_next_proposal_answers_it_and_no_other() -> None:
     assert after(DENIED, RequestSent(), STAGED).proposal == ""
 
 
+def test_what_is_taken_back_stays_said_but_is_answered_by_nothing() -> None:
+    reopened = ProposalDecided(proposal="P1", decision=Decision.REOPENED)
+    assert after(DENIED, reopened).undelivered
+    assert after(DENIED, RequestSent(), reopened).proposal == ""
+
+
 def test_a_new_message_is_a_new_subject_once_the_feedback_was_delivered() -> None:
     assert after(DENIED, RequestSent(), TurnStarted(cause="message")).proposal == ""
     assert after(DENIED, RequestSent(), TurnStarted(cause="answer")).proposal == "P1"

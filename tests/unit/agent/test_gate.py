@@ -97,7 +97,7 @@ def test_a_decision_opens_it_only_between_turns(decision: Decision) -> None:
     assert not gate_closed([START, staged(1), TurnEnded(stopped="staged"), decided], GatePolicy())
 
 
-@pytest.mark.parametrize("decision", [Decision.UNDONE, Decision.REDONE, Decision.EDITED])
+@pytest.mark.parametrize("decision", [Decision.UNDONE, Decision.REDONE, Decision.REOPENED, Decision.EDITED])
 def test_what_is_no_verdict_leaves_it_closed(decision: Decision) -> None:
     changed = ProposalDecided(proposal="P1", decision=decision)
     assert gate_closed([START, staged(1), TurnEnded(stopped="staged"), changed], GatePolicy())

@@ -111,10 +111,21 @@ def test_denials_in_a_row_are_counted_until_an_approval() -> None:
         decide(4, Decision.DENIED),
         decide(5, Decision.PARTLY_APPROVED),
         decide(6, Decision.DENIED),
+        decide(1, Decision.REOPENED),
+        decide(6, Decision.REOPENED),
     ):
         fold.apply(event)
         counts.append(fold.denials_in_row)
-    assert counts == [1, 1, 1, 2, 3, 0, 1]
+    assert counts == [1, 1, 1, 2, 3, 0, 1, 1, 0]
+
+
+def test_a_denial_that_was_taken_back_waits_again() -> None:
+    fold = PendingProposals()
+    fold.apply(ProposalStaged(proposal="P1", summary="Say hi", files=(), calls=()))
+    fold.apply(decide(1, Decision.DENIED))
+    assert fold.waiting == ()
+    fold.apply(decide(1, Decision.REOPENED, still_pending=True))
+    assert [one.summary for one in fold.waiting] == ["Say hi"]
 
 
 def test_the_advice_comes_with_the_third_denial() -> None:

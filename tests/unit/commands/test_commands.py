@@ -91,6 +91,19 @@ def test_a_patch_is_staged_shown_and_approved(signoff: Run, workspace: Path) -> 
     assert [line["decision"] for line in document(signoff("log", "--json"))] == ["approved", "undone", "redone"]
 
 
+def test_a_denial_is_taken_back_and_done_again(signoff: Run, workspace: Path) -> None:
+    signoff("stage", stdin=PATCH)
+    signoff("deny", "P1", "-m", "Not so.")
+    assert document(signoff("undo", "P1", "--json"))["state"] == "pending"
+    assert [line["id"] for line in document(signoff("proposals", "--json"))] == ["P1"]
+    assert document(signoff("redo", "P1", "--json"))["state"] == "denied"
+    assert signoff("undo", "P1").stdout == "P1 reopened: notes.txt; it waits for your decision again.\n"
+    signoff("approve", "P1")
+    assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
+    decisions = [line["decision"] for line in document(signoff("log", "--json"))]
+    assert decisions == ["denied", "reopened", "denied", "reopened", "approved"]
+
+
 def test_hunks_are_approved_by_number(signoff: Run, workspace: Path) -> None:
     signoff("stage", stdin=PATCH)
     assert document(signoff("approve", "P1", "--hunks", "2", "--json"))["state"] == "partly_approved"

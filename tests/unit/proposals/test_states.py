@@ -15,7 +15,7 @@ ALLOWED = {
     "applied": "undone failed",
     "undone": "applied failed",
     "failed": "pending partly_approved applied undone",
-    "denied": "",
+    "denied": "pending",
     "superseded": "",
 }
 

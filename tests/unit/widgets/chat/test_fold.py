@@ -222,6 +222,7 @@ def test_a_question_that_was_never_asked_shows_as_a_failed_call() -> None:
         (Decision.PARTLY_APPROVED, "partly_approved"),
         (Decision.UNDONE, "undone"),
         (Decision.REDONE, "applied"),
+        (Decision.REOPENED, "pending"),
     ],
 )
 def test_a_decision_is_recorded_and_turns_the_card(decision: Decision, state: str) -> None:
