@@ -4,10 +4,12 @@ from app.conversation.events import Decision, LineComment, ProposalDecided
 from app.proposals.desk import DecisionResult
 
 
-def approval(result: DecisionResult, *, partial: bool) -> ProposalDecided:
+def approval(
+    result: DecisionResult, *, partial: bool, feedback: str = "", comments: tuple[LineComment, ...] = ()
+) -> ProposalDecided:
     """The event of an approval; `partial` if only some hunks were chosen."""
-    waits = result.proposal.state.waiting
-    return decided(result, Decision.PARTLY_APPROVED if partial or waits else Decision.APPROVED)
+    decision = Decision.PARTLY_APPROVED if partial or result.proposal.state.waiting else Decision.APPROVED
+    return decided(result, decision, feedback=feedback, comments=comments)
 
 
 def undone(result: DecisionResult) -> ProposalDecided:

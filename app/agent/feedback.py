@@ -1,4 +1,4 @@
-"""Feedback that the user gave with a denial: whether the model has yet to act on it, and what answers it."""
+"""Feedback that the user gave with a decision: whether the model has yet to act on it, and what answers it."""
 
 from app.conversation.events import (
     Decision,
@@ -22,9 +22,10 @@ class Feedback:
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         match event:
-            case ProposalDecided(decision=Decision.DENIED) if event.feedback.strip() or event.comments:
+            case ProposalDecided() if event.feedback.strip() or event.comments:
                 self.undelivered = True
-                self.proposal = event.proposal
+                if event.decision is Decision.DENIED:
+                    self.proposal = event.proposal
             case ProposalDecided(decision=Decision.REOPENED) if event.proposal == self.proposal:
                 # It stands for itself again; what the user said stays said.
                 self.proposal = ""

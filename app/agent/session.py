@@ -129,6 +129,8 @@ class Session:
         self._follow: asyncio.Task[None] | None = None
         self._interrupter = Interrupter()
         self._queue: list[str] = []
+        self._going_on = False
+        """The user wants the model to go on after the turn that runs."""
         self._phase = Phase.IDLE
         self.last_payload: Payload | None = None
         """What the last request said, for the wire view."""
@@ -187,16 +189,31 @@ class Session:
         await self._begin("answer", Answer(call=call, text=text))
 
     async def resume(self) -> None:
-        """`continue`: open the gate and let the model go on, without saying anything."""
-        if not self.busy and self.question is None:
+        """`continue`: open the gate and let the model go on, without saying anything; after the turn, if one runs.
+
+        While a question is open nothing happens: its answer lets the model go on.
+        """
+        if self.busy:
+            self._going_on = True
+        elif self.question is None:
             await self._begin("continue")
 
     async def approve(
-        self, proposal_id: str, hunks: Collection[str] | None = None, revision: int | None = None
+        self,
+        proposal_id: str,
+        hunks: Collection[str] | None = None,
+        revision: int | None = None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
     ) -> DecisionResult:
-        """Write a proposal, or some hunks of it, to disk. Raises `ProposalError`; nothing is written then."""
+        """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once.
+
+        Raises:
+            ProposalError: nothing is written then, and nothing said.
+        """
         result = await asyncio.to_thread(self.ports.desk.approve, proposal_id, hunks, revision)
-        await self._decided(result, approval(result, partial=hunks is not None))
+        said = approval(result, partial=hunks is not None, feedback=feedback, comments=tuple(comments))
+        await self._decided(result, said)
         await self._commit(result.proposal)
         return result
 
@@ -237,6 +254,7 @@ class Session:
 
     def interrupt(self) -> tuple[str, ...]:
         """Stop the model at once. Returns the messages that were queued, for the composer to take back."""
+        self._going_on = False
         if self.busy:
             self._interrupter.stop()
             self.confirmations.withdraw()
@@ -300,7 +318,7 @@ class Session:
         """Open the gate and start a turn: what the user did and what the model has to know are one record."""
         if self._closing:
             return
-        self._starting = True
+        self._starting, self._going_on = True, False
         self._interrupter = Interrupter()
         try:
             opening = await self._opening()
@@ -373,6 +391,8 @@ class Session:
             texts, self._queue = self.queue, []
             self._publish(QueueChanged(()))
             self._follow_up(self._begin("message", *(UserMessage(text=text) for text in texts)))
+        elif self._going_on:
+            self._follow_up(self._begin("continue"))
 
     def _follow_up(self, work: Coroutine[Any, Any, None]) -> None:
         async def begin() -> None:

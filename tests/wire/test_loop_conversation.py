@@ -20,6 +20,7 @@ from app.conversation.events import (
     ToolResult,
     ToolStarted,
     TurnEnded,
+    TurnStarted,
 )
 from app.llm.retry import RetryPolicy
 from app.proposals.models import ProposalState
@@ -132,6 +133,29 @@ async def test_feedback_given_while_the_model_still_writes_starts_a_turn_of_its_
         await on.session.resume()
         await on.session.settled()
         assert FEEDBACK in of_role(server.last, "user")[-1]
+        on.check()
+
+
+async def test_words_with_an_approval_are_the_users_and_let_the_model_go_on(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.behave(OBEYS)
+    comment = LineComment(path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Then test it.")
+    async with bench(server, tmp_path) as on:
+        proposal = await staged(on)
+        server.say("I will.")
+        await on.session.approve(proposal, feedback=FEEDBACK, comments=[comment])
+        await on.session.settled()
+        assert on.file != FILE
+        said = of_role(server.last, "user")
+        assert said[-1].startswith(FEEDBACK) and said[-1].endswith("Then test it.")
+        assert sum(FEEDBACK in text for text in said) == 1
+        facts = [text for text in of_role(server.last, "system") if f"approved proposal {proposal}" in text]
+        assert len(facts) == 1 and FEEDBACK not in facts[0]
+        server.turn(calls=[edit("'Hi '", "'Hey '")])
+        server.say("Once more.")
+        await on.say("Another one")
+        assert on.runtime.desk.waiting()[-1].supersedes == "", "an approval is answered by no new version"
         on.check()
 
 
@@ -385,7 +409,8 @@ async def test_an_attempt_that_is_repeated_is_kept_but_never_sent_again(server: 
         on.check()
 
 
-async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: WireServer, tmp_path: Path) -> None:
+def held_at_the_closing_request(server: WireServer) -> threading.Event:
+    """Have the model stage an edit, and say why only once the returned event is set."""
     answer_now = threading.Event()
 
     def model(request: Request) -> Turn:
@@ -396,6 +421,11 @@ async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: 
 
     server.behave(OBEYS)
     server.model(model)
+    return answer_now
+
+
+async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: WireServer, tmp_path: Path) -> None:
+    answer_now = held_at_the_closing_request(server)
     async with bench(server, tmp_path) as on:
         await on.session.send("Be less formal")
         assert await server.arrived(2)
@@ -405,6 +435,25 @@ async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: 
         assert len(server.requests) == 3
         assert of_role(server.last, "user")[-1] == FEEDBACK and "tool_choice" not in server.last.body
         assert on.stopped == "answer"
+        on.check()
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+async def test_going_on_waits_for_the_turn_that_runs_unless_that_is_stopped(
+    server: WireServer, tmp_path: Path, interrupted: bool
+) -> None:
+    answer_now = held_at_the_closing_request(server)
+    async with bench(server, tmp_path) as on:
+        await on.session.send("Be less formal")
+        assert await server.arrived(2)
+        await on.session.approve("P1")
+        await on.session.resume()
+        if interrupted:
+            on.session.interrupt()
+        answer_now.set()
+        await on.session.settled()
+        causes = [event.cause for event in on.events if isinstance(event, TurnStarted)]
+        assert causes == ["message"] if interrupted else ["message", "continue"]
         on.check()
 
 

@@ -30,10 +30,16 @@ def test_a_closing_request_does_not_deliver_it() -> None:
     assert not after(DENIED, RequestSent(closing=True), RequestSent()).undelivered
 
 
-@pytest.mark.parametrize("decision", [Decision.APPROVED, Decision.UNDONE, Decision.EDITED])
-def test_only_a_denial_asks_for_an_answer(decision: Decision) -> None:
-    assert not after(ProposalDecided(proposal="P1", decision=decision, feedback="Nice.")).undelivered
-    assert not after(ProposalDecided(proposal="P1", decision=Decision.DENIED)).undelivered
+@pytest.mark.parametrize("decision", [Decision.APPROVED, Decision.PARTLY_APPROVED])
+def test_words_with_an_approval_are_delivered_but_no_proposal_answers_them(decision: Decision) -> None:
+    approved = after(ProposalDecided(proposal="P1", decision=decision, feedback="Nice."))
+    assert approved.undelivered
+    assert approved.proposal == ""
+
+
+@pytest.mark.parametrize("decision", list(Decision))
+def test_a_decision_without_words_asks_for_nothing(decision: Decision) -> None:
+    assert not after(ProposalDecided(proposal="P1", decision=decision)).undelivered
 
 
 def test_line_comments_are_feedback() -> None:
