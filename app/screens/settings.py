@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from app.config import ConfigError, checked_value
 from app.safe_text import visible
+from app.screens.allowed_commands import AllowedCommandsScreen
 from app.screens.dialog import Dialog, shown_path
 from widgets.common.key_hints import KeyHint
 
@@ -28,7 +29,7 @@ class Row:
     key: str
     title: str
     help: str
-    kind: Literal["choice", "switch", "number", "text", "theme", "model"]
+    kind: Literal["choice", "switch", "number", "text", "theme", "model", "commands"]
     choices: tuple[str, ...] = ()
 
 
@@ -48,6 +49,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             Row("gate", "Policy", "when the model must hand control back", "choice", ("every-edit", "chain")),
             Row("chain_steps", "Chain", "staging steps before a chain closes the gate", "number"),
             Row("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
+            Row("", "Allowed commands", "what runs in this project without a question", "commands"),
         ),
     ),
     (
@@ -89,7 +91,7 @@ class SettingsScreen(Dialog[None]):
 
     DEFAULT_CSS = """
     SettingsScreen {
-        & > #dialog { height: 29; }
+        & > #dialog { height: 30; }
         OptionList { height: 1fr; }
         #setting-field { display: none; margin-top: 1; }
     }
@@ -134,6 +136,9 @@ class SettingsScreen(Dialog[None]):
         options.highlighted = 1 if at is None else at
 
     def _line(self, row: Row) -> Content:
+        if row.kind == "commands":
+            help_beside = "" if self._narrow else row.help
+            return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
         value = getattr(self._owner.settings, row.key)
         origin = self._owner.runtime.origin_of(row.key)
         elsewhere = origin not in ("", "config.toml")
@@ -181,13 +186,15 @@ class SettingsScreen(Dialog[None]):
                 self._pick_theme()
             case Row(kind="model"):
                 self._pick_model()
+            case Row(kind="commands"):
+                self.app.push_screen(AllowedCommandsScreen(self._owner.runtime.allowed_commands))
             case _:
                 self.action_turn(1)
 
     def action_turn(self, step: int) -> None:
         """The next value, or the one before."""
         row = self._row
-        if row is None or self._writing is not None:
+        if row is None or row.kind == "commands" or self._writing is not None:
             return
         value = getattr(self._owner.settings, row.key)
         if row.kind == "switch":

@@ -9,6 +9,7 @@ from app.actions import ACTIONS
 from app.keymap import key_name, keys_of
 from app.screens.sessions import SessionScreen
 from app.screens.settings import ROWS
+from app.tools.command_forms import CommandForm
 from app.workspace import trust
 from tests.ui.running_app import running
 from tests.wire.bench import FILE, edit
@@ -87,6 +88,23 @@ async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: Wi
         assert not (home / "config" / "config.toml").exists()
         await run.pilot.press("escape", "escape")
         await run.screen("Workbench")
+
+
+async def test_what_is_allowed_for_good_is_listed_and_revoked(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        allowed = run.runtime.allowed_commands
+        for words in (("pytest",), ("git", "diff", HOSTILE)):
+            allowed.add(CommandForm(words, open=True).dump())
+        await run.command("settings")
+        await run.screen("SettingsScreen")
+        titles = [row.title for _, group in ROWS for row in group]
+        await run.pilot.press(*["down"] * titles.index("Allowed commands"), "enter")
+        await run.screen("AllowedCommandsScreen")
+        await run.see("pytest …", "git diff", "a[0]", "2 allowed")
+        await run.write("pyt")
+        await run.pilot.press("ctrl+d")
+        await run.see("1 allowed")
+        assert [CommandForm.load(text).words[0] for text in allowed.forms()] == ["git"]
 
 
 async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, server: WireServer) -> None:
