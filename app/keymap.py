@@ -36,6 +36,7 @@ DECISIONS = frozenset(
         "review.deny_all",
         "review.deny_hunk",
         "review.allow_session",
+        "review.allow_project",
         "review.undo",
         "review.redo",
     }

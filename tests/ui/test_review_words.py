@@ -4,11 +4,17 @@ from textual.widgets import TextArea
 
 from app.conversation.events import LineComment
 from app.proposals.models import ProposalState
+from app.tools.command_forms import CommandForm
 from app.tools.contract import Confirmation, ConfirmationAnswer, Span
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
 from widgets.approval.review import Review
+
+
+def allowed(span: Span, form: CommandForm | None = None) -> ConfirmationAnswer:
+    return ConfirmationAnswer(allowed=True, span=span, form=form)
+
 
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 
@@ -103,19 +109,54 @@ async def test_a_command_is_shown_whole_and_allowed_once() -> None:
         assert app.review.state.confirmation is None
 
 
-async def test_a_command_can_be_allowed_for_the_session_or_denied_with_words() -> None:
+async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_project() -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
-        app.review.add_confirmation("c1", COMMAND)
-        app.review.add_confirmation("c2", COMMAND)
+        for key in ("c1", "c2", "c3"):
+            app.review.add_confirmation(key, COMMAND)
         await ready(pilot)
+        assert "begins with pytest" in screen(app)
         await pilot.press("a")
+        app.clock.pass_grace()
+        await pilot.press("greater_than_sign")
+        app.clock.pass_grace()
+        assert "begins with pytest -q" in screen(app)
+        await pilot.press("A")
         app.clock.pass_grace()
         await pilot.press("r", "n", "o", "ctrl+s")
         assert posted(app) == [
-            Review.Confirmed("c1", ConfirmationAnswer(allowed=True, span=Span.SESSION)),
-            Review.Confirmed("c2", ConfirmationAnswer(allowed=False, feedback="no")),
+            Review.Confirmed("c1", allowed(Span.SESSION, CommandForm(("pytest",), open=True))),
+            Review.Confirmed("c2", allowed(Span.PROJECT, CommandForm(("pytest", "-q"), open=True))),
+            Review.Confirmed("c3", ConfirmationAnswer(allowed=False, feedback="no")),
         ]
+
+
+async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
+    app = ReviewApp()
+    async with app.run_test(size=BIG) as pilot:
+        app.review.add_confirmation("c1", COMMAND)
+        await ready(pilot)
+        await pilot.press("less_than_sign", *["greater_than_sign"] * 9)
+        assert "Or just pytest -q tests" in screen(app)
+        await pilot.press("a")
+        assert posted(app) == [], "what it would allow has just changed"
+        app.clock.pass_grace()
+        await pilot.press("a")
+        form = CommandForm(("pytest", "-q", "tests"), open=False)
+        assert posted(app) == [Review.Confirmed("c1", allowed(Span.SESSION, form))]
+
+
+async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good() -> None:
+    app = ReviewApp()
+    async with app.run_test(size=BIG) as pilot:
+        app.review.add_confirmation("c1", Confirmation("command", "Run a command", "pytest | tee log", "."))
+        await ready(pilot)
+        assert "it has a |" in screen(app)
+        await pilot.press("A", "greater_than_sign")
+        assert posted(app) == []
+        app.clock.pass_grace()
+        await pilot.press("a")
+        assert posted(app) == [Review.Confirmed("c1", allowed(Span.SESSION))]
 
 
 async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:

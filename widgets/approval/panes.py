@@ -148,6 +148,7 @@ class ReviewPanes(Vertical):
         """The question is gone, answered or not."""
         self.state.confirmations.pop(key, None)
         self.state.drafts.pop(key, None)
+        self.state.narrowed.pop(key, None)
         if self.state.current == key:
             self.state.current = ""
             self.state.advance()
@@ -228,7 +229,7 @@ class ReviewPanes(Vertical):
         shown = proposal is not None and self.is_shown(proposal)
         chosen = self.state.choice(proposal).hunks if proposal is not None else ()
         self.choice_guard.watch(item)
-        changed = self.guard.watch((item, shown, chosen, self.question))
+        changed = self.guard.watch((item, shown, chosen, self.state.form, self.question))
         if changed or not self.state.queue_position(self.state.current):
             self._dim_keys()
         self.draw_approvals()

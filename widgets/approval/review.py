@@ -33,6 +33,9 @@ _NEED_FOCUS = frozenset(
         "deny_all",
         "deny_hunk",
         "allow_session",
+        "allow_project",
+        "narrower",
+        "wider",
         "undo",
         "redo",
         "edit",
@@ -42,7 +45,7 @@ _NEED_FOCUS = frozenset(
 )
 """Actions that decide or shape a decision."""
 
-_TAKE_BACK = frozenset({"undo", "redo"})
+_SHOWN_IF_POSSIBLE = frozenset({"undo", "redo", "allow_session", "allow_project", "narrower", "wider"})
 _APPLIED = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED)
 
 
@@ -76,8 +79,8 @@ class Review(ReviewPanes):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in _NEED_FOCUS:
-            # Disabled keys are shown as such; those to take back are shown only when there is something to take back.
-            disabled = None if action not in _TAKE_BACK else False
+            # Most disabled keys are shown as such; these only mean something once there is something to act on.
+            disabled = None if action not in _SHOWN_IF_POSSIBLE else False
             return self._in_focus and (self._is_possible(action) or disabled)
         return True
 
@@ -94,6 +97,8 @@ class Review(ReviewPanes):
                 return proposal is not None and proposal.state is ProposalState.UNDONE
             case "allow_session":
                 return self.state.confirmation is not None
+            case "allow_project" | "narrower" | "wider":
+                return self.state.form is not None
             case "approve_all" | "deny_all":
                 return bool(self.state.waiting)
             case _:
@@ -195,15 +200,31 @@ class Review(ReviewPanes):
             self.post_message(messages.Deny(proposal.id, proposal.revision, (hunk.id,)))
 
     def action_allow_session(self) -> None:
-        """Allow what is asked, and the same again, for this session."""
+        """Allow what is asked, and all of the shown form or else the very same, for this session."""
         if self.state.confirmation is not None and self._ready():
             self._allow(Span.SESSION)
+
+    def action_allow_project(self) -> None:
+        """Allow what is asked, and all of the shown form in this project, until that is revoked."""
+        if self.state.form is not None and self._ready():
+            self._allow(Span.PROJECT)
+
+    def action_narrower(self) -> None:
+        """Allow less: the form that would be allowed gets one more word."""
+        self.state.narrow(1)
+        self.draw()
+
+    def action_wider(self) -> None:
+        """Allow more: the form that would be allowed loses its last word."""
+        self.state.narrow(-1)
+        self.draw()
 
     def _allow(self, span: Span) -> None:
         if not self.view.read_to_end:
             self.say("There is more of it than the pane shows. Scroll to its end first.")
             return
-        self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span))
+        form = None if span is Span.ONCE else self.state.form
+        self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span, form=form))
 
     def action_undo(self) -> None:
         """Undo the shown proposal, or the one that was applied last."""

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from app.conversation.events import LineComment
 from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
+from app.tools.command_forms import CommandForm
 from app.tools.contract import Confirmation
+from widgets.approval.permission import form_of, widths
 from widgets.diff.rows import Side
 
 
@@ -46,6 +48,8 @@ class ReviewState:
     recent: list[Proposal] = field(default_factory=list)
     """Decided ones, latest first."""
     confirmations: dict[str, Confirmation] = field(default_factory=dict)
+    narrowed: dict[str, int] = field(default_factory=dict)
+    """How many steps the user made the form of a command narrower, by the confirmation's key."""
     current: str = ""
     """Key of the shown item: a proposal's id or a confirmation's key."""
     picked: bool = False
@@ -105,6 +109,19 @@ class ReviewState:
     def confirmation(self) -> Confirmation | None:
         """The shown confirmation."""
         return self.confirmations.get(self.current)
+
+    @property
+    def form(self) -> CommandForm | None:
+        """What a lasting yes to the shown confirmation would cover; None for just this."""
+        if self.confirmation is None:
+            return None
+        return form_of(self.confirmation, self.narrowed.get(self.current, 0))
+
+    def narrow(self, step: int) -> None:
+        """Make the form of the shown command narrower, or wider with a negative step, as far as that goes."""
+        if self.confirmation is not None:
+            most = len(widths(self.confirmation).forms) - 1
+            self.narrowed[self.current] = max(0, min(self.narrowed.get(self.current, 0) + step, most))
 
     def choice(self, proposal: Proposal) -> Choice:
         """What an approval would write now."""

@@ -1,5 +1,6 @@
 """The words of the approval pane: rows of the queue and the lines that say what waits and which key does what."""
 
+import shlex
 from collections.abc import Callable, Mapping
 
 from textual.content import Content
@@ -8,6 +9,7 @@ from textual.style import Style
 from app.proposals.models import Proposal, ProposalState
 from app.tools.contract import Confirmation
 from widgets.approval.decide import Ask
+from widgets.approval.permission import widths
 from widgets.approval.plural import plural
 from widgets.approval.state import ReviewState, can_be_approved
 from widgets.diff.cells import display
@@ -233,7 +235,6 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
 
 
 def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
-    command = confirmation.kind == "command"
     others = len(state.waiting_keys) - 1
     return [
         Content.assemble(safe(confirmation.title, "bold"), (f"  {others} more waiting" if others else "", QUIET)),
@@ -243,12 +244,26 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
         _chips(
             key,
             ("approve", "allow once", "$success"),
-            ("allow_session", "allow for this session", "$success"),
             ("deny", "deny", "$error"),
             ("request_changes", "deny and say why", "$primary"),
-        )
-        if command or confirmation.detail
-        else Content(""),
+        ),
+        *_lasting_lines(state, confirmation, key),
+    ]
+
+
+def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
+    """What a yes can be made to cover beyond this one time."""
+    form, reason = state.form, widths(confirmation).reason
+    if form is None:
+        lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
+        return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET)] if reason else lines
+    chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
+    if len(widths(confirmation).forms) > 1:
+        chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
+    which = "Or all that begins with " if form.open else "Or just "
+    return [
+        Content.assemble((which, QUIET), safe(shlex.join(form.words), "bold $text-warning")),
+        _chips(key, *chips),
     ]
 
 
