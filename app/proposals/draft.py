@@ -13,6 +13,7 @@ from app.proposals.filesystem import version_of
 from app.proposals.matching import Replacement, apply_replacements
 from app.proposals.models import FileChange, FileVersion, Match, Op
 from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
+from app.proposals.patch_parts import FilePatch, named_paths
 from app.proposals.preflight import case_clash
 from app.proposals.rebase import merged_bytes
 from app.proposals.refusals import EditRefused, NotEditable
@@ -55,6 +56,18 @@ class EditReport:
     """For the model: the new version of each file, and how a place was found where it was not exact."""
     summary: str
     """One line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPatch:
+    """A patch as the engine understands it, before any file is looked into."""
+
+    parts: tuple[FilePatch, ...]
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Every path that it touches or is made from; nothing else is read for it."""
+        return named_paths(self.parts)
 
 
 @dataclass(slots=True)
@@ -237,17 +250,24 @@ class Draft:
             stat = FileStat(path=target, op=Op.RENAME, added=0, removed=0)
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
 
-    def patch(self, text: str, folder: str = "") -> EditReport:
-        """Apply a patch (unified diff or `*** Begin Patch`) over any number of files, all or nothing.
+    def read_patch(self, text: str, folder: str = "") -> ReadPatch:
+        """Read a patch (unified diff or `*** Begin Patch`) without looking into any file.
 
         `folder` is where the workspace lies in its repository: a patch of the whole repository names it in each path.
         """
+        from app.proposals.patching import read_patch
+
+        with self._lock:
+            return ReadPatch(tuple(read_patch(self, text, folder)))
+
+    def patch(self, patch: ReadPatch) -> EditReport:
+        """Apply a patch over any number of files, all or nothing."""
         from app.proposals.patching import apply_patch
 
         with self._lock:
             before = {path: _copied(held) for path, held in self.held.items()}
             try:
-                return apply_patch(self, text, folder)
+                return apply_patch(self, patch.parts)
             except BaseException:
                 self.held = before
                 raise

@@ -1,6 +1,6 @@
 """What a patch text says, file by file, once it is read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.proposals.models import Op
@@ -68,6 +68,11 @@ class FilePatch:
     def removed(self) -> int:
         """Lines removed."""
         return sum(line.step is Step.REMOVE for hunk in self.hunks for line in hunk.lines)
+
+
+def named_paths(parts: Iterable[FilePatch]) -> list[str]:
+    """Every path that the parts name, each once: no other file is looked at to make them."""
+    return list(dict.fromkeys(path for part in parts for path in (part.old_path, part.path) if path))
 
 
 def script_line(line: str, *, terminated: bool = True) -> ScriptLine:

@@ -17,7 +17,22 @@ _SHOWN_FILES = 20
 """Files that a report spells out."""
 
 
-def apply_patch(draft: Draft, text: str, folder: str = "") -> EditReport:
+def read_patch(draft: Draft, text: str, folder: str = "") -> Sequence[FilePatch]:
+    """The parts of a patch with paths from the workspace's root, in the order in which they are made.
+
+    Args:
+        draft: What the patch is for.
+        text: The patch.
+        folder: Where the workspace lies in its repository, if not at the top: paths may begin with it.
+
+    Raises:
+        EditRefused: it is no patch that can be taken.
+        UnsafePath: a part names a path that no tool may touch.
+    """
+    return _deletions_first(_inside(scan_patch(text), folder, draft))
+
+
+def apply_patch(draft: Draft, parts: Sequence[FilePatch]) -> EditReport:
     """Make every part of a patch in the draft, in order; on an error the draft is left half-edited, for the caller.
 
     Files that change names with each other (each a rename onto the other's path) are taken as git means them: all
@@ -25,14 +40,12 @@ def apply_patch(draft: Draft, text: str, folder: str = "") -> EditReport:
 
     Args:
         draft: What to edit.
-        text: The patch.
-        folder: Where the workspace lies in its repository, if not at the top: paths may begin with it.
+        parts: The patch as `read_patch` gives it.
 
     Raises:
         EditRefused: a part can't be made.
         UnsafePath: a part names a path that no tool may touch.
     """
-    parts = _deletions_first(_inside(scan_patch(text), folder, draft))
     deferred: list[tuple[str, bytes, Sequence[Match], int]] = []
     reports: list[EditReport] = []
     for index, part in enumerate(parts):

@@ -170,6 +170,15 @@ class EditReport(Protocol):
         ...
 
 
+class ReadPatch(Protocol):
+    """A patch as the engine understands it, before any file is looked into."""
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Every path that it touches or is made from, as the engine takes them."""
+        ...
+
+
 class DraftPort(Protocol):
     """The edits of one step as the tools see them; synchronous, so it is called on a thread."""
 
@@ -211,8 +220,12 @@ class DraftPort(Protocol):
         """Move a file; raises EditRefused."""
         ...
 
-    def patch(self, text: str) -> EditReport:
-        """Apply a patch over any number of files; raises EditRefused."""
+    def read_patch(self, text: str) -> ReadPatch:
+        """Read a patch without looking into any file; raises EditRefused."""
+        ...
+
+    def patch(self, patch: Any) -> EditReport:
+        """Apply what `read_patch` gave, over any number of files; raises EditRefused."""
         ...
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from app.proposals.refusals import EditRefused
 from app.tools.contract import EditReport, ToolContext, ToolError, ToolOutput
@@ -28,23 +29,31 @@ async def stage(context: ToolContext, summary: str | None, edit: Callable[[], Ed
         ToolError: The edit was refused; nothing was staged by this call.
     """
     work = asyncio.ensure_future(asyncio.to_thread(edit))
+    with refusals_told():
+        try:
+            report = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # A thread can't be stopped: wait, so that nothing reaches the draft after the call has ended.
+            await asyncio.wait({work})
+            if not work.cancelled():
+                work.exception()
+            raise
+    if summary and (line := " ".join(summary.split())):
+        context.draft.summaries.append(line)
+    return ToolOutput(staged_text(context.draft.proposal_id, report), report.summary or _stat(report))
+
+
+@contextmanager
+def refusals_told() -> Iterator[None]:
+    """Turn what the engine says against an edit into a ToolError."""
     try:
-        report = await asyncio.shield(work)
-    except asyncio.CancelledError:
-        # A thread can't be stopped: wait, so that nothing reaches the draft after the call has ended.
-        await asyncio.wait({work})
-        if not work.cancelled():
-            work.exception()
-        raise
+        yield
     except EditRefused as error:
         raise ToolError(str(error)) from error
     except WorkspaceError as error:
         raise ToolError(f"Nothing was staged: {error}.") from error
     except OSError as error:
         raise ToolError(f"Nothing was staged: {error.strerror or error}.") from error
-    if summary and (line := " ".join(summary.split())):
-        context.draft.summaries.append(line)
-    return ToolOutput(staged_text(context.draft.proposal_id, report), report.summary or _stat(report))
 
 
 def staged_text(proposal_id: str, report: EditReport) -> str:

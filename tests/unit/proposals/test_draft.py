@@ -109,7 +109,7 @@ def test_inexact_places_are_told_to_the_model_and_kept(bench: Make) -> None:
         (lambda draft: draft.delete("none.txt"), "does not exist"),
         (lambda draft: draft.rename("a.txt", "b.bin"), "exists already"),
         (lambda draft: draft.rename("a.txt", "a.txt"), "already has this name"),
-        (lambda draft: draft.patch("no patch"), "no patch"),
+        (lambda draft: draft.patch(draft.read_patch("no patch")), "no patch"),
         (lambda draft: draft.edit("huge.txt", [Replacement("x", "y")]), "larger than"),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_patch_that_fails_half_way_leaves_nothing(bench: Make) -> None:
     draft = site.desk.draft("session")
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n"
     with pytest.raises(EditRefused, match=r"b\.txt, but there is no such file"):
-        draft.patch(patch)
+        draft.patch(draft.read_patch(patch))
     assert not draft.changed
 
 

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from app.proposals.patch_parts import named_paths
+from app.proposals.patch_text import scan_patch
 from app.proposals.refusals import EditRefused
 from app.tools.contract import (
     Confirmation,
@@ -37,6 +39,12 @@ class Report:
     files: tuple[Stat, ...]
     text: str = ""
     summary: str = ""
+
+
+@dataclass
+class ReadPatch:
+    text: str
+    paths: Sequence[str]
 
 
 class MemoryDraft:
@@ -95,8 +103,11 @@ class MemoryDraft:
         self.held[path] = None
         return Report((Stat(new_path, "rename", 0, 0),))
 
-    def patch(self, text: str) -> Report:
-        self.patches.append(text)
+    def read_patch(self, text: str) -> ReadPatch:
+        return ReadPatch(text, named_paths(scan_patch(text)))
+
+    def patch(self, patch: ReadPatch) -> Report:
+        self.patches.append(patch.text)
         return Report((Stat("a.py", "edit", 1, 0),), "a.py: found by spacing at line 3")
 
     def _existing(self, path: str) -> bytes:

@@ -1,13 +1,16 @@
 """The tools over the proposals engine itself: what the model is told is what is staged."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from app.proposals.desk import ProposalDesk
 from app.proposals.draft import Draft
-from app.tools.contract import ToolError
+from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 from tests.unit.tools.memory_draft import Bench
@@ -107,3 +110,82 @@ async def test_search_sees_pending_edits_and_not_what_they_replace(
     await later.call("rename_file", path="new.py", new_path="neu.py")
     renamed = (await later.call("search_text", pattern="zwei")).text
     assert "neu.py" in renamed and "new.py" not in renamed
+
+
+SECRETS = (".env", "a/.env", "b/.env", "i/.env", "new/.env", "sp ace/.env", "é/.env", "AB/id_rsa")
+TOKEN = "hunter2"
+SALT = "pepper42"
+"""In every secret, and in no patch: what a refusal quotes of a file shows it."""
+
+
+@st.composite
+def spelled(draw: st.DrawFn, name: str, prefix: str) -> str:
+    """A name as some tool writes it in a header: with a prefix, quoted, in octal, or with a time behind it."""
+    name = prefix + name
+    if draw(st.booleans()):
+        octal = draw(st.sets(st.integers(0, len(name.encode()))))
+        bytes_ = enumerate(name.encode())
+        name = "".join(f"\\{byte:03o}" if at in octal or byte > 126 else chr(byte) for at, byte in bytes_)
+        name = f'"{name}"'
+    return name + draw(st.sampled_from(["", "", "\t2026-01-01 10:00:00 +0000", " ", "\r"]))
+
+
+@st.composite
+def patches(draw: st.DrawFn) -> str:
+    """A patch that touches a secret in some way, in any dialect and spelling."""
+    path = draw(st.sampled_from(SECRETS))
+    guess = draw(st.sampled_from(["guess", f"KEY={TOKEN}", "KEY=hunter3", ""]))
+    first, second = draw(
+        st.sampled_from(
+            [("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("old/", "new/"), ("1/", "2/"), ("", ""), ("./", "./")]
+        )
+    )
+    hunk = draw(st.sampled_from([f"@@ -1 +1 @@\n-{guess}\n+x\n", f"@@\n-{guess}\n+x\n", f"-{guess}\n+x\n"]))
+    old, new = draw(spelled(path, first)), draw(spelled(path, second))
+    moved = draw(spelled("moved", second))
+    plain = draw(spelled(path, ""))
+    gap = draw(st.sampled_from([" ", "\t", "  ", " \t"]))
+    form = draw(
+        st.sampled_from(
+            [
+                f"--- {old}\n+++ {new}\n{hunk}",
+                f"---{gap}{old}\n+++{gap}{new}\n{hunk}",
+                f"--- {old}\n+++ /dev/null\n{hunk.replace('+x', '-x')}",
+                f"diff --git {old} {new}\n--- {old}\n+++ {new}\n{hunk}",
+                f"diff --git {old} {moved}\nrename from {old}\nrename to {moved}\n",
+                f"diff --git {old} {moved}\nrename from {plain}\nrename to moved\n{hunk}",
+                f"diff --git {old} {new}\nold mode 100644\nnew mode 100755\n",
+                f"diff --git {old} {new}\ndeleted file mode 100644\n",
+                f"*** Begin Patch\n*** Update File:{gap}{new}\n{hunk}*** End Patch\n",
+                f"*** Begin Patch\n*** Update File:{gap}{path}\n{hunk}*** End Patch\n",
+                f"*** Begin Patch\n*** Update File: {path}\n*** Move to: moved\n{hunk}*** End Patch\n",
+                f"*** Begin Patch\n*** Delete File:{gap}{path}\n*** End Patch\n",
+                f"  *** Begin Patch\n *** Update File: {path}\n{hunk} *** End Patch\n",
+            ]
+        )
+    )
+    return draw(st.sampled_from(["", "Look:\n\n```diff\n"])) + form
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(patch=patches())
+async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, patch: str) -> None:
+    root = tmp_path / "secrets"
+    if not root.exists():
+        for name in SECRETS:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(f"KEY={TOKEN}\n{SALT}\n")
+    workspace = Workspace(root)
+    draft = ProposalDesk(workspace, MemoryStore(), tmp_path / "lock").draft("s1")
+    unwilling = Bench(workspace, draft)
+    try:
+        said = (await unwilling.call("apply_patch", patch=patch)).text
+    except (ToolError, Rejected) as error:
+        said = str(error)
+    assert SALT not in said
+    assert not set(draft.held) & set(SECRETS), "nothing of a secret is touched without a yes"
+
+    willing = Bench(workspace, draft, ConfirmationAnswer(True))
+    with suppress(ToolError):
+        await willing.call("apply_patch", patch=patch)
+    assert set(draft.held) & set(SECRETS) <= {asked.detail for asked in willing.asked}
