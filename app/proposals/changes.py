@@ -23,7 +23,7 @@ def make_change(
     change = FileChange(
         path=path,
         old_path=old_path,
-        op=_op(old_path, base, result),
+        op=op_of(old_path, base, result),
         base=base,
         result=result,
         origin_base=base,
@@ -57,7 +57,15 @@ def recompared(
     if binary:
         compared = Compared((), 0, 0)
     else:
-        compared = compare(change.path, base, result, previous=previous, next_number=next_number, state=state)
+        compared = compare(
+            change.path,
+            base,
+            result,
+            previous=previous,
+            next_number=next_number,
+            state=state,
+            changes=contents.line_changes(change.base, change.result),
+        )
     return change.model_copy(
         update={
             "hunks": compared.hunks,
@@ -71,6 +79,14 @@ def recompared(
 def next_number(changes: Iterable[FileChange]) -> int:
     """The first hunk number that is free."""
     return max((hunk.number for change in changes for hunk in change.hunks), default=0) + 1
+
+
+def line_counts(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
+    """How many lines a change adds and removes; none in a binary file."""
+    if any(Document(contents.get(version)).binary for version in (base, result)):
+        return 0, 0
+    changes = contents.line_changes(base, result)
+    return sum(change.added for change in changes), sum(change.removed for change in changes)
 
 
 def facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
@@ -95,7 +111,8 @@ def facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]
     return notes
 
 
-def _op(old_path: str, base: FileVersion | None, result: FileVersion | None) -> Op:
+def op_of(old_path: str, base: FileVersion | None, result: FileVersion | None) -> Op:
+    """What happens to a file that goes from one version to another."""
     if base is None:
         return Op.CREATE
     if result is None:

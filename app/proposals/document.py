@@ -8,6 +8,7 @@ and the carriage return of a CRLF ending stays in the bytes of the line. Joining
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from typing import Literal
 
 from app.proposals.refusals import NotEditable
@@ -30,12 +31,7 @@ _UTF32_LE_MARK = b"\xff\xfe\x00\x00"
 
 def split_lines(data: bytes) -> list[bytes]:
     """The lines of `data`, cut after each line feed, endings kept; joined, they are `data` again."""
-    lines = data.split(b"\n")
-    last = lines.pop()
-    result = [line + b"\n" for line in lines]
-    if last:
-        result.append(last)
-    return result
+    return BytesIO(data).readlines()
 
 
 def split_text(text: str) -> list[str]:
@@ -155,6 +151,9 @@ class Document:
             pieces = self._text_with_returns.split("\n")
             marks = ["\r\n" if piece.endswith("\r") else "\n" for piece in pieces[:-1]]
             return tuple([*marks, ""] if len(self.lines) > len(marks) else marks)
+        if b"\r\n" not in self.data:
+            full = self.data.count(b"\n")
+            return ("\n",) * full + ("",) * (len(self.lines) - full)
         return tuple(
             "\r\n" if line.endswith(b"\r\n") else "\n" if line.endswith(b"\n") else "" for line in self.lines
         )
@@ -162,6 +161,9 @@ class Document:
     @cached_property
     def eol_counts(self) -> dict[str, int]:
         """How many lines end in `\\n` and in `\\r\\n`."""
+        if not self.wide:
+            returns = self.data.count(b"\r\n")
+            return {"\n": self.data.count(b"\n") - returns, "\r\n": returns}
         counts = Counter(self.endings)
         return {"\n": counts["\n"], "\r\n": counts["\r\n"]}
 
@@ -179,7 +181,9 @@ class Document:
     @property
     def final_newline(self) -> bool:
         """Whether the last line ends in a newline; an empty file has nothing left open, so True."""
-        return self.data in (b"", self.mark) or self.endings[-1] != ""
+        if not self.wide:
+            return self.data in (b"", self.mark) or self.data.endswith(b"\n")
+        return self.data == self.mark or self.endings[-1] != ""
 
     def display_lines(self, *, show_returns: bool = False) -> tuple[str, ...]:
         """The lines for a reader, without endings and byte order mark, undecodable bytes as U+DC80..U+DCFF.

@@ -7,11 +7,11 @@ from threading import RLock
 from typing import Protocol
 
 from app.conversation.events import FileStat
-from app.proposals.changes import make_change
+from app.proposals.changes import line_counts, op_of
 from app.proposals.document import Document, encode
 from app.proposals.filesystem import version_of
 from app.proposals.matching import Replacement, apply_replacements
-from app.proposals.models import FileChange, FileVersion, Match, Op
+from app.proposals.models import FileVersion, Match, Op
 from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
 from app.proposals.patch_parts import FilePatch, named_paths
 from app.proposals.preflight import case_clash
@@ -324,17 +324,17 @@ class Draft:
         held.data = data
         held.matches += matches
         held.notes += [note for note in notes if note not in held.notes]
-        change = self._step_change(path, before, data, held.mode)
-        stat = FileStat(path=path, op=change.op, added=change.added, removed=change.removed)
-        return EditReport((stat,), _told(path, data, matches, notes), f"{path} +{change.added} -{change.removed}")
+        stat = self._stat(path, before, data, held.mode)
+        return EditReport((stat,), _told(path, data, matches, notes), f"{path} +{stat.added} -{stat.removed}")
 
-    def _step_change(self, path: str, before: bytes | None, after: bytes | None, mode: int) -> FileChange:
+    def _stat(self, path: str, before: bytes | None, after: bytes | None, mode: int) -> FileStat:
         base = None if before is None else version_of(before, mode)
         result = None if after is None else version_of(after, mode)
         for version, data in ((base, before), (result, after)):
             if version is not None and data is not None:
                 self._contents.remember(version.sha256, data)
-        return make_change(self._contents, path, base, result)
+        added, removed = line_counts(self._contents, base, result)
+        return FileStat(path=path, op=op_of("", base, result), added=added, removed=removed)
 
     def _hold(self, overlay: Overlay, path: str) -> Held:
         """The draft's entry for a path, made from the overlay when it is touched first."""

@@ -1,6 +1,8 @@
 """A proposal for readers: both texts of a file for the review, a patch for other programs."""
 
+from app.proposals.diff import Change
 from app.proposals.document import Document, decode, display_pair
+from app.proposals.hunks import in_force
 from app.proposals.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.overlay import Contents, undecided
 from app.proposals.unified import RenderFile, render
@@ -45,4 +47,14 @@ def _file(contents: Contents, change: FileChange) -> RenderFile:
         old_path=change.old_path,
         old_mode=base.mode if base else 0o644,
         new_mode=result.mode if result else 0o644,
+        changes=_changes(change),
     )
+
+
+def _changes(change: FileChange) -> list[Change]:
+    """The line changes that the hunks of a change are."""
+    return [
+        Change(hunk.old_start, hunk.old_start + hunk.old_count, hunk.new_start, hunk.new_start + hunk.new_count)
+        for hunk in change.hunks
+        if in_force(hunk)
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from app.proposals.diff import diff
+from app.proposals.diff import Change, diff
 from app.proposals.document import Document
 from app.proposals.models import Hunk, HunkState
 
@@ -41,6 +41,7 @@ def compare(
     previous: Sequence[Hunk] = (),
     next_number: int = 1,
     state: HunkState = HunkState.PENDING,
+    changes: Sequence[Change] | None = None,
 ) -> Compared:
     """The hunks between two contents.
 
@@ -52,13 +53,14 @@ def compare(
             already on disk are kept as marks of their place.
         next_number: For hunks that were not there before.
         state: Of the hunks found.
+        changes: The line changes from `base` to `result`, if they are known already.
     """
     old, new = lines_of(base), lines_of(result)
     known = {hunk.id: hunk for hunk in previous}
     used: Counter[tuple[bytes, bytes]] = Counter()
     found: list[Hunk] = []
     fresh = False
-    for change in diff(old, new):
+    for change in diff(old, new) if changes is None else changes:
         removed, added = old[change.old_start : change.old_end], new[change.new_start : change.new_end]
         content = (b"".join(removed), b"".join(added))
         identity = hunk_id(path, *content, used[content])

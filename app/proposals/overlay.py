@@ -1,10 +1,12 @@
 """The workspace as it would be with the pending proposals applied, oldest first."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
+from app.proposals.diff import Change, diff
+from app.proposals.document import Document
 from app.proposals.errors import MissingContent
 from app.proposals.filesystem import DiskFile, Filesystem, Kind, files_below, version_of
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
@@ -12,6 +14,8 @@ from app.proposals.store import ProposalStore
 
 CACHE_BYTES = 64 * 1024 * 1024
 """How much file content is kept in memory."""
+_CACHED_CHANGES = 100_000
+"""How many line changes are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Contents:
         self._recent: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
         self._unsaved: dict[str, bytes] = {}
+        self._compared: dict[tuple[str, str], Sequence[Change]] = {}
+        self._changes = 0
 
     def remember(self, sha256: str, data: bytes) -> None:
         """Keep content that may be asked for soon; the oldest goes when there is too much."""
@@ -86,6 +92,21 @@ class Contents:
                 ) from error
             self.remember(version.sha256, data)
         return data
+
+    def line_changes(self, base: FileVersion | None, result: FileVersion | None) -> Sequence[Change]:
+        """The line changes from one version to another, worked out once for all that ask for them."""
+        pair = (base.sha256 if base else "", result.sha256 if result else "")
+        with self._lock:
+            found = self._compared.get(pair)
+        if found is None:
+            found = diff(Document(self.get(base)).lines, Document(self.get(result)).lines)
+            with self._lock:
+                if self._changes > _CACHED_CHANGES:
+                    self._compared.clear()
+                    self._changes = 0
+                self._compared[pair] = found
+                self._changes += len(found) + 1
+        return found
 
     def find(self, prefix: str) -> bytes | None:
         """Content by the first digits of its SHA-256, newest first; only whole ones are looked up in the store."""

@@ -48,9 +48,9 @@ def apply_patch(draft: Draft, parts: Sequence[FilePatch]) -> EditReport:
     """
     deferred: list[tuple[str, bytes, Sequence[Match], int]] = []
     reports: list[EditReport] = []
+    leaves = {part.old_path: index for index, part in enumerate(parts) if part.op is Op.RENAME}
     for index, part in enumerate(parts):
-        leaving = {later.old_path for later in parts[index + 1 :] if later.op is Op.RENAME}
-        if part.op is Op.RENAME and part.path in leaving:
+        if part.op is Op.RENAME and leaves.get(part.path, -1) > index:
             data, mode = _content(draft, part.old_path)
             after, found = apply_file_patch(Document(data), part)
             draft.delete(part.old_path)

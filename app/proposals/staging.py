@@ -30,6 +30,7 @@ def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileC
         if entry.data is not None and entry.base is None and source and source.base and source.data is None:
             moved.setdefault(entry.source, path)
     changes: list[FileChange] = []
+    number = 1
     for path, entry in sorted(held.items()):
         if entry.data is None and (entry.base is None or path in moved):
             continue
@@ -50,11 +51,12 @@ def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileC
                 base,
                 result,
                 old_path=old_path,
-                next_number=next_number(changes),
+                next_number=number,
                 matches=entry.matches,
                 notes=dict.fromkeys(notes),
             )
         )
+        number = max(number, next_number(changes[-1:]))
     if not changes:
         raise NothingStaged("The edits cancel out: there is nothing to propose.")
     return tuple(changes)

@@ -7,7 +7,7 @@ Links that are there are read and followed by hand, as long as they stay inside.
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ELOOP, ENOTDIR
@@ -64,7 +64,7 @@ class Workspace:
         if not self.root.is_dir():
             raise WorkspaceError(f"{root} is not a folder")
         self.read_limit = read_limit
-        self._off_limits = tuple(Path(os.path.realpath(path)) for path in off_limits)
+        self._off_limits = _inside(self.root, (Path(os.path.realpath(path)) for path in off_limits))
 
     def __repr__(self) -> str:
         return f"Workspace({str(self.root)!r})"
@@ -153,10 +153,7 @@ class Workspace:
 
     def forbidden(self, relative: str) -> bool:
         """Whether the path is, or lies in, a place that is off limits."""
-        if not self._off_limits:
-            return False
-        path = self.root / relative
-        return any(path == place or place in path.parents for place in self._off_limits)
+        return any(not place or f"{relative}/".startswith(f"{place}/") for place in self._off_limits)
 
     @contextmanager
     def place(self, relative: str) -> Iterator[Place]:
@@ -202,6 +199,17 @@ class Workspace:
             if size > self.read_limit:
                 raise TooLarge(f"{relative} grew over {self.read_limit:,} bytes while it was being read")
         return b"".join(parts)
+
+
+def _inside(root: Path, places: Iterable[Path]) -> tuple[str, ...]:
+    """Those of some places that concern a workspace, relative to it: one that it lies in itself is empty."""
+    found: list[str] = []
+    for place in places:
+        if root.is_relative_to(place):
+            found.append("")
+        elif place.is_relative_to(root):
+            found.append(place.relative_to(root).as_posix())
+    return tuple(found)
 
 
 class _Walk:
