@@ -115,7 +115,8 @@ class Draft:
         """The model's own words for its edits."""
         self._workspace = workspace
         self._contents = contents
-        self._overlay = overlay
+        self._take_overlay = overlay
+        self._held_overlay: Overlay | None = None
         self._reserve = reserve
         self._lock = RLock()
         self._id = ""
@@ -141,7 +142,7 @@ class Draft:
             UnsafePath: no tool may read it.
             OSError: the disk would not give it, or it is too large (EFBIG).
         """
-        real = self._workspace.resolve(self._workspace.locate(path))
+        _, real = self._workspace.trace(path)
         with self._lock:
             overlay = self._overlay()
             data = self._data(overlay, real)
@@ -156,7 +157,7 @@ class Draft:
 
     def look(self, path: str) -> tuple[bytes, int] | None:
         """The bytes and permission bits of a file as `read` shows it; None if there is none."""
-        real = self._workspace.resolve(self._workspace.locate(path))
+        _, real = self._workspace.trace(path)
         with self._lock:
             held = self.held.get(real)
             if held is not None:
@@ -266,11 +267,14 @@ class Draft:
 
         with self._lock:
             before = {path: _copied(held) for path, held in self.held.items()}
+            self._held_overlay = self._overlay()
             try:
                 return apply_patch(self, patch.parts)
             except BaseException:
                 self.held = before
                 raise
+            finally:
+                self._held_overlay = None
 
     def put_bytes(self, path: str, data: bytes, matches: Sequence[Match], mode: int | None = None) -> EditReport:
         """Set the content of a file, new or not; what a patch makes of it."""
@@ -283,6 +287,10 @@ class Draft:
             if mode is not None:
                 self.held[real].mode = mode
             return report
+
+    def _overlay(self) -> Overlay:
+        """The workspace as it is now, or, for all parts of one patch, as it was when that began."""
+        return self._held_overlay or self._take_overlay()
 
     def _resolved(
         self, path: str, data: bytes, wanted: list[Replacement], version: str
@@ -324,17 +332,14 @@ class Draft:
         held.data = data
         held.matches += matches
         held.notes += [note for note in notes if note not in held.notes]
-        stat = self._stat(path, before, data, held.mode)
-        return EditReport((stat,), _told(path, data, matches, notes), f"{path} +{stat.added} -{stat.removed}")
-
-    def _stat(self, path: str, before: bytes | None, after: bytes | None, mode: int) -> FileStat:
-        base = None if before is None else version_of(before, mode)
-        result = None if after is None else version_of(after, mode)
-        for version, data in ((base, before), (result, after)):
-            if version is not None and data is not None:
-                self._contents.remember(version.sha256, data)
+        base = held.base if before is held.base_data else _version(before, held.mode)
+        result = _version(data, held.mode)
+        for version, content in ((base, before), (result, data)):
+            if version is not None and content is not None:
+                self._contents.remember(version.sha256, content)
         added, removed = line_counts(self._contents, base, result)
-        return FileStat(path=path, op=op_of("", base, result), added=added, removed=removed)
+        stat = FileStat(path=path, op=op_of("", base, result), added=added, removed=removed)
+        return EditReport((stat,), _told(path, result, matches, notes), f"{path} +{added} -{removed}")
 
     def _hold(self, overlay: Overlay, path: str) -> Held:
         """The draft's entry for a path, made from the overlay when it is touched first."""
@@ -379,8 +384,7 @@ class Draft:
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
         """The real path of a file to change, and a note if a link leads there."""
-        located = self._workspace.locate(path)
-        real = self._workspace.resolve(located)
+        located, real = self._workspace.trace(path)
         if real == ".":
             raise EditRefused("The path is the workspace itself; name a file in it.")
         return real, ([f"{located} is a link to it"] if real != located else [])
@@ -407,15 +411,19 @@ def _differs(held: Held) -> bool:
     return not same(version_of(held.data, held.mode), held.base)
 
 
+def _version(data: bytes | None, mode: int) -> FileVersion | None:
+    return None if data is None else version_of(data, mode)
+
+
 def _copied(held: Held) -> Held:
     return replace(held, matches=list(held.matches), notes=list(held.notes))
 
 
-def _told(path: str, data: bytes | None, matches: Sequence[Match], notes: Sequence[str]) -> str:
+def _told(path: str, result: FileVersion | None, matches: Sequence[Match], notes: Sequence[str]) -> str:
     """What the model should know about one edit."""
-    if data is None:
+    if result is None:
         return f"{path}: deletion staged"
-    lines = [f"{path} is version {version_of(data, 0).sha256[:12]} with this edit"]
+    lines = [f"{path} is version {result.sha256[:12]} with this edit"]
     lines += [f"line {match.line}: found {match.note or match.rung}" for match in matches if not match.rung.exact]
     lines += notes
     return "\n".join(lines)

@@ -1,14 +1,19 @@
 """One writer per workspace, across threads and processes."""
 
+import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 
 from app.proposals.errors import WorkspaceBusy
 
 WAIT_SECONDS = 15.0
 """How long to wait for another process; an apply of a thousand files takes about a second."""
+_RETRY_SECONDS = 0.02
+"""Between two tries: the system tells no one with a deadline that a lock is free."""
 
 
 class WorkspaceLock:
@@ -27,23 +32,41 @@ class WorkspaceLock:
         Raises:
             WorkspaceBusy: another process has held it for too long, or the lock file can't be made.
         """
-        from filelock import FileLock, Timeout
-
         with self._threads:
             if self._depth:
                 yield
                 return
-            lock = FileLock(self._path, timeout=self._wait_seconds, mode=0o600)
-            try:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                lock.acquire()
-            except Timeout as error:
-                raise WorkspaceBusy("Another signoff is writing in this workspace; try again in a moment.") from error
-            except OSError as error:
-                raise WorkspaceBusy(f"{self._path} can't be locked ({error.strerror}); check its folder.") from error
+            descriptor = self._locked()
             self._depth += 1
             try:
                 yield
             finally:
                 self._depth -= 1
-                lock.release()
+                flock(descriptor, LOCK_UN)
+                os.close(descriptor)
+
+    def _locked(self) -> int:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                self._wait_for(descriptor)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        except OSError as error:
+            raise WorkspaceBusy(f"{self._path} can't be locked ({error.strerror}); check its folder.") from error
+        return descriptor
+
+    def _wait_for(self, descriptor: int) -> None:
+        deadline = time.monotonic() + self._wait_seconds
+        while True:
+            try:
+                flock(descriptor, LOCK_EX | LOCK_NB)
+                return
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline:
+                    raise WorkspaceBusy(
+                        "Another signoff is writing in this workspace; try again in a moment."
+                    ) from error
+            time.sleep(_RETRY_SECONDS)

@@ -57,9 +57,13 @@ class Contents:
     def add(self, data: bytes, mode: int) -> FileVersion:
         """Name content that the store shall have after the next `save`."""
         version = version_of(data, mode)
+        self.keep(version, data)
+        return version
+
+    def keep(self, version: FileVersion, data: bytes) -> None:
+        """`add` for content whose version is known."""
         with self._lock:
             self._unsaved[version.sha256] = data
-        return version
 
     def save(self) -> None:
         """Write all added content to the store, in one transaction."""
@@ -185,7 +189,7 @@ class Overlay:
     def keep(self, path: str) -> None:
         """Have what was read from disk go to the store with the next `save`: a proposal is based on it."""
         if path not in self._entries and (file := self.disk(path)):
-            self.contents.add(file.data, file.version.mode)
+            self.contents.keep(file.version, file.data)
 
     def by(self, path: str) -> tuple[str, ...]:
         """Ids of the proposals whose waiting edits the path shows."""

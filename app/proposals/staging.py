@@ -42,7 +42,7 @@ def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileC
             continue
         before = origin.base_data or b""
         if base:
-            contents.add(before, base.mode)
+            contents.keep(base, before)
         notes = [*entry.notes, *facts(before, entry.data or b"", base.mode if base else None, entry.links)]
         changes.append(
             make_change(

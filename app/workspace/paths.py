@@ -78,10 +78,13 @@ class Workspace:
         Raises:
             UnsafePath: With one line that says why.
         """
+        return self.trace(text)[0]
+
+    def trace(self, text: str) -> tuple[str, str]:
+        """What `locate` and `resolve` say of it, by one walk: the path as named, and that of the real file."""
         relative = self.inside(text) if text.startswith("/") else None
         path = "/".join(components(text if relative is None else relative)) or "."
-        self.resolve(path)
-        return path
+        return path, self.resolve(path)
 
     def resolve(self, relative: str) -> str:
         """The workspace path of the real file behind `relative`, all links followed."""

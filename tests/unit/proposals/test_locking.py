@@ -4,7 +4,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from app.proposals.errors import WorkspaceBusy
 from app.proposals.locking import WorkspaceLock
@@ -12,7 +11,7 @@ from app.proposals.locking import WorkspaceLock
 
 def test_a_busy_workspace_is_said_in_one_line(tmp_path: Path) -> None:
     with (
-        FileLock(tmp_path / "lock"),
+        WorkspaceLock(tmp_path / "lock").held(),
         pytest.raises(WorkspaceBusy, match="Another signoff is writing in this workspace; try again"),
         WorkspaceLock(tmp_path / "lock", wait_seconds=0.01).held(),
     ):
