@@ -72,6 +72,11 @@ def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
     return _split(keymap.get(action.id, action.keys))
 
 
+def first_key(action_id: str, keymap: Mapping[str, str]) -> str:
+    """The first key that calls an action, as people know it."""
+    return key_name(keys_of(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
+
+
 def without_default(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
     """The actions that have a key only by this keymap, each with its keys."""
     return [(action, keymap[action.id]) for action in ACTIONS if not action.keys and action.id in keymap]

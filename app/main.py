@@ -244,7 +244,9 @@ class SignoffApp(App[None]):
         """Bring the status bar up to date."""
         from app.standing import standing
 
-        self.workbench.status.status = standing(self)
+        status = standing(self)
+        self.workbench.status.status = status
+        self.workbench.tabs.asked = status.asks == "permission"
 
     # What the user says
 

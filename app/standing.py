@@ -1,9 +1,10 @@
 """How things stand: what the status bar shows, and which updates give control back to the user."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from app.agent.updates import ConfirmationRequested, GateChanged, PhaseChanged, Recorded, Update
-from app.conversation.events import TurnEnded
+from app.agent.updates import ConfirmationRequested, ConfirmationResolved, GateChanged, PhaseChanged, Recorded, Update
+from app.conversation.events import Answer, Question, TurnEnded
+from app.keymap import first_key
 from app.workspace.git import branch
 from widgets.common.status_bar import Status
 
@@ -27,6 +28,11 @@ def standing(app: "SignoffApp") -> Status:
     if session is None:
         return Status(model=settings.model, demo=app.demo, waiting=waiting, branch=here)
     policy = session.gate.policy
+    asks: Literal["", "permission", "question"] = ""
+    if session.confirmations.waiting:
+        asks = "permission"
+    elif session.question is not None:
+        asks = "question"
     chain = f"chain {len(session.gate.staged)}/{policy.staging_steps}"
     return Status(
         model=settings.model,
@@ -40,13 +46,17 @@ def standing(app: "SignoffApp") -> Status:
         cost=session.spent.cost,
         branch=here,
         denials=session.pending.denials_in_row,
+        asks=asks,
+        answer_key=first_key("app.focus_approvals" if asks == "permission" else "app.focus_chat", settings.keys),
     )
 
 
 def changes_status(update: Update) -> bool:
     """Whether the status bar has to be drawn anew."""
     match update:
-        case GateChanged() | PhaseChanged() | Recorded(event=TurnEnded()):
+        case GateChanged() | PhaseChanged() | ConfirmationRequested() | ConfirmationResolved():
+            return True
+        case Recorded(event=TurnEnded() | Question() | Answer()):
             return True
     return False
 
@@ -57,5 +67,5 @@ def calls_back(update: Update) -> str:
         case Recorded(event=TurnEnded(stopped=stopped)):
             return _WORDS.get(stopped, "")
         case ConfirmationRequested():
-            return "The model asks for leave."
+            return "The model needs your permission."
     return ""

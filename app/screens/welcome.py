@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from textual.content import Content
 
-from app.actions import ACTIONS
-from app.keymap import key_name, keys_of
+from app.keymap import first_key
 from app.safe_text import visible
 
-_BY_ID = {action.id: action for action in ACTIONS}
 _COLUMN = 12
 
 
@@ -22,7 +20,7 @@ def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False) -> Se
     """
 
     def key(action_id: str) -> str:
-        return key_name(keys_of(_BY_ID[action_id], keymap)[0])
+        return first_key(action_id, keymap)
 
     def row(keys: str, *words: str | tuple[str, str]) -> Content:
         return Content.assemble((keys.ljust(_COLUMN), "bold $text-accent"), *words)

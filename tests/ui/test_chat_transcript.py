@@ -237,6 +237,21 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
         assert app.shown() == before
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("word " * 2_000, "the rest of this line"),
+        ("word " * 2_000 + "\nmore" * 4_999, "the rest of this line and 4,999 more lines"),
+        ("word\n" * 30, "11 more lines"),
+    ],
+)
+async def test_what_is_left_out_of_a_message_is_counted_in_its_own_lines(text: str, said: str) -> None:
+    app = ChatApp([UserMessage(id=1, text=text)])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert [row for row in app.shown() if row][-1] == f"▌ … {said}"
+
+
 async def test_a_huge_message_is_folded_and_opens() -> None:
     app = ChatApp([UserMessage(id=1, text="\n".join(f"row {number}" for number in range(3000)))])
     async with app.run_test(size=SIZE) as pilot:

@@ -87,7 +87,8 @@ class CodePiece:
         if lexer is None:
             return [[(line, _PLAIN)] for line in self.lines]
         rows: list[list[Span]] = [[]]
-        for token, value in lexer.get_tokens("\n".join(self.lines)):
+        # Some lexers, of diffs for one, know a line only by its end.
+        for token, value in lexer.get_tokens("\n".join([*self.lines, ""])):
             face = _face(token)
             first, *others = value.split("\n")
             if first:

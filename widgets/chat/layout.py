@@ -1,5 +1,7 @@
 """Entries to rows, apart from answers in the making, which `MarkdownDocument` lays out as they grow."""
 
+from collections.abc import Sequence
+
 from widgets.chat.entries import (
     AnswerEntry,
     CompactionEntry,
@@ -14,7 +16,20 @@ from widgets.chat.entries import (
     TurnEndEntry,
     UserEntry,
 )
-from widgets.chat.lines import BLANK, MUTED, TEXT, Face, Line, Span, shorten, visible, width_of, wrap, wrap_text
+from widgets.chat.lines import (
+    BLANK,
+    MUTED,
+    TEXT,
+    Face,
+    Line,
+    Span,
+    left_out,
+    shorten,
+    visible,
+    width_of,
+    wrap,
+    wrap_text,
+)
 from widgets.chat.markdown import markdown_lines
 from widgets.chat.proposal_lines import LONGEST_FILES, card_lines, decision_lines
 from widgets.chat.tool_lines import tool_lines, turn_end_facts
@@ -111,13 +126,13 @@ def _message(text: str, width: int, opened: bool) -> list[Line]:
     face = Face("user")
     if opened:
         return wrap_text(visible(text), face, width)
-    looked_at = LONGEST_MESSAGE * width
+    # More than is ever shown, so that it has to be cut wherever the text goes on behind it.
+    looked_at = (LONGEST_MESSAGE + 2) * width
     lines = wrap_text(visible(text[:looked_at]), face, width)
-    unseen = max(1, text.count("\n", looked_at)) if len(text) > looked_at else 0
-    if len(lines) + unseen <= LONGEST_MESSAGE + 1:
-        return wrap_text(visible(text), face, width) if unseen else lines
+    if len(lines) <= LONGEST_MESSAGE + 1:
+        return lines
     kept = LONGEST_MESSAGE - 4
-    return [*lines[:kept], _more(len(lines) - kept + unseen)]
+    return [*lines[:kept], _more(lines[kept:], text.count("\n", looked_at))]
 
 
 def _discarded(entry: AnswerEntry, width: int, opened: bool) -> list[Line]:
@@ -126,12 +141,12 @@ def _discarded(entry: AnswerEntry, width: int, opened: bool) -> list[Line]:
     return [
         head,
         *(struck if opened else struck[:2]),
-        *([_more(len(struck) - 2)] if len(struck) > 2 and not opened else []),
+        *([_more(struck[2:])] if len(struck) > 2 and not opened else []),
     ]
 
 
-def _more(count: int) -> Line:
-    return Line(((f"… {count:,} more lines", MUTED),), 0, None, action="toggle")
+def _more(rows: Sequence[Line], further: int = 0) -> Line:
+    return Line(((left_out(rows, further), MUTED),), 0, None, action="toggle")
 
 
 def _reasoning(entry: ReasoningEntry, width: int, opened: bool) -> list[Line]:

@@ -177,6 +177,19 @@ def wrap_text(
     return lines
 
 
+def left_out(rows: Sequence[Line], further: int = 0) -> str:
+    """What is not shown, in lines of the text as it was written.
+
+    Args:
+        rows: the rows that are not shown; at least one.
+        further: lines behind them that were not even laid out.
+    """
+    more = sum(row.joint is None for row in rows) + further
+    lines = f"{more:,} more line{'' if more == 1 else 's'}" if more else ""
+    rest = "the rest of this line" if rows[0].joint is not None else ""
+    return f"… {' and '.join(part for part in (rest, lines) if part)}"
+
+
 def shorten(text: str, width: int) -> str:
     """The text in one row of at most `width` cells, an ellipsis where something was left out."""
     flat = " ".join(text.split())

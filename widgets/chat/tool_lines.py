@@ -4,7 +4,7 @@ import json
 
 from widgets.chat.code import code_lines
 from widgets.chat.entries import ToolEntry, TurnEndEntry
-from widgets.chat.lines import MUTED, TEXT, Face, Line, shorten, visible, width_of
+from widgets.chat.lines import MUTED, TEXT, Face, Line, left_out, shorten, visible, width_of
 from widgets.chat.targets import VERBS
 
 LONGEST_DETAIL = 300
@@ -110,4 +110,4 @@ def _tool_details(entry: ToolEntry, width: int) -> list[Line]:
 def _limited(lines: list[Line], limit: int) -> list[Line]:
     if len(lines) <= limit:
         return lines
-    return [*lines[:limit], Line(((f"… {len(lines) - limit:,} more lines", MUTED),))]
+    return [*lines[:limit], Line(((left_out(lines[limit:]), MUTED),))]

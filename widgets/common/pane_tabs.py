@@ -41,6 +41,9 @@ class PaneTabs(Widget):
 
     shown: reactive[Pane] = reactive[Pane]("chat")
     waiting: reactive[int] = reactive(0)
+    """Proposals that await a decision."""
+    asked: reactive[bool] = reactive(False)
+    """Whether the model cannot go on without the user's permission."""
     unread: reactive[bool] = reactive(False)
     """Whether the model has handed back while another pane than the chat was shown."""
     _held: Pane | None = None
@@ -81,7 +84,9 @@ class PaneTabs(Widget):
         tabs: list[tuple[Pane, Content]] = []
         for pane, key, title in _TABS:
             note = ""
-            if pane == "approvals" and self.waiting:
+            if pane == "approvals" and self.asked:
+                note = " (asks)"
+            elif pane == "approvals" and self.waiting:
                 note = f" ({self.waiting})"
             elif pane == "chat" and self.unread:
                 note = " (new)"

@@ -1,6 +1,8 @@
-"""The bottom line: model, gate, what waits, context, cost, branch."""
+"""The bottom line: who is waited for, gate, what waits, model, context, cost, branch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from textual import events
 from textual.content import Content
@@ -13,6 +15,9 @@ from widgets.common.key_hints import MAIN_BUTTON
 
 _ACTION = "status_action"
 """Under this name the style of a part carries the action of the app that a click on it stands for."""
+
+
+_QUIET = "$foreground 60%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,20 @@ class Status:
     branch: str = ""
     denials: int = 0
     """Denials in a row without an approval between."""
+    asks: Literal["", "permission", "question"] = ""
+    """What the model cannot go on without."""
+    answer_key: str = ""
+    """The key that leads to where it is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One thing that the line says."""
+
+    rank: int
+    """How much it matters; the least goes first where there is no room."""
+    content: Content
+    at_right: bool = False
 
 
 class StatusBar(Widget):
@@ -60,14 +79,13 @@ class StatusBar(Widget):
     """The action on which the mouse button went down."""
 
     def render(self) -> Content:
-        """The line, cut from its least important end."""
-        left = _join(self._left())
-        optional = self._right()
-        while optional and left.cell_length + _join(optional).cell_length + 2 > self.size.width - 2:
-            optional.pop(0)
-        right = _join(optional)
-        gap = max(1, self.size.width - 2 - left.cell_length - right.cell_length)
-        return Content.assemble(left, " " * gap, right)
+        """The line, without the parts that matter least where there is no room for all; none is ever cut in two."""
+        parts, width = self._parts(), self.size.width
+        while len(parts) > 1 and _line(parts).cell_length > width:
+            parts.remove(min(parts, key=lambda part: part.rank))
+        left, right = ([part for part in parts if part.at_right is side] for side in (False, True))
+        gap = max(0, width - _line(left).cell_length - _line(right).cell_length)
+        return Content.assemble(_line(left), " " * gap, _line(right))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Show what a click leads to."""
@@ -88,52 +106,56 @@ class StatusBar(Widget):
             event.stop()
             await self.run_action(action)
 
-    def _left(self) -> list[Content]:
+    def _parts(self) -> list[_Part]:
+        """All there is to say, from left to right."""
         status = self.status
         parts = []
-        if status.gate_closed:
-            gate = Content.styled("● gate closed", "bold $text-warning")
-        else:
-            gate = Content.styled("○ gate open", "$text-success")
-        parts.append(self._leading_to("app.command('gate')", gate))
+        if status.asks:
+            words = "needs your permission" if status.asks == "permission" else "asks you"
+            asked = Content.assemble((f" The model {words} ", "bold $warning reverse"), f" {status.answer_key}")
+            pane = "approvals" if status.asks == "permission" else "chat"
+            parts.append(_Part(9, self._leading_to(f"app.focus_{pane}", asked)))
+        gate = ("● gate closed", "bold $text-warning") if status.gate_closed else ("○ gate open", "$text-success")
+        parts.append(_Part(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
         if status.waiting:
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
-            parts.append(self._leading_to("app.focus_approvals", waiting))
+            parts.append(_Part(7, self._leading_to("app.focus_approvals", waiting)))
         if status.demo or status.model:
             model = Content.styled("demo model", "$text-secondary") if status.demo else Content(visible(status.model))
-            parts.append(self._leading_to("app.command('model')", model))
-        return parts
+            parts.append(_Part(5, self._leading_to("app.command('model')", model)))
+        return [*parts, *(_Part(rank, content, at_right=True) for rank, content in self._figures())]
 
     def _leading_to(self, action: str, part: Content) -> Content:
         """A part that a click leads on from."""
         part = part.stylize(Style.from_meta({_ACTION: action}))
         return part.stylize("underline") if action == self.hovered else part
 
-    def _right(self) -> list[Content]:
-        """The rest, the least important first."""
+    def _figures(self) -> list[tuple[int, Content]]:
+        """What stands at the right, each with how much it matters."""
         status = self.status
-        parts = []
+        figures = []
         if status.policy != "every-edit":
-            parts.append(Content.styled(f"policy {status.policy}", "$foreground 60%"))
+            figures.append((3, Content.styled(f"policy {status.policy}", _QUIET)))
         if status.session_tokens:
-            parts.append(Content.styled(f"{_thousands(status.session_tokens)} tokens", "$foreground 60%"))
+            plural = "" if status.session_tokens == 1 else "s"
+            figures.append((0, Content.styled(f"{_thousands(status.session_tokens)} token{plural}", _QUIET)))
         if status.cost:
-            parts.append(Content.styled(f"${status.cost:.3f}", "$foreground 60%"))
+            figures.append((1, Content.styled(f"${status.cost:.3f}", _QUIET)))
         if status.context_tokens and status.context_window:
             share = 100 * status.context_tokens // status.context_window
-            parts.append(Content.styled(f"context {share} %", "$text-warning" if share >= 80 else "$foreground 60%"))
+            figures.append((2, Content.styled(f"context {share} %", "$text-warning" if share >= 80 else _QUIET)))
         elif status.context_tokens:
-            parts.append(Content.styled(f"context {_thousands(status.context_tokens)}", "$foreground 60%"))
+            figures.append((2, Content.styled(f"context {_thousands(status.context_tokens)}", _QUIET)))
         if status.denials:
-            parts.append(Content.styled(f"{status.denials} denied in a row", "$text-warning"))
+            figures.append((6, Content.styled(f"{status.denials} denied in a row", "$text-warning")))
         if status.branch:
-            parts.append(Content(f"⎇ {visible(status.branch)}"))
-        return parts
+            figures.append((4, Content(f"⎇ {visible(status.branch)}")))
+        return figures
 
 
-def _join(parts: list[Content]) -> Content:
-    return Content("  ·  ").join(parts)
+def _line(parts: Sequence[_Part]) -> Content:
+    return Content("  ·  ").join(part.content for part in parts)
 
 
 def _thousands(number: int) -> str:

@@ -52,3 +52,12 @@ def test_the_rest_of_a_long_line_is_indented_and_copied_as_it_was() -> None:
         "         a_third_thing",
     ]
     assert "".join(("\n" if row.joint is None else "") + row.text[row.gutter :] for row in rows)[1:] == source
+
+
+def test_every_line_of_a_diff_has_its_colour_the_last_one_too() -> None:
+    piece = CodePiece(["-old", "+  new", "+  last"], "diff")
+    assert [[face.role for _, face in piece.spans(index)] for index in range(3)] == [
+        ["removed"],
+        ["added"],
+        ["added"],
+    ]

@@ -1,0 +1,67 @@
+"""The status bar: who is waited for comes first, and nothing is ever cut in two."""
+
+import re
+
+import pytest
+from textual.app import App, ComposeResult
+
+from widgets.common.status_bar import Status, StatusBar
+
+PARTS = {
+    "The model needs your permission  F4",
+    "○ gate open",
+    "12 proposals waiting",
+    "qwen3-coder-480b-instruct",
+    "policy chain 2/3",
+    "1 token",
+    "$1.200",
+    "context 63 %",
+    "3 denied in a row",
+    "⎇ feature/long-name",
+}
+FULL = Status(
+    model="qwen3-coder-480b-instruct",
+    policy="chain 2/3",
+    waiting=12,
+    context_tokens=5_700,
+    context_window=9_000,
+    session_tokens=1,
+    cost=1.2,
+    branch="feature/long-name",
+    denials=3,
+    asks="permission",
+    answer_key="F4",
+)
+
+
+class Bar(App[None]):
+    def compose(self) -> ComposeResult:
+        yield StatusBar()
+
+
+async def test_whatever_the_width_every_part_is_whole_or_left_out() -> None:
+    app = Bar()
+    shown: set[str] = set()
+    async with app.run_test(size=(240, 3)) as pilot:
+        bar = app.query_one(StatusBar)
+        bar.status = FULL
+        for width in range(240, 37, -4):
+            await pilot.resize_terminal(width, 3)
+            await pilot.pause()
+            text = bar.render().plain
+            assert len(text) <= width - 2
+            parts = {part.strip() for part in re.split(r"  ·  |\s{3,}", text) if part.strip()}
+            assert parts <= PARTS | {"The model needs your permission"}
+            assert shown or parts == PARTS, "there is room for all of them"
+            shown |= parts
+        assert parts == {"The model needs your permission  F4"}, "who is waited for goes last"
+
+
+@pytest.mark.parametrize(("asks", "words"), [("permission", "needs your permission"), ("question", "asks you")])
+async def test_who_is_waited_for_stands_first_with_the_key_that_answers(asks: str, words: str) -> None:
+    app = Bar()
+    async with app.run_test(size=(60, 3)) as pilot:
+        bar = app.query_one(StatusBar)
+        bar.status = Status(demo=True, gate_closed=True, waiting=1, asks=asks, answer_key="F2")  # type: ignore[arg-type]
+        await pilot.pause()
+        assert bar.render().plain.startswith(f" The model {words}  F2  ·  ● gate closed")
