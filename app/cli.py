@@ -55,22 +55,34 @@ def version() -> str:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
+    try:
+        return int(_command(arguments.command)(arguments))
+    except Exception as error:
+        code = _exit_code(error)
+        if code is None:
+            raise
+        return _refuse(arguments, str(error), code)
+
+
+def _exit_code(error: Exception) -> int | None:
+    """What an error that is meant for the user's eyes exits with; None for a defect."""
     from app.commands.output import CommandError, Exit
     from app.config import ConfigError
     from app.proposals.errors import ProposalError
     from app.storage.errors import StorageError
     from app.workspace.path_rules import WorkspaceError
 
-    try:
-        return int(_command(arguments.command)(arguments))
-    except CommandError as error:
-        return _refuse(arguments, str(error), error.code)
-    except (ProposalError, WorkspaceError) as error:
-        return _refuse(arguments, str(error), Exit.REFUSED)
-    except ConfigError as error:
-        return _refuse(arguments, str(error), Exit.USAGE)
-    except StorageError as error:
-        return _refuse(arguments, str(error), Exit.FAILED)
+    match error:
+        case CommandError():
+            return error.code
+        case ProposalError() | WorkspaceError():
+            return Exit.REFUSED
+        case ConfigError():
+            return Exit.USAGE
+        case StorageError():
+            return Exit.FAILED
+        case _:
+            return None
 
 
 def _refuse(arguments: argparse.Namespace, message: str, code: int) -> int:
@@ -91,12 +103,15 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             from app.commands.run import run
 
             return run
-        case "proposals" | "show" | "approve" | "deny" | "undo" | "redo" | "stage":
+        case "proposals":
+            from app.commands.waiting import list_proposals
+
+            return _in_workspace(list_proposals, recovering=False)
+        case "show" | "approve" | "deny" | "undo" | "redo" | "stage":
             from app.commands import proposals
 
             return _in_workspace(
                 {
-                    "proposals": proposals.list_proposals,
                     "show": proposals.show,
                     "approve": proposals.approve,
                     "deny": proposals.deny,
@@ -129,22 +144,33 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             return completion
 
 
-def _in_workspace(command: Callable[[Any, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+def _in_workspace(
+    command: Callable[[Any, argparse.Namespace], int], *, recovering: bool = True
+) -> Callable[[argparse.Namespace], int]:
+    """The command with its workspace opened and, unless it sees to that itself, put right before."""
+
     def run(arguments: argparse.Namespace) -> int:
-        from app.commands.output import print_error
         from app.commands.parser import flags_of
-        from app.recovery import recover
         from app.runtime import open_runtime
 
         runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
         try:
-            for line in recover(runtime):
-                print_error(line)
+            if recovering:
+                put_right(runtime)
             return command(runtime, arguments)
         finally:
             runtime.close()
 
     return run
+
+
+def put_right(runtime: Any) -> None:
+    """Finish what a process left that was ended, and say so."""
+    from app.commands.output import print_error
+    from app.recovery import recover
+
+    for line in recover(runtime):
+        print_error(line)
 
 
 def _open_app(arguments: argparse.Namespace) -> int:

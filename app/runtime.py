@@ -7,51 +7,74 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.config import ConfigError, Configuration, Settings, load, origin
-from app.storage.allowed_commands import AllowedCommandStore
+from app.storage import at_rest
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.places import Places, places
-from app.storage.sessions import SessionStore
 from app.storage.signals import Signal
-from app.workspace import trust
 from app.workspace.paths import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
+    from app.config import Configuration, Settings
     from app.proposals.desk import ProposalDesk
+    from app.storage.allowed_commands import AllowedCommandStore
     from app.storage.proposals import SqliteProposalStore
+    from app.storage.sessions import SessionStore
 
 
 @dataclass(slots=True)
 class Runtime:
-    """One open workspace, without a session and without a model."""
+    """One open workspace, without a session and without a model.
+
+    What takes long to import is made when it is first asked for, so that a command pays for what it uses.
+    """
 
     places: Places
-    configuration: Configuration
     workspace: Workspace
     database: Database
-    sessions: SessionStore
+    name: str
+    """What the store calls the workspace."""
     signal: Signal
     flags: Mapping[str, Any] = field(default_factory=dict)
     """What the command line set."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    _configuration: "Configuration | None" = None
+    _sessions: "SessionStore | None" = None
     _proposals: "SqliteProposalStore | None" = None
     _desk: "ProposalDesk | None" = None
     _making: threading.RLock = field(default_factory=threading.RLock)
 
     @property
+    def configuration(self) -> "Configuration":
+        """The merged configuration; raises ConfigError."""
+        with self._making:
+            if self._configuration is None:
+                self._configuration = self._load()
+            return self._configuration
+
+    @property
+    def sessions(self) -> "SessionStore":
+        """Where sessions are kept."""
+        from app.storage.sessions import SessionStore
+
+        with self._making:
+            if self._sessions is None:
+                self._sessions = SessionStore(self.database, self.name, self.signal)
+            return self._sessions
+
+    @property
     def proposals(self) -> "SqliteProposalStore":
-        """Where proposals are kept; made when first asked for, as the end of a session is shown without it."""
+        """Where proposals are kept."""
         from app.storage.proposals import SqliteProposalStore
 
         with self._making:
             if self._proposals is None:
-                self._proposals = SqliteProposalStore(self.database, self.sessions.workspace, self.signal)
+                self._proposals = SqliteProposalStore(self.database, self.name, self.signal)
             return self._proposals
 
     @property
     def desk(self) -> "ProposalDesk":
-        """Where proposals are staged and decided; made when first asked for, as it takes long to import."""
+        """Where proposals are staged and decided."""
         from app.proposals.desk import ProposalDesk
 
         with self._making:
@@ -61,22 +84,37 @@ class Runtime:
             return self._desk
 
     @property
-    def allowed_commands(self) -> AllowedCommandStore:
+    def allowed_commands(self) -> "AllowedCommandStore":
         """The forms of commands that the user has allowed for good here."""
-        return AllowedCommandStore(self.database, self.sessions.workspace)
+        from app.storage.allowed_commands import AllowedCommandStore
+
+        return AllowedCommandStore(self.database, self.name)
 
     @property
-    def settings(self) -> Settings:
-        """The merged settings."""
+    def settings(self) -> "Settings":
+        """The merged settings; raises ConfigError."""
         return self.configuration.settings
 
-    def reload(self) -> Configuration:
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing awaits a decision and nothing was left unfinished."""
+        return at_rest.is_at_rest(self.database, self.name)
+
+    def waiting_above(self) -> list[str]:
+        """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
+        return at_rest.waiting_above(self.database, self.name)
+
+    def reload(self) -> "Configuration":
         """Read all configuration anew, with the trust that the user gives now; raises ConfigError."""
-        self.configuration = _load(self.places, self.workspace, self.sessions, self.flags, self.environment)
-        return self.configuration
+        configuration = self._load()
+        with self._making:
+            self._configuration = configuration
+        return configuration
 
     def origin_of(self, key: str) -> str:
         """Where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file's name; empty for its default."""
+        from app.config import origin
+
         return origin(
             key,
             user_file=self.places.config_file,
@@ -89,6 +127,25 @@ class Runtime:
         """Close the database."""
         self.database.close()
 
+    def _load(self) -> "Configuration":
+        from app.config import ConfigError, load
+        from app.workspace import trust
+
+        # Read once: what trust is decided on must be what is parsed, whoever rewrites the file in between.
+        try:
+            project = trust.configuration(self.workspace)
+        except WorkspaceError as error:
+            raise ConfigError(f"{error}; move it away.") from error
+        except OSError as error:
+            raise ConfigError(f"{trust.FILE_NAME} cannot be read: {error.strerror or 'it is a folder'}.") from error
+        return load(
+            user_file=self.places.config_file,
+            project=project,
+            flags=self.flags,
+            environment=self.environment,
+            trusted=trust.is_trusted(project, self.sessions),
+        )
+
 
 def open_runtime(
     root: Path, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
@@ -96,7 +153,6 @@ def open_runtime(
     """Open a workspace.
 
     Raises:
-        ConfigError: a configuration file is wrong.
         StorageError: the database cannot be used, or `root` is not a folder.
     """
     if not root.is_dir():
@@ -107,8 +163,6 @@ def open_runtime(
     database = Database(where.database)
     try:
         signal = Signal(where.signals, name)
-        sessions = SessionStore(database, name, signal)
-        configuration = _load(where, workspace, sessions, flags or {}, environment)
         where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         database.close()
@@ -118,27 +172,4 @@ def open_runtime(
     except BaseException:
         database.close()
         raise
-    return Runtime(where, configuration, workspace, database, sessions, signal, flags or {}, environment)
-
-
-def _load(
-    where: Places,
-    workspace: Workspace,
-    sessions: SessionStore,
-    flags: Mapping[str, Any],
-    environment: Mapping[str, str],
-) -> Configuration:
-    # Read once: what trust is decided on must be what is parsed, whoever rewrites the file in between.
-    try:
-        project = trust.configuration(workspace)
-    except WorkspaceError as error:
-        raise ConfigError(f"{error}; move it away.") from error
-    except OSError as error:
-        raise ConfigError(f"{trust.FILE_NAME} cannot be read: {error.strerror or 'it is a folder'}.") from error
-    return load(
-        user_file=where.config_file,
-        project=project,
-        flags=flags,
-        environment=environment,
-        trusted=trust.is_trusted(project, sessions),
-    )
+    return Runtime(where, workspace, database, name, signal, flags or {}, environment)

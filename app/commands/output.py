@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
-
-from pydantic import BaseModel, TypeAdapter
+from typing import TYPE_CHECKING
 
 from app.safe_text import visible
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 class Exit(IntEnum):
@@ -40,12 +42,16 @@ def piped_bytes(what: str) -> bytes:
     return sys.stdin.buffer.read()
 
 
-def print_json(document: BaseModel | Sequence[BaseModel]) -> None:
+def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
     """Print one JSON document and nothing else."""
-    if isinstance(document, BaseModel):
+    if not isinstance(document, Sequence):
         text = document.model_dump_json(indent=2)
-    else:
+    elif document:
+        from pydantic import BaseModel, TypeAdapter
+
         text = TypeAdapter(list[BaseModel]).dump_json(list(document), indent=2, serialize_as_any=True).decode()
+    else:
+        text = "[]"
     sys.stdout.write(text + "\n")
 
 

@@ -1,4 +1,4 @@
-"""`signoff proposals`, `show`, `approve`, `deny`, `undo`, `redo` and `stage`."""
+"""`signoff show`, `approve`, `deny`, `undo`, `redo` and `stage`."""
 
 import argparse
 import sys
@@ -15,6 +15,7 @@ from app.commands.output import (
     print_json,
     print_line,
 )
+from app.commands.waiting import line_of
 from app.conversation.events import Decision, ProposalChanged, ProposalDecided
 from app.proposals.commit import commit_proposal
 from app.proposals.desk import DecisionResult
@@ -23,21 +24,6 @@ from app.proposals.models import Proposal
 from app.proposals.refusals import EditRefused
 from app.recovery import record_decision
 from app.runtime import Runtime
-
-
-def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Print what waits, or everything with `--all`."""
-    runtime.desk.refresh()
-    found = runtime.desk.all() if arguments.all else runtime.desk.waiting()
-    if arguments.json:
-        print_json([ProposalLine.of(proposal) for proposal in found])
-        return Exit.DONE
-    if not found:
-        above = runtime.proposals.waiting_above()
-        print_line(f"Nothing waits for you here{f', but in {above[0]} (--workspace)' if above else ''}.")
-    for proposal in found:
-        print_line(_line(proposal))
-    return Exit.DONE
 
 
 def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
@@ -123,7 +109,7 @@ def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     if arguments.json:
         print_json(ProposalLine.of(proposal))
     else:
-        print_line(f"Staged {_line(proposal)}")
+        print_line(f"Staged {line_of(proposal)}")
         for trouble in filter(None, (change.trouble for change in proposal.files)):
             print_error(trouble)
     return Exit.DONE
@@ -174,10 +160,3 @@ def _report(result: DecisionResult, arguments: argparse.Namespace, verb: str) ->
     for other in result.changed:
         print_line(f"{other.id} is {other.state.replace('_', ' ')} now{': ' + other.reason if other.reason else ''}.")
     return Exit.DONE
-
-
-def _line(proposal: Proposal) -> str:
-    files = ", ".join(change.path for change in proposal.files[:4])
-    more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
-    state = proposal.state.replace("_", " ")
-    return f"{proposal.id}  {state:<9} +{proposal.added} -{proposal.removed}  {proposal.summary}  [{files}{more}]"

@@ -4,7 +4,6 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import PurePath
 from typing import TypeVar, cast
 
 from pydantic import ValidationError
@@ -78,12 +77,6 @@ class SqliteProposalStore:
             (self._workspace, time.time() - seconds),
         )
         return [cast(str, name) for (name,) in rows]
-
-    def waiting_above(self) -> list[str]:
-        """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
-        rows = self._database.rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
-        above = {str(folder) for folder in PurePath(self._workspace).parents}
-        return sorted((name for (name,) in rows if isinstance(name, str) and name in above), key=len, reverse=True)
 
     def put_blob(self, data: bytes) -> str:
         """Keep bytes, return their SHA-256 hex."""

@@ -1,0 +1,50 @@
+"""`signoff proposals`: what waits for a decision. Prompts of shells ask it often, so "nothing" costs little."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from app.commands.output import Exit, print_json, print_line
+from app.runtime import Runtime
+
+if TYPE_CHECKING:
+    from app.proposals.models import Proposal
+
+
+def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Print what waits, or everything with `--all`."""
+    found = _found(runtime, arguments)
+    if arguments.json:
+        _print_documents(found)
+    elif not found:
+        above = runtime.waiting_above()
+        print_line(f"Nothing waits for you here{f', but in {above[0]} (--workspace)' if above else ''}.")
+    for proposal in [] if arguments.json else found:
+        print_line(line_of(proposal))
+    return Exit.DONE
+
+
+def line_of(proposal: "Proposal") -> str:
+    """One proposal as people read it."""
+    files = ", ".join(change.path for change in proposal.files[:4])
+    more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
+    state = proposal.state.replace("_", " ")
+    return f"{proposal.id}  {state:<9} +{proposal.added} -{proposal.removed}  {proposal.summary}  [{files}{more}]"
+
+
+def _found(runtime: Runtime, arguments: argparse.Namespace) -> "list[Proposal]":
+    if runtime.at_rest and not arguments.all:
+        return []
+    from app.cli import put_right
+
+    put_right(runtime)
+    runtime.desk.refresh()
+    return runtime.desk.all() if arguments.all else runtime.desk.waiting()
+
+
+def _print_documents(found: "list[Proposal]") -> None:
+    if not found:
+        print_json([])
+        return
+    from app.commands.documents import ProposalLine
+
+    print_json([ProposalLine.of(proposal) for proposal in found])
