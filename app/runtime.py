@@ -12,6 +12,7 @@ from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.places import Places, places
 from app.storage.signals import Signal
+from app.workspace import trust
 from app.workspace.paths import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
@@ -129,7 +130,6 @@ class Runtime:
 
     def _load(self) -> "Configuration":
         from app.config import ConfigError, load
-        from app.workspace import trust
 
         # Read once: what trust is decided on must be what is parsed, whoever rewrites the file in between.
         try:
@@ -153,6 +153,7 @@ def open_runtime(
     """Open a workspace.
 
     Raises:
+        ConfigError: a configuration file is wrong.
         StorageError: the database cannot be used, or `root` is not a folder.
     """
     if not root.is_dir():
@@ -164,6 +165,10 @@ def open_runtime(
     try:
         signal = Signal(where.signals, name)
         where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        runtime = Runtime(where, workspace, database, name, signal, flags or {}, environment)
+        if os.path.lexists(where.config_file) or os.path.lexists(workspace.root / trust.FILE_NAME):
+            # What is wrong with a file is said at once, whatever the command needs of it.
+            _ = runtime.configuration
     except OSError as error:
         database.close()
         raise StorageError(
@@ -172,4 +177,4 @@ def open_runtime(
     except BaseException:
         database.close()
         raise
-    return Runtime(where, workspace, database, name, signal, flags or {}, environment)
+    return runtime

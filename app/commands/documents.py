@@ -10,7 +10,7 @@ from app.proposals.models import FileChange, FileDiff, Hunk, Proposal
 class Document(BaseModel):
     """One JSON document on standard output."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ErrorDocument(Document):

@@ -60,9 +60,10 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Write a proposal to disk, or some of its hunks."""
     proposal = runtime.desk.get(arguments.id)
     hunks = _hunks(proposal, arguments.hunks)
+    committing = runtime.settings.commit
     result = runtime.desk.approve(proposal.id, hunks)
     _record(runtime, result, approval(result, partial=hunks is not None))
-    if runtime.settings.commit:
+    if committing:
         try:
             commit_proposal(runtime.workspace.root, result.proposal)
         except ProposalError as error:

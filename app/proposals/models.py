@@ -11,7 +11,7 @@ from app.workspace.portable_names import trouble_elsewhere
 class Value(BaseModel):
     """Frozen, and strict about unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ProposalState(StrEnum):

@@ -109,6 +109,14 @@ def test_the_version_needs_no_heavy_import() -> None:
     assert not modules_after(code) & {"textual", "pydantic", "openai", "rich", "sqlite3", "watchfiles"}
 
 
+def test_that_nothing_waits_is_said_without_the_engine(tmp_path: Path) -> None:
+    code = (
+        f"import os; os.environ['SIGNOFF_HOME'] = {str(tmp_path / 'home')!r}\n"
+        f"from app.cli import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0"
+    )
+    assert not modules_after(code) & {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "pathspec"}
+
+
 def test_the_command_line_needs_no_textual() -> None:
     loaded = modules_after("import app.commands.run, app.commands.proposals, app.commands.sessions")
     assert not loaded & {"textual", "openai", "watchfiles", "httpx2"}
