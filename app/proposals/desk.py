@@ -1,6 +1,6 @@
 """The desk: where proposals are staged, decided, undone and kept in step with the disk."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,6 +82,8 @@ class ProposalDesk:
         self._filesystem = filesystem or PosixFilesystem(workspace.root, workspace.read_limit, OPEN_FOLDERS)
         self._applier = Applier(self._filesystem, store, self._contents)
         self._overlay: Overlay | None = None
+        self.tell: Callable[[str], None] = lambda line: None
+        """Called, on whatever thread, with a line for the user that no result or error carries."""
 
     # Reading
 
@@ -293,7 +295,7 @@ class ProposalDesk:
         with self._lock.held():
             self._overlay = None
             try:
-                return recover(self._store, self._applier)
+                return recover(self._store, self._applier.rollback)
             finally:
                 self._filesystem.close()
 
@@ -305,7 +307,8 @@ class ProposalDesk:
         with self._lock.held():
             self._overlay = None
             if self._store.journal(state="open"):
-                recover(self._store, self._applier)
+                for line in recover(self._store, self._applier.rollback):
+                    self.tell(line)
             try:
                 yield
             except OSError as error:
@@ -416,8 +419,9 @@ class ProposalDesk:
             self._store.save_proposal(after)
             return
         record = plan(self._filesystem, action, after, transitions, dropped_folders)
-        check(self._workspace, self._filesystem, self._contents, record, transitions)
-        self._applier.run(record, after, before)
+        record = check(self._workspace, self._filesystem, self._contents, record, transitions)
+        for line in self._applier.run(record, after, before):
+            self.tell(line)
 
     def _replay(self, proposal: Proposal, steps: Iterator[Step], word: str) -> tuple[Replay, list[Transition]]:
         replay = Replay(self._filesystem, self._contents)

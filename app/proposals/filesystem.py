@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from app.proposals.models import FileVersion
+from app.proposals.models import FileVersion, Identity
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -31,13 +31,30 @@ class DiskFile:
 
     data: bytes
     version: FileVersion
+    identity: Identity
     links: int = 1
     """Names that the file has (hard links)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What has a name, as far as that is known without opening it."""
+
+    kind: Literal["file", "folder", "other"]
+    identity: Identity
+    size: int
+    written: int
+    """When its content was last written, in nanoseconds."""
 
 
 def version_of(data: bytes, mode: int) -> FileVersion:
     """The version that these bytes and permission bits are."""
     return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data), mode=mode)
+
+
+def spare(temp: str) -> str:
+    """The second name that goes with a name of our own, for where an exchange takes more than one step."""
+    return f"{temp}~"
 
 
 def files_below(filesystem: "Filesystem", folder: str) -> list[str]:
@@ -67,20 +84,28 @@ class Filesystem(Protocol):
         """Names in a folder; empty if there is no such folder."""
         ...
 
-    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> None:
+    def node(self, path: str) -> Node | None:
+        """What has the name, whatever it is; None if nothing has, or a folder on the way is none."""
+        ...
+
+    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> Identity:
         """Make a file that does not exist and have its bytes on disk; attributes and owner are those of `like`."""
         ...
 
-    def exchange(self, first: str, second: str) -> None:
-        """Let two files in one folder change names; one step where the system can, else `first` is never missing."""
+    def exchange(self, path: str, temp: str) -> None:
+        """Let a path and a name of our own change what they stand for, whatever that is.
+
+        It is one step where the system can. Elsewhere the path is missing for an instant, and what somebody puts
+        there in that instant stays: FileExistsError, with what had the path under `spare(temp)`.
+        """
         ...
 
-    def link(self, path: str, name: str) -> None:
-        """Give a file a second name; raises FileExistsError if the name is taken."""
+    def set_aside(self, path: str, temp: str) -> None:
+        """Move whatever has the path, of whatever kind, to a name of our own that is free."""
         ...
 
-    def rename(self, path: str, name: str) -> None:
-        """Move a file."""
+    def put(self, temp: str, path: str) -> None:
+        """Move what has a name of our own to a path; raises FileExistsError if anything is there."""
         ...
 
     def remove(self, path: str) -> None:
@@ -131,14 +156,23 @@ class PosixFilesystem:
 
     def kind(self, path: str) -> Kind:
         """What the path is."""
+        node = self.node(path)
+        return node.kind if node else "missing"
+
+    def node(self, path: str) -> Node | None:
+        """What has the name."""
         try:
             with _At(self, path) as at:
-                mode = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False).st_mode
+                facts = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
-            return "missing"
-        if stat.S_ISREG(mode):
-            return "file"
-        return "folder" if stat.S_ISDIR(mode) else "other"
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a folder on the way is a link
+                return None
+            raise
+        regular, folder = stat.S_ISREG(facts.st_mode), stat.S_ISDIR(facts.st_mode)
+        kind: Literal["file", "folder", "other"] = "file" if regular else "folder" if folder else "other"
+        return Node(kind, _identity(facts), facts.st_size, facts.st_mtime_ns)
 
     def read(self, path: str) -> DiskFile | None:
         """The file; None if there is none. Raises OSError (EFBIG) for one over the limit, and for a link."""
@@ -156,7 +190,7 @@ class PosixFilesystem:
             data = self._read_all(descriptor, facts.st_size, path)
         finally:
             os.close(descriptor)
-        return DiskFile(data, version_of(data, stat.S_IMODE(facts.st_mode)), facts.st_nlink)
+        return DiskFile(data, version_of(data, stat.S_IMODE(facts.st_mode)), _identity(facts), facts.st_nlink)
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder."""
@@ -166,7 +200,7 @@ class PosixFilesystem:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> None:
+    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> Identity:
         """Make a file and have its bytes on disk."""
         with _At(self, path) as at:
             descriptor = os.open(at.name, _CREATE, 0o600, dir_fd=at.folder)
@@ -178,39 +212,43 @@ class PosixFilesystem:
                 self._copy_attributes(descriptor, like)
             os.fchmod(descriptor, mode)
             os.fsync(descriptor)
+            return _identity(os.fstat(descriptor))
         finally:
             os.close(descriptor)
 
-    def exchange(self, first: str, second: str) -> None:
-        """Let two files change names."""
-        from app.proposals.exchange import exchange_names
+    def exchange(self, path: str, temp: str) -> None:
+        """Let a path and a name of our own change what they stand for."""
+        from app.proposals import renames
 
-        with _At(self, first) as one, _At(self, second) as other:
-            if exchange_names(one.folder, one.name, other.folder, other.name):
+        with _At(self, path) as one, _At(self, temp) as other:
+            if renames.exchange(one.folder, one.name, other.folder, other.name):
                 return
-        # The old file gets a second name first, so that it is never without one.
-        aside = f"{second}~"
-        with suppress(FileNotFoundError):
-            self.remove(aside)
-        self.link(first, aside)
-        self.rename(second, first)
-        self.rename(aside, second)
+        self.set_aside(path, spare(temp))
+        self.put(temp, path)
+        self.set_aside(spare(temp), temp)
 
-    def link(self, path: str, name: str) -> None:
-        """Give a file a second name."""
-        with _At(self, path) as source, _At(self, name) as target:
-            os.link(
-                source.name,
-                target.name,
-                src_dir_fd=source.folder,
-                dst_dir_fd=target.folder,
-                follow_symlinks=False,
-            )
-
-    def rename(self, path: str, name: str) -> None:
-        """Move a file."""
-        with _At(self, path) as source, _At(self, name) as target:
+    def set_aside(self, path: str, temp: str) -> None:
+        """Move whatever has the path to a name of our own."""
+        with _At(self, path) as source, _At(self, temp) as target:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+
+    def put(self, temp: str, path: str) -> None:
+        """Move what has a name of our own to a path."""
+        from app.proposals import renames
+
+        with _At(self, temp) as source, _At(self, path) as target:
+            if renames.move(source.folder, source.name, target.folder, target.name):
+                return
+            if self.kind(temp) == "folder":
+                # A folder can have no second name. Renamed, it replaces nothing but an empty folder, in a race.
+                if self.node(path) is not None:
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+                return
+            os.link(
+                source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder, follow_symlinks=False
+            )
+            os.unlink(source.name, dir_fd=source.folder)
 
     def remove(self, path: str) -> None:
         """Remove a file's name."""
@@ -302,6 +340,10 @@ class PosixFilesystem:
                             os.setxattr(descriptor, name, os.getxattr(source, name))
         finally:
             os.close(source)
+
+
+def _identity(facts: os.stat_result) -> Identity:
+    return Identity(device=facts.st_dev, inode=facts.st_ino)
 
 
 class _At:

@@ -19,6 +19,10 @@ from app.proposals.store import JournalEntry, JournalRecord
 
 Action = Literal["apply", "undo", "redo"]
 
+_TEMP = ".signoff-"
+_LONGEST_NAME = 240
+"""Bytes; file systems take 255, and there may be a count behind it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transition:
@@ -83,8 +87,17 @@ def plan(
         entries=tuple(_entry(filesystem, step, puts, f"{mark}-{n}") for n, step in enumerate(ordered)),
         made_folders=tuple(sorted(made, key=lambda folder: folder.count("/"))),
         dropped_folders=tuple(sorted(set(dropped_folders), key=lambda folder: -folder.count("/"))),
+        prepared=False,
         after_proposal=proposal.model_dump_json(),
     )
+
+
+def kept_name(record: JournalRecord, entry: JournalEntry) -> str:
+    """The name under which something that is not ours stays beside the path, if it can't have its own again."""
+    mark, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP).removesuffix(".tmp").partition("-")
+    suffix = f".kept-{record.proposal}-{mark[:4]}{number}"
+    name = entry.path.rpartition("/")[2].encode("utf-8", "surrogateescape")[: _LONGEST_NAME - len(suffix)]
+    return name.decode("utf-8", "ignore") + suffix
 
 
 def put_paths(record: JournalRecord) -> set[str]:
@@ -125,7 +138,7 @@ def _entry(filesystem: Filesystem, step: Transition, puts: set[str], mark: str) 
         after=step.after.sha256 if step.after else None,
         before_mode=step.before.mode if step.before else None,
         after_mode=step.after.mode if step.after else None,
-        temp=f"{folder}/.signoff-{mark}.tmp" if folder else f".signoff-{mark}.tmp",
+        temp=f"{folder}/{_TEMP}{mark}.tmp" if folder else f"{_TEMP}{mark}.tmp",
     )
 
 

@@ -81,6 +81,13 @@ class FileVersion(Value):
     """Permission bits."""
 
 
+class Identity(Value):
+    """Which file it is, whatever its name and content."""
+
+    device: int
+    inode: int
+
+
 class Match(Value):
     """How one edit of a file was found."""
 

@@ -6,6 +6,7 @@ from app.proposals.apply import reason_of
 from app.proposals.errors import ApplyFailed
 from app.proposals.filesystem import Filesystem, files_below
 from app.proposals.journal import Transition, folded
+from app.proposals.models import Identity
 from app.proposals.overlay import Contents, parents
 from app.proposals.store import JournalRecord
 from app.workspace.path_rules import WorkspaceError
@@ -21,15 +22,17 @@ def check(
     contents: Contents,
     record: JournalRecord,
     transitions: Sequence[Transition],
-) -> None:
+) -> JournalRecord:
     """Check a planned record against the disk: paths, contents, the tree as it will be, permissions and space.
+
+    Returns:
+        The record with the identity of each file that it is about.
 
     Raises:
         ApplyFailed: with the first thing that stands against it; nothing was written.
     """
     try:
-        for step in transitions:
-            _check_path(workspace, filesystem, step)
+        found = {step.path: _check_path(workspace, filesystem, step) for step in transitions}
         _check_end_tree(filesystem, transitions)
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
             if not filesystem.writable(folder):
@@ -41,13 +44,16 @@ def check(
         raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {error}.") from error
     except (OSError, WorkspaceError) as error:
         raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}.") from error
+    entries = tuple(entry.model_copy(update={"found": found.get(entry.path)}) for entry in record.entries)
+    return record.model_copy(update={"entries": entries})
 
 
 class _Unfit(Exception):
     """What stands against an apply, as a clause."""
 
 
-def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> None:
+def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> Identity | None:
+    """Which file it is, None for no file; raises _Unfit."""
     if workspace.locate(step.path) != step.path or workspace.resolve(step.path) != step.path:
         raise _Unfit(f"{step.path} is reached through a link now; look at it again")
     file = filesystem.read(step.path)
@@ -55,6 +61,7 @@ def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) 
     expected = step.before.sha256 if step.before else None
     if found != expected:
         raise _Unfit(f"{step.path} changed on disk at this moment; look at it again")
+    return file.identity if file else None
 
 
 def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -> None:

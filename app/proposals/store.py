@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
-from app.proposals.models import Op, Proposal, Value
+from app.proposals.models import Identity, Op, Proposal, Value
 
 
 class JournalEntry(Value):
@@ -18,7 +18,11 @@ class JournalEntry(Value):
     before_mode: int | None = None
     after_mode: int | None = None
     temp: str = ""
-    """Workspace path of the prepared file beside the target, if any."""
+    """A name of our own beside the path: of the prepared file at first, then of what was swapped out."""
+    found: Identity | None = None
+    """The file that is to be swapped out."""
+    made: Identity | None = None
+    """The prepared file; known once the record is prepared."""
 
 
 class JournalRecord(Value):
@@ -35,6 +39,8 @@ class JournalRecord(Value):
     """Folders that did not exist before, parents first."""
     dropped_folders: tuple[str, ...] = ()
     """Folders to remove once they are empty, children first."""
+    prepared: bool = True
+    """Whether all new contents are on disk under their temporary names; no path is touched before."""
     state: Literal["open", "done", "rolled_back", "blocked"] = "open"
     after_proposal: str
     """The proposal as it stands once the record is done (JSON), so that recovery can finish the bookkeeping."""
@@ -77,6 +83,10 @@ class ProposalStore(Protocol):
 
     def journal_open(self, record: JournalRecord) -> JournalRecord:
         """Write the intent; returns it with its id."""
+        ...
+
+    def journal_prepared(self, record: JournalRecord) -> None:
+        """Write that an open record is prepared, with what was made."""
         ...
 
     def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:

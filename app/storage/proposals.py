@@ -107,13 +107,15 @@ class SqliteProposalStore:
             )
         return record.model_copy(update={"id": cursor.lastrowid})
 
+    def journal_prepared(self, record: JournalRecord) -> None:
+        """Write that an open record is prepared, with what was made."""
+        with self._database.transaction() as connection:
+            connection.execute(_UPDATE_JOURNAL, _journal_row(record))
+
     def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
         """Write the record's final state and the proposal's new one in one transaction."""
         with self._database.transaction() as connection:
-            connection.execute(
-                "UPDATE journal SET state = ?, body = ? WHERE id = ?",
-                (record.state, record.model_dump_json(), record.id),
-            )
+            connection.execute(_UPDATE_JOURNAL, _journal_row(record))
             if proposal:
                 self._save(connection, proposal)
         self._signal.send()
@@ -161,6 +163,10 @@ def _read(kind: type[_Kept], body: object) -> _Kept:
         ) from error
 
 
+def _journal_row(record: JournalRecord) -> tuple[object, ...]:
+    return record.state, record.model_dump_json(), record.id
+
+
 RECENT = 20
 """Decided proposals that stay in the review's history."""
 
@@ -170,6 +176,7 @@ _PUT = (
     " ON CONFLICT (sha256) DO UPDATE SET data = excluded.data, added = excluded.added"
     f" WHERE added < excluded.added - {FRESH_SECONDS / 2} OR data IS NOT excluded.data"
 )
+_UPDATE_JOURNAL = "UPDATE journal SET state = ?, body = ? WHERE id = ?"
 _DECIDED = frozenset(
     {ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED, ProposalState.UNDONE}
 )

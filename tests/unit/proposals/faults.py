@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from app.proposals.filesystem import OPEN_FOLDERS, PosixFilesystem
+from app.proposals.models import Identity
 
 CHANGING = {
     "write_new",
     "exchange",
-    "link",
-    "rename",
+    "put",
+    "set_aside",
     "remove",
     "make_folder",
     "remove_folder",
@@ -23,6 +24,7 @@ CHANGING = {
     "save_proposal",
     "put_blobs",
     "journal_open",
+    "journal_prepared",
     "journal_close",
 }
 """Operations of the disk and the store that change something, or make it last."""
@@ -73,13 +75,13 @@ class TornDisk(PosixFilesystem):
         super().__init__(root, read_limit, OPEN_FOLDERS)
         self._steps = steps
 
-    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> None:
+    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> Identity:
         half = self._inner_half(path, data, mode)
         try:
             self._steps.reach("write_new half")
         finally:
             half()
-        super().write_new(path, data, mode, like)
+        return super().write_new(path, data, mode, like)
 
     def _inner_half(self, path: str, data: bytes, mode: int) -> Callable[[], None]:
         """Leave half a file for as long as the step takes; the fault, if there is one, leaves it for good."""

@@ -52,6 +52,10 @@ class MemoryStore:
         self._journal.append(record.model_dump_json())
         return record
 
+    def journal_prepared(self, record: JournalRecord) -> None:
+        self.before_write("journal_prepared")
+        self._journal[record.id - 1] = record.model_dump_json()
+
     def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
         self.before_write("journal_close")
         self._journal[record.id - 1] = record.model_dump_json()

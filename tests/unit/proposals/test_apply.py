@@ -11,10 +11,10 @@ import pytest
 from app.proposals.desk import ProposalDesk
 from app.proposals.draft import Replacement
 from app.proposals.errors import ApplyFailed, NotWaiting, StaleProposal
-from app.proposals.exchange import exchange_names
 from app.proposals.filesystem import PosixFilesystem
 from app.proposals.models import Op, ProposalState
 from app.proposals.refusals import EditRefused
+from app.proposals.renames import exchange, move
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
@@ -170,24 +170,27 @@ class Meddling(PosixFilesystem):
     """A disk on which someone else writes at the last moment."""
 
     path = "b.txt"
+    meddled = False
 
     def _meddle(self) -> None:
-        (self._root / self.path).write_text("someone else\n")
+        if not self.meddled:
+            self.meddled = True
+            (self._root / self.path).write_text("someone else\n")
 
-    def exchange(self, first: str, second: str) -> None:
-        if first == self.path:
-            self._meddle()
-        super().exchange(first, second)
-
-    def rename(self, path: str, name: str) -> None:
+    def exchange(self, path: str, temp: str) -> None:
         if path == self.path:
             self._meddle()
-        super().rename(path, name)
+        super().exchange(path, temp)
 
-    def link(self, path: str, name: str) -> None:
-        if name == self.path:
+    def set_aside(self, path: str, temp: str) -> None:
+        if path == self.path:
             self._meddle()
-        super().link(path, name)
+        super().set_aside(path, temp)
+
+    def put(self, temp: str, path: str) -> None:
+        if path == self.path:
+            self._meddle()
+        super().put(temp, path)
 
 
 @pytest.mark.parametrize("kind", ["edit", "delete", "create"])
@@ -215,7 +218,7 @@ def test_who_writes_at_the_last_moment_loses_nothing(bench: Make, kind: str) -> 
 
 
 def test_without_exchange_it_is_a_replacement(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.proposals.exchange._renameat2", lambda: None)
+    monkeypatch.setattr("app.proposals.renames._renameat2", lambda: None)
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     site.desk.approve(proposal.id)
@@ -226,17 +229,20 @@ def test_without_exchange_it_is_a_replacement(bench: Make, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
-def test_exchange_is_one_step_on_linux(tmp_path: Path) -> None:
+def test_renames_replace_nothing_and_are_one_step_on_linux(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "b").write_text("b")
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
-        assert exchange_names(folder, "a", folder, "b")
+        assert exchange(folder, "a", folder, "b")
         with pytest.raises(FileNotFoundError):
-            exchange_names(folder, "a", folder, "c")
+            exchange(folder, "a", folder, "c")
+        with pytest.raises(FileExistsError):
+            move(folder, "a", folder, "b")
+        assert move(folder, "a", folder, "c")
     finally:
         os.close(folder)
-    assert ((tmp_path / "a").read_text(), (tmp_path / "b").read_text()) == ("b", "a")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "a", "c": "b"}
 
 
 RIVAL = """

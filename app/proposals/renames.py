@@ -1,0 +1,57 @@
+"""Renames that replace nothing, each in one step: Linux's `renameat2`, for which Python has no function."""
+
+import ctypes
+import errno
+import os
+import sys
+from functools import cache
+from typing import Any
+
+# From linux/fs.h.
+_RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
+
+
+def exchange(first_folder: int, first: str, second_folder: int, second: str) -> bool:
+    """Exchange two names, each in an open folder, of whatever kind they are.
+
+    Returns:
+        False if this system or file system cannot do it; nothing has changed then.
+
+    Raises:
+        OSError: it can, but not with these.
+    """
+    return _rename(first_folder, first, second_folder, second, _RENAME_EXCHANGE)
+
+
+def move(folder: int, name: str, new_folder: int, new_name: str) -> bool:
+    """Give a file, or whatever it is, another name that is free; returns as `exchange`.
+
+    Raises:
+        OSError: it can't be done with these; FileExistsError if the new name is taken.
+    """
+    return _rename(folder, name, new_folder, new_name, _RENAME_NOREPLACE)
+
+
+def _rename(folder: int, name: str, new_folder: int, new_name: str, how: int) -> bool:
+    function = _renameat2()
+    if function is None:
+        return False
+    if not function(folder, os.fsencode(name), new_folder, os.fsencode(new_name), how):
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), name)
+
+
+@cache
+def _renameat2() -> Any:
+    """The C library's function, or None where it has none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+        function.restype = ctypes.c_int
+    return function
