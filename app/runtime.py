@@ -166,6 +166,10 @@ def open_runtime(
         signal = Signal(where.signals, name)
         where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
         runtime = Runtime(where, workspace, database, name, signal, flags or {}, environment)
+        if misplaced := where.misplaced_config_file:
+            from app.config import ConfigError
+
+            raise ConfigError(f"{misplaced} is not read there; move it to {where.config_file}.")
         if os.path.lexists(where.config_file) or os.path.lexists(workspace.root / trust.FILE_NAME):
             # What is wrong with a file is said at once, whatever the command needs of it.
             _ = runtime.configuration

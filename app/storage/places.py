@@ -16,11 +16,21 @@ class Places:
     """Folder of `config.toml`, `themes/` and whatever else the user writes."""
     state: Path
     """Folder of the database and the locks; readable by its owner only."""
+    home: Path | None = None
+    """The folder above both, where `SIGNOFF_HOME` names one."""
 
     @property
     def config_file(self) -> Path:
         """The user's configuration."""
         return self.config / "config.toml"
+
+    @property
+    def misplaced_config_file(self) -> Path | None:
+        """A configuration that would not be read, although whoever put it there meant it to be."""
+        if self.home is None or self.config_file.exists():
+            return None
+        found = self.home / self.config_file.name
+        return found if found.exists() else None
 
     @property
     def themes(self) -> Path:
@@ -52,7 +62,7 @@ def places() -> Places:
     """The platform's folders, or those below `SIGNOFF_HOME`."""
     if home := os.environ.get(HOME_VARIABLE):
         root = Path(home).expanduser().absolute()
-        return Places(config=root / "config", state=root / "state")
+        return Places(config=root / "config", state=root / "state", home=root)
     from platformdirs import user_config_path, user_state_path
 
     return Places(config=user_config_path("signoff"), state=user_state_path("signoff"))

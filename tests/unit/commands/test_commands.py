@@ -184,6 +184,19 @@ def test_wrong_usage_is_2_and_one_line(signoff: Run, words: tuple[str, ...]) -> 
     refused(signoff(*words), 2)
 
 
+def test_a_configuration_in_the_wrong_folder_is_not_passed_over(signoff: Run, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    wrong = tmp_path / "home" / "config.toml"
+    wrong.write_text('model = "mine"\n')
+    done = signoff("proposals")
+    right = tmp_path / "home" / "config" / "config.toml"
+    assert done.returncode == 2
+    assert str(wrong) in done.stderr and str(right) in done.stderr
+    right.parent.mkdir(exist_ok=True)
+    wrong.rename(right)
+    assert signoff("proposals").returncode == 0
+
+
 def test_a_bad_configuration_is_named(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     (workspace / ".signoff.toml").write_text("modle = 'x'\n")
     assert "modle" in refused(signoff("proposals"), 2)
