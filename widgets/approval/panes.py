@@ -21,6 +21,7 @@ from widgets.approval.decide import Ask
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.guard import GRACE_SECONDS, Guard
 from widgets.approval.pane import ApprovalPane
+from widgets.approval.queue import ReviewQueue
 from widgets.approval.shown import content_of, content_of_diffs
 from widgets.approval.splitter import Splitter
 from widgets.approval.state import ReviewState
@@ -89,6 +90,10 @@ class ReviewPanes(Vertical):
         for field in self.query(WritingField):
             field.set_keys(self._keys)
         self.show_current()
+
+    def on_resize(self) -> None:
+        """Share the height between the panes."""
+        self.pane.fit(self.size.height)
 
     # What the application tells
 
@@ -298,11 +303,12 @@ class ReviewPanes(Vertical):
         if (proposal := self.state.proposal) is not None:
             self.view.set_extra(sent_notes(self.state, proposal))
 
-    @on(ApprovalPane.Picked)
-    def _pick(self, event: ApprovalPane.Picked) -> None:
+    @on(ReviewQueue.Picked)
+    def _pick(self, event: ReviewQueue.Picked) -> None:
         self.show_item(event.key)
 
     @on(Splitter.Dragged)
     def _drag(self, event: Splitter.Dragged) -> None:
         self.pane.add_class("dragged")
+        self.pane.fit(self.size.height)
         self.pane.styles.height = max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6))

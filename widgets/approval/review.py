@@ -14,8 +14,8 @@ from widgets.approval.comments import line_comments
 from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict, approve, approve_all, deny_all
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.guard import Guard
-from widgets.approval.pane import ReviewQueue
 from widgets.approval.panes import ReviewPanes
+from widgets.approval.queue import ReviewQueue
 from widgets.approval.state import Remark
 from widgets.approval.wording import ACTION, safe
 from widgets.common.key_hints import MAIN_BUTTON

@@ -68,7 +68,7 @@ def counts(added: int, removed: int) -> Content:
 
 
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
-    """Two lines of the queue."""
+    """One line of the queue: what is special about it stands before its summary, which may be cut."""
     glyph, colour = STATE_GLYPHS[proposal.state]
     choice = state.choice(proposal)
     quiet = "" if proposal.state.waiting else QUIET
@@ -78,13 +78,13 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
         (f"{proposal.id:<4} ", "bold" if proposal.state.waiting else QUIET),
         (numbers := counts(*shown)),
         " " * max(2, _COUNT_CELLS - numbers.cell_length),
-        safe(proposal.summary or "Edit", quiet),
     )
-    return Content("\n").join([head, Content.assemble("       ", details(state, proposal))])
+    facts = [*details(state, proposal), safe(proposal.summary or "Edit", quiet), file_names(proposal).stylize(QUIET)]
+    return head + Content("  ").join(facts)
 
 
-def details(state: ReviewState, proposal: Proposal) -> Content:
-    """The quiet second line: state, version, files, and everything special."""
+def details(state: ReviewState, proposal: Proposal) -> list[Content]:
+    """State, version, and everything special."""
     facts: list[Content] = []
     if proposal.state is not ProposalState.PENDING:
         facts.append(Content.styled(STATE_WORDS[proposal.state], STATE_GLYPHS[proposal.state][1]))
@@ -109,8 +109,7 @@ def details(state: ReviewState, proposal: Proposal) -> Content:
         facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
     if proposal.reason:
         facts.append(safe(proposal.reason))
-    facts.append(file_names(proposal))
-    return Content(" · ").join(facts).stylize_before(QUIET)
+    return [fact.stylize_before(QUIET) for fact in facts]
 
 
 def file_names(proposal: Proposal, most: int = 3) -> Content:
@@ -121,10 +120,11 @@ def file_names(proposal: Proposal, most: int = 3) -> Content:
 
 
 def confirmation_row(confirmation: Confirmation) -> Content:
-    """Two lines of the queue for something that asks first."""
+    """One line of the queue for something that asks first."""
     glyph = "$" if confirmation.kind == "command" else "?"
-    head = Content.assemble((f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"))
-    return Content("\n").join([head, Content.assemble("       ", safe(confirmation.detail, QUIET))])
+    return Content.assemble(
+        (f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"), "  ", safe(confirmation.detail, QUIET)
+    )
 
 
 def headline(state: ReviewState, key: KeyOf, *, comparing: bool = False) -> list[Content]:

@@ -1,0 +1,67 @@
+"""The list of the approvals: a line each for what waits, one for all that was decided."""
+
+import pytest
+
+from app.proposals.models import ProposalState
+from tests.ui.review_app import ReviewApp
+from tests.ui.test_review_decisions import BIG, ready, small
+from tests.ui.test_review_outcomes import click_on
+from widgets.approval.review import Review
+
+
+def with_history(waiting: int = 2, decided: int = 14) -> ReviewApp:
+    return ReviewApp(
+        *(small(f"P{number}", created=number, state=ProposalState.APPLIED) for number in range(1, decided + 1)),
+        *(small(f"P{number}", created=number) for number in range(decided + 1, decided + waiting + 1)),
+    )
+
+
+def listed(app: ReviewApp) -> list[str]:
+    """The ids in the list, and its fold."""
+    return list(app.review.pane.queue.items)
+
+
+async def test_what_was_decided_is_one_line_that_opens_and_closes() -> None:
+    app = with_history()
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        assert listed(app) == ["P15", "P16", "decided"]
+        assert "▸ 14 decided" in app.text()
+        app.review.pane.queue.focus()
+        await pilot.press("j", "j", "enter")
+        assert len(listed(app)) == 17 and "▾ 14 decided" in app.text()
+        assert app.review.state.current == "P16", "to open the fold shows nothing else"
+        await pilot.press("j")
+        assert app.review.state.current == "P14", "the latest comes first"
+        await pilot.press("k", "enter")
+        assert listed(app) == ["P15", "P16", "decided"]
+
+
+async def test_the_fold_opens_by_a_click() -> None:
+    app = with_history()
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await click_on(pilot, "14 decided")
+        assert len(listed(app)) == 17
+        assert app.posted == []
+
+
+async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
+    app = with_history(waiting=1)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.review.pane.queue.focus()
+        await pilot.press("j")
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert app.posted == [Review.Approve("P15", 1, None)]
+
+
+@pytest.mark.parametrize("size", [(80, 21), (60, 17)])
+async def test_in_a_small_terminal_the_diff_keeps_its_room(size: tuple[int, int]) -> None:
+    """The sizes are what tabs, status bar and footer leave of 80x24 and 60x20, with this test's two lines below."""
+    app = with_history(waiting=3)
+    async with app.run_test(size=(size[0], size[1] + 2)) as pilot:
+        await ready(pilot)
+        assert app.review.diff_pane.size.height >= size[1] * 2 / 3
+        assert app.review.pane.size.height >= 4
