@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
-from textual import on
+from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.driver import Driver
@@ -25,6 +25,7 @@ from app.attention import Attention
 from app.command_runner import CommandRunner
 from app.external_editor import EditorFailed, ExternalEditor
 from app.first_theme import STANDARD, fitting, own_theme
+from app.input_order import InputOrder
 from app.messages import SessionUpdated
 from app.opened import Opener
 from app.problems import told
@@ -101,6 +102,7 @@ class SignoffApp(App[None]):
         self._sending = asyncio.Lock()
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
+        self.input = InputOrder(self, super().on_event)
         self.commands = CommandRunner(self)
         self.external_editor = ExternalEditor(self)
         self.workbench = Workbench()
@@ -203,6 +205,19 @@ class SignoffApp(App[None]):
         if self.is_open.is_set():
             await self.host.close()
         self.exit()
+
+    # What the user does
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take the user's input in its order, and everything else at once."""
+        if self.input.concerns(event):
+            await self.input.take(event)
+        else:
+            await super().on_event(event)
+
+    def simulate_key(self, key: str) -> None:
+        """Press a key for the user, who has clicked its name."""
+        self.input.press(key)
 
     # What the session says
 

@@ -94,7 +94,7 @@ class Workbench(Screen[None]):
 
     def on_mount(self) -> None:
         """The composer is where everything begins."""
-        self.composer.editor.focus()
+        self.set_focus(self.composer.editor)
         self.post_message(self.Ready())
 
     async def install_chat(self, side: "ChatSide", settings: "Settings", end: "Sequence[Event]" = ()) -> None:
@@ -240,9 +240,9 @@ class Workbench(Screen[None]):
             case "chat":
                 self.chat.focus_composer()
             case "diff":
-                self.review.view.focus()
+                self.set_focus(self.review.view)
             case "approvals":
-                self.review.pane.queue.focus()
+                self.set_focus(self.review.pane.queue)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The tab follows the focus, wherever a click or Tab has put it."""

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.events import AppBlur, Key, Paste
+from textual.events import Key, Paste
 from textual.pilot import Pilot
 
 from tests.ui.chat_app import ChatApp
@@ -69,16 +69,6 @@ async def test_keys_that_come_in_one_burst_keep_their_order(keys: list[str], sai
         await pilot.pause()
         assert app.said == [Composer.Submitted(said)]
         assert composer(app).draft == left
-
-
-async def test_enter_sends_though_the_terminal_loses_the_focus_at_once() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
-        await pilot.press(*"hi")
-        app.post_message(Key("enter", None))
-        app.post_message(AppBlur())
-        await pilot.pause()
-        assert app.said == [Composer.Submitted("hi")]
 
 
 async def test_the_field_grows_to_a_third_and_then_scrolls() -> None:

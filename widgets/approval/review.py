@@ -434,7 +434,7 @@ class Review(ReviewPanes):
 
     def _end_writing(self) -> None:
         self.remove_class("-writing")
-        self.view.focus()
+        self.screen.set_focus(self.view)
 
     @on(DiffPane.Commented)
     def _take_comment(self, event: DiffPane.Commented) -> None:

@@ -372,7 +372,7 @@ class Composer(Vertical):
         """Take the choice that was clicked."""
         event.stop()
         self._accept(event.choice, enter=True)
-        self.editor.focus()
+        self.screen.set_focus(self.editor)
 
     def _accept(self, choice: Choice, enter: bool) -> None:
         match self.popup.source:

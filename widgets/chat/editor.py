@@ -1,11 +1,10 @@
 """The text field of the composer: pastes that behave as one character, and keys that others may take first."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
 from textual import events, on
-from textual.binding import ActiveBinding
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
@@ -47,7 +46,6 @@ class Editor(TextArea):
         self.pastes = Pastes()
         self._steer = steer
         self._last_cursor: Location = (0, 0)
-        self._bound: Mapping[str, ActiveBinding] = {}
 
     @property
     def draft(self) -> Draft:
@@ -71,8 +69,8 @@ class Editor(TextArea):
     async def on_key(self, event: events.Key) -> None:
         """Let the list of choices have its keys, and do at once what other keys are bound to here.
 
-        A key that is left to Textual goes up to the app before its binding is looked for, and characters typed after
-        it overtake it on the way.
+        A key that is left to Textual goes up to the app before its binding is looked for, and waits on the way for
+        what the chat has to lay out.
         """
         key = event.key
         if key in _STEERED or (key.isdigit() and not self.text):
@@ -85,15 +83,8 @@ class Editor(TextArea):
             event.stop()
             event.prevent_default()
 
-    @on(events.Focus)
-    def _note_bindings(self) -> None:
-        # When the terminal loses the focus, so does this widget: keys that are on their way mean what they meant.
-        if self.screen.focused is self:
-            self._bound = self.screen.active_bindings
-
     async def _run_binding(self, key: str) -> bool:
-        self._note_bindings()
-        bound = self._bound.get(key)
+        bound = self.screen.active_bindings.get(key)
         if bound is None or not bound.enabled or self.screen not in bound.node.ancestors:
             return False
         return await self.app.run_action(bound.binding.action, bound.node)

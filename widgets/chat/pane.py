@@ -112,7 +112,7 @@ class ChatPane(Vertical):
 
     def focus_composer(self) -> None:
         """Let the user write."""
-        self.composer.editor.focus()
+        self.screen.set_focus(self.composer.editor)
 
     # The session.
 

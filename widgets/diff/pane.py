@@ -86,11 +86,11 @@ class DiffPane(Vertical):
         if self.view.diffs:
             files.wanted = True
             files.follow(self.size.height)
-            files.focus()
+            self.screen.set_focus(files)
 
     @on(FileList.Left)
     def _leave_files(self) -> None:
-        self.view.focus()
+        self.screen.set_focus(self.view)
         self._draw_files()
 
     # Search
@@ -105,7 +105,7 @@ class DiffPane(Vertical):
 
     @on(SearchBar.Finished)
     def _end_search(self, event: SearchBar.Finished) -> None:
-        self.view.focus()
+        self.screen.set_focus(self.view)
         if event.query:
             self.view.action_search_next()
         else:
@@ -133,13 +133,13 @@ class DiffPane(Vertical):
     def _keep_draft(self, event: WritingField.Closed) -> None:
         event.stop()
         self._drafts[event.subject] = event.draft
-        self.view.focus()
+        self.screen.set_focus(self.view)
 
     @on(WritingField.Sent, "#comment")
     def _save(self, event: WritingField.Sent) -> None:
         event.stop()
         self._drafts.pop(event.subject, None)
-        self.view.focus()
+        self.screen.set_focus(self.view)
         if self._anchor is not None and self._anchor.file < len(self.view.diffs):
             path = self.view.diffs[self._anchor.file].change.path
             self.post_message(self.Commented(path, self._anchor, event.text.strip()))

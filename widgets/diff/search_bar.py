@@ -44,7 +44,7 @@ class SearchBar(Input):
     def open(self) -> None:
         """Let the user type."""
         self.add_class("shown")
-        self.focus()
+        self.screen.set_focus(self)
 
     @on(Input.Changed)
     def _search(self, event: Input.Changed) -> None:

@@ -128,7 +128,7 @@ class WritingField(Vertical):
         area.text = draft
         area.move_cursor(area.document.end)
         self.add_class("shown")
-        area.focus()
+        self.screen.set_focus(area)
 
     def close(self) -> str:
         """Hide the field; gives back what was typed."""

@@ -1,0 +1,165 @@
+"""Keys, pastes and clicks one after the other: the next is handed on once what the last one did is in force.
+
+Textual posts a key to the queue of whatever has the focus at that moment, and takes the next. What the key does (it
+moves the focus, opens a dialog, closes a field) is done later, in other queues, so that keys which come in one read
+would all go to the widget that the first of them leaves.
+
+Here each one is followed: a callback goes up from the widget that got it to the app, through the queue of every
+widget on the way, and so comes behind the key and behind the messages that the key gave rise to. It goes again until
+it has met nothing on its way. There is no time in it but the patience with a handler that does not come back.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from textual import events
+from textual.app import App, ScreenStackError
+from textual.dom import DOMNode
+from textual.errors import NoWidget
+from textual.widget import Widget
+
+Input = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
+"""What the user does; also to leave the terminal and to come back, since that moves the focus."""
+
+_ROUNDS = 12
+"""Ways up, at most: more than any key of ours needs, in case that messages of others never cease."""
+_LOOK = 0.05
+"""Seconds between two looks at whether it still goes on."""
+_LOOKS = 20
+"""Looks, on a loop that is not held up, after which a handler that has not come back is not waited for."""
+
+
+class InputOrder:
+    """Hands the user's input on, each event when the one before it has been dealt with."""
+
+    def __init__(self, app: App[Any], deliver: Callable[[events.Event], Awaitable[None]]) -> None:
+        """Nothing is waiting.
+
+        Args:
+            app: whose input it is.
+            deliver: what the app does with an event whose turn it is; always called from the app's own task.
+        """
+        self._app = app
+        self._deliver = deliver
+        self._waiting: deque[events.Event] = deque()
+        self._followed: Followed | None = None
+        self._time: float | None = None
+
+    @property
+    def arrived(self) -> float:
+        """When that came which is being dealt with, in monotonic seconds; now, if it is nothing of the user's."""
+        return time.monotonic() if self._time is None else self._time
+
+    @staticmethod
+    def concerns(event: events.Event) -> bool:
+        """Whether an event is input that nobody has been handed yet."""
+        return isinstance(event, Input) and not event.is_forwarded
+
+    async def take(self, event: events.Event) -> None:
+        """Take an event; it is handed on now or when its turn comes."""
+        self._waiting.append(event)
+        await self._begin()
+
+    def press(self, key: str) -> None:
+        """Press a key as a part of what is being dealt with, say of a click: before whatever came after that."""
+        event = events.Key(key, None)
+        event.time = self.arrived
+        self._waiting.appendleft(event)
+        self._app.call_later(self._begin)
+
+    async def _begin(self) -> None:
+        if self._followed is None:
+            await self._hand_on()
+
+    async def _hand_on(self) -> None:
+        """Hand on what comes next; called by the app's own task alone, so never while it is at it."""
+        self._followed = None
+        while self._waiting:
+            event = self._waiting[0]
+            self._time = event.time
+            self._followed = followed = Followed(self._app, event, self._hand_on)
+            if followed.ready:
+                self._waiting.popleft()
+                await self._deliver(event)
+            if not followed.ready or not isinstance(event, events.MouseMove):
+                followed.begin()
+                return
+            self._followed = None
+        self._time = None
+
+
+class Followed:
+    """Follows one event until all that it gave rise to is done."""
+
+    def __init__(self, app: App[Any], event: events.Event, done: Callable[[], Awaitable[None]]) -> None:
+        """`done` is called once, from the app's own task."""
+        self._app = app
+        self._done = done
+        self._pointer = (event.x, event.y) if isinstance(event, events.MouseEvent) else None
+        self._concerned = dict.fromkeys(self._targets())
+        self._rest: list[DOMNode] = []
+        self._at: DOMNode | None = app
+        """Where it is on its way up; None at the end."""
+        self._met = False
+        self._rounds = self._looks = 0
+        self._look: asyncio.TimerHandle | None = None
+        self.ready = all(not isinstance(node, Widget) or node.is_mounted for node in self._concerned)
+        """Whether the event has somewhere to go: a screen may be in front before it has its widgets."""
+
+    def _targets(self) -> Iterator[DOMNode]:
+        """Who an event goes to, as things are: the focused widget, or what is under the mouse."""
+        with contextlib.suppress(ScreenStackError, NoWidget):
+            yield self._app.focused or self._app.screen
+            if self._pointer is not None:
+                yield self._app.mouse_captured or self._app.get_widget_at(*self._pointer)[0]
+
+    def begin(self) -> None:
+        """Go up once more, also from what has the focus now."""
+        self._concerned |= dict.fromkeys(self._targets())
+        paths = [path for node in self._concerned if (path := node.ancestors_with_self)[-1] is self._app]
+        depths = {node: depth for path in paths for depth, node in enumerate(reversed(path))}
+        self._rest = sorted(depths, key=depths.__getitem__) or [self._app]
+        self._met = False
+        if self._look is None:
+            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_after)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._rest:
+            self._at = node = self._rest.pop()
+            self._met |= bool(node.message_queue_size)
+            if node.call_later(self._passed, node):
+                return
+
+    async def _passed(self, node: DOMNode) -> None:
+        if node is not self._at:
+            return
+        self._met |= bool(node.message_queue_size)
+        if self._rest:
+            self._go_on()
+            return
+        self._rounds += 1
+        if self._met and self._rounds < _ROUNDS:
+            self.begin()
+        else:
+            await self._end()
+
+    def _look_after(self) -> None:
+        """Go on without a widget that was removed, and give up on one that is busy for too long."""
+        self._looks += 1
+        self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_after)
+        if self._looks == _LOOKS:
+            self._app.call_later(self._end)
+        elif self._at is not None and not self._at.is_running:
+            self._go_on()
+
+    async def _end(self) -> None:
+        if self._at is not None:
+            self._at = None
+            if self._look is not None:
+                self._look.cancel()
+            await self._done()

@@ -1,0 +1,268 @@
+"""Keys that come in one read: each acts on what has the focus when its turn comes, and none is lost."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from textual import events, on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from app.input_order import InputOrder
+from app.proposals.models import ProposalState
+from tests.ui.running_app import Running, running
+from tests.ui.test_app_decisions import stage
+from tests.wire.bench import FILE
+from tests.wire.server import WireServer
+
+
+def hand_in(app: App[None], *items: str | events.Event) -> None:
+    """Hand keys to the app as its driver does with what comes in one read: all at once. A long word is typed."""
+    for item in items:
+        keys = [item] if not isinstance(item, str) or item in NAMED else list(item)
+        for key in keys:
+            if isinstance(key, str):
+                name = {" ": "space", "/": "slash"}.get(key, key)
+                key = events.Key(name, key if len(key) == 1 else None)
+            app.post_message(key)
+
+
+NAMED = frozenset(
+    ("f1", "f2", "f3", "f4", "enter", "escape", "ctrl+s", "ctrl+p", "tab", "down", "ctrl+j", "backspace")
+)
+
+
+class Second(ModalScreen[None]):
+    """A dialog that takes a while to be there."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave")]
+
+    async def on_compose(self) -> None:
+        await asyncio.sleep(0.05)
+
+    def compose(self) -> ComposeResult:
+        yield Input(id="in-dialog")
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class Slow(Static, can_focus=True):
+    """A widget whose handler of `w` waits for what the test does, and which removes itself on `r`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "go", "Go away")]
+    begun = False
+
+    def __init__(self) -> None:
+        super().__init__(id="slow")
+        self.end = asyncio.Event()
+
+    async def on_key(self, event: events.Key) -> None:
+        if event.key == "w":
+            self.begun = True
+            await self.end.wait()
+
+    async def action_go(self) -> None:
+        await self.remove()
+
+
+class Hops(Vertical):
+    """Moves the focus by a message of its own, which it posts on a message of its child's."""
+
+    class Second(Message):
+        pass
+
+    def on_input_submitted(self) -> None:
+        self.post_message(self.Second())
+
+    def on_hops_second(self) -> None:
+        self.screen.set_focus(self.screen.query_one("#last", Input))
+
+
+class Order(App[None]):
+    """Fields between which keys move the focus in every way that there is."""
+
+    CSS = "Hops { height: auto; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f3", "to('last')", "Last", priority=True),
+        Binding("ctrl+p", "open", "Open"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.input = InputOrder(self, super().on_event)
+
+    async def on_event(self, event: events.Event) -> None:
+        if self.input.concerns(event):
+            await self.input.take(event)
+        else:
+            await super().on_event(event)
+
+    def compose(self) -> ComposeResult:
+        yield Hops(Input(id="first"))
+        yield Input(id="last")
+        yield Slow()
+
+    def on_mount(self) -> None:
+        self.screen.set_focus(self.query_one("#first"))
+
+    def action_to(self, name: str) -> None:
+        self.query_one(f"#{name}", Input).focus()
+
+    def action_open(self) -> None:
+        self.push_screen(Second())
+
+    def values(self) -> list[str]:
+        return [self.query_one(f"#{name}", Input).value for name in ("first", "last")]
+
+    async def until(self, wanted: list[str]) -> None:
+        for _ in range(200):
+            if self.values() == wanted:
+                return
+            await asyncio.sleep(0.02)
+        assert self.values() == wanted
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [
+        (["one", "f3", "two"], ["one", "two"]),
+        (["one", "tab", "two"], ["one", "two"]),
+        (["one", "enter", "two"], ["one", "two"]),
+        (["one", "ctrl+p", "in the dialog", "escape", "two"], ["onetwo", ""]),
+        (["one", events.AppBlur(), events.AppFocus(), "two"], ["onetwo", ""]),
+        (["one", events.Paste("pasted"), "f3", events.Paste("there"), "two"], ["onepasted", "theretwo"]),
+    ],
+    ids=["binding", "tab", "messages", "dialog", "terminal left", "paste"],
+)
+async def test_each_key_acts_on_what_has_the_focus_then(
+    keys: Sequence[str | events.Event], values: list[str]
+) -> None:
+    app = Order()
+    async with app.run_test():
+        hand_in(app, *keys)
+        await app.until(values)
+
+
+async def test_a_dialog_gets_what_is_typed_before_it_is_there() -> None:
+    app = Order()
+    async with app.run_test():
+        hand_in(app, "ctrl+p", "hello")
+        for _ in range(200):
+            if app.screen.query("#in-dialog") and app.screen.query_one(Input).value == "hello":
+                break
+            await asyncio.sleep(0.02)
+        assert app.screen.query_one(Input).value == "hello"
+
+
+async def test_a_click_has_its_place_among_the_keys() -> None:
+    app = Order()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        x, y, _, _ = app.query_one("#last", Input).region
+        mouse = {"widget": None, "x": x + 4, "y": y + 1, "delta_x": 0, "delta_y": 0, "button": 1}
+        mouse |= dict.fromkeys(("shift", "meta", "ctrl"), False)
+        hand_in(app, "one", events.MouseDown(**mouse), events.MouseUp(**mouse), "two")
+        await app.until(["one", "two"])
+
+
+async def test_a_handler_that_does_not_come_back_holds_the_keys_only_for_a_while() -> None:
+    app = Order()
+    async with app.run_test():
+        slow = app.query_one(Slow)
+        app.screen.set_focus(slow)
+        hand_in(app, "w", "f3", "after all")
+        await app.until(["", "after all"])
+        assert slow.begun
+        slow.end.set()
+
+
+async def test_a_widget_that_goes_away_on_a_key_takes_no_other_key_with_it() -> None:
+    app = Order()
+    async with app.run_test():
+        app.screen.set_focus(app.query_one(Slow))
+        hand_in(app, "r", "f3", "after all")
+        await app.until(["", "after all"])
+
+
+async def test_a_key_does_not_wait_for_messages_that_never_cease() -> None:
+    class Endless(Message):
+        pass
+
+    class Busy(Order):
+        count = 0
+
+        @on(Endless)
+        async def again(self) -> None:
+            self.count += 1
+            await asyncio.sleep(0.001)
+            self.post_message(Endless())
+
+    app = Busy()
+    async with app.run_test():
+        app.post_message(Endless())
+        hand_in(app, "one", "f3", "two")
+        await app.until(["one", "two"])
+        assert app.count
+        app.exit()
+
+
+# In the whole app.
+
+
+async def in_review(run: Running, server: WireServer) -> None:
+    await stage(run, server)
+    await run.review()
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
+async def test_words_typed_right_after_f2_go_to_the_composer(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        await in_review(run, server)
+        hand_in(run.app, "f3", "f2", "yes, nearly")
+        await run.until(lambda: run.app.workbench.composer.draft == "yes, nearly", "the words")
+        assert run.file == FILE
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
+async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        await stage(run, server)
+        review = run.app.workbench.review
+        await run.until(lambda: review.diffs, "the diff")
+        hand_in(run.app, "one", "f3", "Gg", "j", "f2", "two")
+        await run.until(lambda: run.app.workbench.composer.draft == "onetwo", "the words")
+        assert review.view.cursor == 1
+
+
+async def test_a_comment_and_what_follows_it_stay_apart(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await in_review(run, server)
+        hand_in(run.app, "f3", "Gc", "say why", "ctrl+s", "g", "f2", "done")
+        await run.until(lambda: run.app.workbench.composer.draft == "done", "the words")
+        review = run.app.workbench.review
+        assert [remark.text for remark in review.state.remarks["P1"]] == ["say why"]
+        assert review.view.cursor == 0
+
+
+async def test_a_command_that_opens_a_dialog_has_the_keys_that_follow(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        hand_in(run.app, "f1", "approve", "escape", "said", "f1", "escape", " and done")
+        await run.until(lambda: run.app.workbench.composer.draft == "said and done", "the words")
+
+
+async def test_enter_sends_though_the_terminal_loses_the_focus_at_once(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.say("Hello.")
+        hand_in(run.app, "hi", "enter", events.AppBlur(), events.AppFocus(), "next")
+        await run.see("Hello.")
+        await run.until(lambda: run.app.workbench.composer.draft == "next", "the words")
