@@ -287,6 +287,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.previous_file", "Previous file", "left_curly_bracket", "previous_file", "diff", "Previous file."),
     Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=6),
     Action("diff.wrap", "Wrap", "w", "toggle_wrap", "diff", "Wrap long lines or scroll them."),
+    Action("diff.next_unseen", "Next unseen", "s", "next_unseen", "diff", "To what was never on screen.", footer=5),
     Action("diff.folds", "Folds", "z", "toggle_folds", "diff", "Open or close unchanged stretches."),
     Action(
         "diff.all_folds", "All folds", "Z", "toggle_all_folds", "diff", "Show the whole files, or only the hunks."
@@ -297,7 +298,7 @@ ACTIONS: tuple[Action, ...] = (
         "enter",
         "open",
         "diff",
-        "Open or close a fold or a file, tick off a comment.",
+        "Open or close a fold, a file or a long line; tick off a comment.",
         moves=True,
     ),
     Action("diff.left", "Left", "left,h", "scroll_code_left", "diff", "Scroll long lines to the left.", moves=True),

@@ -65,7 +65,7 @@ class Settings(BaseModel):
     """A theme of signoff, of Textual, or of the user's `themes` folder."""
     layout: Literal["auto", "unified", "split"] = "auto"
     """How the diff is laid out; `auto` goes by its width."""
-    wrap: bool = False
+    wrap: bool = True
     """Whether long lines in the diff wrap."""
     show_interventions: bool = True
     """Whether the chat shows what signoff tells the model."""

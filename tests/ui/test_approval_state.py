@@ -9,7 +9,7 @@ from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
 from widgets.approval.comments import quote
 from widgets.approval.decide import Ask, Do, Refuse, approve, approve_all, deny_all
 from widgets.approval.guard import GRACE_SECONDS, Guard
-from widgets.approval.state import Remark, ReviewState, caveats
+from widgets.approval.state import Remark, ReviewState, Unseen, caveats
 from widgets.approval.wording import confirmation_row, headline, proposal_row
 
 
@@ -21,7 +21,7 @@ def one(name: str, **facts: object) -> Proposal:
 def seen(state: ReviewState, *values: Proposal) -> ReviewState:
     """The state after everything in these was on screen."""
     for value in values:
-        state.seen[value.id] = {hunk.id for hunk in value.hunks} | {change.path for change in value.files}
+        state.seen_of(value).note_all(value)
     return state
 
 
@@ -151,5 +151,5 @@ def test_a_quote_has_the_lines_around_with_their_signs() -> None:
 def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
     value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=Op.MODE)])
     state = ReviewState(waiting=[value])
-    assert state.unseen(value) == 1
-    assert seen(state, value).unseen(value) == 0
+    assert state.unseen(value) == Unseen(0, 0, ("run.sh",))
+    assert not seen(state, value).unseen(value)

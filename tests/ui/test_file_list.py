@@ -57,7 +57,7 @@ async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> N
         first, second, third = (" ".join(line.split()) for line in listed(app))
         assert first == "›+ new.py new file +1 ✓"
         assert second == "- gone.py deleted -2 ✓"
-        assert third == "~ far.py +1 -1", "it has not been on the screen"
+        assert third == "~ far.py unseen +1 -1", "it has not been on the screen"
         await pilot.press("right_curly_bracket", "right_curly_bracket", "right_square_bracket")
         await pilot.pause()
         assert listed(app)[2].endswith("✓")

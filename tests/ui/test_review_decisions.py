@@ -220,11 +220,11 @@ async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
     app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 24)) as pilot:
         await ready(pilot)
-        unseen = 4 - len(app.review.view.seen)
-        assert unseen > 0
+        unseen = app.review.state.unseen(app.proposals["P1"])
+        assert 0 < unseen.lines < unseen.of == 8
         await pilot.press("y")
         assert posted(app) == []
-        assert f"{unseen} hunk" in screen(app)
+        assert f"{unseen.lines} of 8 changed lines of P1 were never on screen (long.txt)" in screen(app)
         await pilot.press("y")
         assert posted(app) == [], "the question has a grace period of its own"
         app.clock.pass_grace()
@@ -278,7 +278,9 @@ async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("Y")
-        assert "P2 (inexact match in loose.py)" in screen(app)
+        assert "P2 (inexact match in loose.py, 2 of 2 changed lines were never on screen)" in " ".join(
+            screen(app).split()
+        )
         app.clock.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.ApproveAll(("P1", "P3"), (1, 1), (None, None))]

@@ -264,7 +264,7 @@ async def test_a_question_offers_the_keys_that_answer_it() -> None:
     async with app.run_test(size=(110, 20)) as pilot:
         await ready(pilot)
         await slide(pilot, spot := place(app, " approve"), spot)
-        assert "never been on screen" in app.text()
+        assert "never on screen" in app.text()
         offered = {binding.action for _, binding, enabled, _ in app.screen.active_bindings.values() if enabled}
         assert {"approve", "deny"} <= offered
         assert offered.isdisjoint({"undo", "redo", "request_changes", "toggle_hunk", "edit", "deny_all"})

@@ -6,7 +6,7 @@ from typing import Literal
 
 from app.proposals.models import Op, Proposal
 from widgets.approval.plural import plural
-from widgets.approval.state import ReviewState, can_be_approved, caveats
+from widgets.approval.state import ReviewState, Unseen, can_be_approved, caveats
 
 ActionKind = Literal["approve", "deny", "approve_all", "deny_all"]
 
@@ -65,7 +65,7 @@ def approve(state: ReviewState, proposal: Proposal, *, shown: bool, versions: bo
         return Refuse("No hunk is chosen; choose one, or deny the proposal.")
     reasons = []
     if unseen := state.unseen(proposal):
-        reasons.append(f"{plural(unseen, 'hunk')} of {proposal.id} {_has(unseen)} never been on screen")
+        reasons.append(unseen_words(proposal.id, unseen))
     if deleted := [change.path for change in proposal.files if change.op is Op.DELETE]:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if reasons:
@@ -82,14 +82,14 @@ def approve_all(state: ReviewState) -> Verdict:
     doubtful = [item for item in ready if caveats(item)]
     added = sum(state.choice(item).added for item in safe)
     removed = sum(state.choice(item).removed for item in safe)
-    unseen = sum(state.unseen(item) for item in safe)
+    unseen = [unseen_words(item.id, missing) for item in safe if (missing := state.unseen(item))]
     parts = []
     if safe:
         parts.append(f"Approve {_listed([item.id for item in safe])} (+{added:,} -{removed:,})?")
         if unseen:
-            parts.append(f"{plural(unseen, 'hunk')} {_has(unseen)} never been on screen.")
+            parts.append(f"{'; '.join(unseen)}.")
     if doubtful:
-        named = "; ".join(f"{item.id} ({', '.join(caveats(item))})" for item in doubtful)
+        named = "; ".join(f"{item.id} ({', '.join((*caveats(item), *_unseen(state, item)))})" for item in doubtful)
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
     return Ask(" ".join(parts), "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
 
@@ -109,8 +109,21 @@ def _chosen(state: ReviewState, proposal: Proposal) -> bool:
     return bool(choice.hunks) or not choice.total
 
 
-def _has(number: int) -> str:
-    return "has" if number == 1 else "have"
+def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
+    """That something of it was never on screen, if so, in few words."""
+    missing = state.unseen(proposal)
+    if not missing.lines:
+        return [f"{_listed(missing.paths)} never on screen"] if missing else []
+    return [f"{missing.lines:,} of {plural(missing.of, 'changed line')} were never on screen"]
+
+
+def unseen_words(name: str, unseen: Unseen) -> str:
+    """`1,973 of 2,000 changed lines of P1 were never on screen (big.py)`."""
+    files = _listed(unseen.paths)
+    if not unseen.lines:
+        return f"{files} of {name} {'was' if len(unseen.paths) == 1 else 'were'} never on screen"
+    whole = f"{unseen.lines:,} of {plural(unseen.of, 'changed line')} of {name}"
+    return f"{whole} {'was' if unseen.lines == 1 else 'were'} never on screen ({files})"
 
 
 def _listed(items: Sequence[str], most: int = 4) -> str:

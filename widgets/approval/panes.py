@@ -121,7 +121,7 @@ class ReviewPanes(Vertical):
             return
         self.comparing = False
         self.diffs, self._diffs_of = tuple(diffs), proposal
-        self.view.show(proposal, diffs, extra=sent_notes(self.state, proposal))
+        self.view.show(proposal, diffs, extra=sent_notes(self.state, proposal), seen=self.state.seen_of(proposal))
         self.show_choice()
         self.draw()
         self.post_message(messages.ProposalShown(proposal_id))
@@ -291,11 +291,13 @@ class ReviewPanes(Vertical):
         version = f" v{proposal.version}" if proposal.version > 1 else ""
         return Content.styled(f"{proposal.id}{version}", "bold $text-accent")
 
-    @on(DiffView.Seen)
-    def _take_seen(self) -> None:
-        if self.view.proposal is not None and not self.comparing:
-            self.state.seen.setdefault(self.view.proposal.id, set()).update(self.view.seen)
-            self.pane.show_headline(self.state, self.key_of, comparing=self.comparing)
+    @on(DiffView.CameOnScreen)
+    def _count_unseen(self) -> None:
+        self.pane.show_headline(self.state, self.key_of, comparing=self.comparing)
+
+    @on(DiffView.NothingUnseen)
+    def _say_all_was_seen(self) -> None:
+        self.pane.outcome(safe("Everything that would be written has been on screen."))
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:

@@ -9,6 +9,7 @@ from app.tools.command_forms import CommandForm
 from app.tools.contract import Confirmation
 from widgets.approval.permission import form_of, widths
 from widgets.diff.rows import Side
+from widgets.diff.seen import Seen, changed_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,21 @@ class Choice:
         return len(self.hunks) == self.total
 
 
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What an approval would write that has never been on screen."""
+
+    lines: int = 0
+    """Changed lines."""
+    of: int = 0
+    """Those that it would write in all."""
+    paths: tuple[str, ...] = ()
+    """The files that they are in, and files without hunks whose head was never drawn."""
+
+    def __bool__(self) -> bool:
+        return bool(self.paths)
+
+
 @dataclass(slots=True)
 class ReviewState:
     """The queue and the user's work on it; no widget."""
@@ -55,8 +71,8 @@ class ReviewState:
     picked: bool = False
     """Whether the user chose the shown item, so that nothing else replaces it by itself."""
     left_out: dict[str, set[str]] = field(default_factory=dict)
-    seen: dict[str, set[str]] = field(default_factory=dict)
-    """Hunk ids, and paths of files without hunks, that were on screen, by proposal."""
+    seen: dict[str, Seen] = field(default_factory=dict)
+    """What was on screen, by proposal."""
     remarks: dict[str, list[Remark]] = field(default_factory=dict)
     sent: dict[str, tuple[LineComment, ...]] = field(default_factory=dict)
     """Comments that went to the model with a denial, by the denied proposal."""
@@ -154,11 +170,25 @@ class ReviewState:
             remarks.append(remark)
             remarks.sort(key=lambda item: (item.path, item.line))
 
-    def unseen(self, proposal: Proposal) -> int:
-        """Chosen hunks, and files without hunks, that have never been on screen."""
-        seen = self.seen.get(proposal.id, set())
-        hunks = sum(hunk not in seen for hunk in self.choice(proposal).hunks)
-        return hunks + sum(not change.hunks and change.path not in seen for change in proposal.files)
+    def seen_of(self, proposal: Proposal) -> Seen:
+        """What of a proposal was on screen, to be added to."""
+        return self.seen.setdefault(proposal.id, Seen())
+
+    def unseen(self, proposal: Proposal) -> Unseen:
+        """What of the chosen part has never been on screen."""
+        seen, out = self.seen_of(proposal), self.left_out.get(proposal.id, set())
+        lines = of = 0
+        paths: list[str] = []
+        for change in proposal.files:
+            missing = 0
+            for hunk in change.hunks:
+                if hunk.state is HunkState.PENDING and hunk.id not in out:
+                    missing += seen.unseen(hunk)
+                    of += changed_lines(hunk)
+            lines += missing
+            if missing or (not change.hunks and change.path not in seen.files):
+                paths.append(change.path)
+        return Unseen(lines, of, tuple(paths))
 
     def queue_position(self, key: str) -> int:
         """Place in the queue, from 1; 0 for what doesn't wait."""

@@ -170,7 +170,14 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
             (f"  {len(choice.hunks)} of {choice.total} hunks" if not choice.all else "", "$text-warning"),
         )
         if unseen := state.unseen(proposal):
-            second += Content.styled(f"  {unseen} not looked at yet", QUIET)
+            what = (
+                f"{unseen.lines:,} of {plural(unseen.of, 'line')}"
+                if unseen.lines
+                else plural(len(unseen.paths), "file")
+            )
+            second = Content("   ").join(
+                [second, chip(key, "next_unseen", f"{what} not seen yet", "$foreground 40%")]
+            )
         if proposal.supersedes:
             since = chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%")
             second = Content("   ").join([second, since])

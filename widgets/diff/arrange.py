@@ -62,6 +62,8 @@ class Shape:
     """Folds whose state differs from `whole`: (file, gap)."""
     collapsed: frozenset[int] = frozenset()
     """Files of which only the head is shown."""
+    lines: frozenset[tuple[int, Side, int]] = frozenset()
+    """Long lines (file, side, number) of which nothing is left out."""
 
 
 class _Comments:

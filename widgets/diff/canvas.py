@@ -14,8 +14,10 @@ from widgets.diff.arrange import Comment, Shape, arrange
 from widgets.diff.layout import Landmarks, Layout
 from widgets.diff.marks import Marks, moved_lines
 from widgets.diff.notes import proposal_notes
-from widgets.diff.rows import CommentRow, FileRow, LineRow, NoteRow, Row, Segment, Single
+from widgets.diff.painted import Painted, note_line
+from widgets.diff.rows import CommentRow, LineRow, NoteRow, Row, Segment, Side
 from widgets.diff.scene import Scene
+from widgets.diff.seen import Seen
 from widgets.diff.surface import DiffSurface
 from widgets.diff.syntax import Syntax
 from widgets.diff.warnings import character_warnings
@@ -41,14 +43,14 @@ _SLICE, _PAUSE = 0.004, 0.004
 
 
 class DiffCanvas(DiffSurface):
-    """Shows a proposal's file diffs, and remembers which hunks were drawn."""
+    """Shows a proposal's file diffs, and notes what of them was on screen."""
 
-    class Seen(Message):
-        """Hunks came on screen for the first time."""
+    class CameOnScreen(Message):
+        """Something came on screen for the first time."""
 
         def can_replace(self, message: Message) -> bool:
             """The newest stands for all."""
-            return isinstance(message, DiffCanvas.Seen)
+            return isinstance(message, DiffCanvas.CameOnScreen)
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -56,15 +58,17 @@ class DiffCanvas(DiffSurface):
         self.diffs: tuple[FileDiff, ...] = ()
         self.versions = False
         """Whether the diffs are between two versions of the proposal."""
-        self.seen: set[str] = set()
-        """Hunk ids, and paths of files without hunks, that have been on screen."""
+        self.seen = Seen()
+        """What has been on screen."""
         self.shape = Shape()
         self._split_choice: bool | None = None
         self._comments: tuple[Comment, ...] = ()
         self._top: tuple[NoteRow, ...] = ()
         self._warnings: tuple[NoteRow, ...] = ()
         self._extra: tuple[NoteRow, ...] = ()
-        self._seen_lines = (0, 0)
+        self._painted = Painted()
+        self._painted_at = 0
+        """How far the view was scrolled to the side."""
         self._furthest = 0
         self._place_cursor = False
         self._widest = 0
@@ -81,11 +85,13 @@ class DiffCanvas(DiffSurface):
         *,
         extra: Sequence[NoteRow] = (),
         versions: bool = False,
+        seen: Seen | None = None,
     ) -> None:
         """Show a change. The place, the folds and what was seen are kept if the same proposal is shown again.
 
         `extra` are notes that stand above the first file. With `versions`, the change is between two versions of the
-        proposal: there is nothing in it to choose or to comment on.
+        proposal: there is nothing in it to choose or to comment on. `seen` is what of the proposal was on screen
+        before; it is added to.
         """
         same = self.proposal is not None and self.proposal.id == proposal.id and bool(self.diffs)
         row, offset = self._mark() if same else (None, 0)
@@ -93,6 +99,8 @@ class DiffCanvas(DiffSurface):
         self._message, self.plain_text, self.versions = "", False, versions
         if not same:
             self.forget_place()
+        if seen is not None:
+            self.seen = seen
         self._top, self._extra = tuple(proposal_notes(proposal)), tuple(extra)
         self._look_at_diffs()
         self._rebuild(row, offset)
@@ -129,7 +137,7 @@ class DiffCanvas(DiffSurface):
 
     def forget_place(self) -> None:
         """Forget everything that belongs to the change that was shown before."""
-        self.seen = set()
+        self.seen = Seen()
         self._comments = ()
         self.shape = Shape(split=self.shape.split)
         self.set_scene(Scene())
@@ -255,7 +263,7 @@ class DiffCanvas(DiffSurface):
         self.shape = replace(self.shape, split=self.split)
         scene = self.scene
         scene.width, scene.split, scene.wrap = width, self.split, self._wrap
-        scene.collapsed = self.shape.collapsed
+        scene.collapsed, scene.opened = self.shape.collapsed, self.shape.lines
         self.rows = arrange(
             self.diffs,
             self.shape,
@@ -267,7 +275,7 @@ class DiffCanvas(DiffSurface):
         # What is on view has to be there; some more makes short changes complete, if it doesn't take long.
         self.rows.grow(lines=2 * self.size.height)
         self.rows.grow(lines=_LINES_AT_ONCE, seconds=_SLICE)
-        self._seen_lines = (0, 0)
+        self._painted = Painted()
         if row is not None:
             self.cursor = self.clamped(self.rows.locate(row) or 0)
             if self.rows.rows:
@@ -329,14 +337,17 @@ class DiffCanvas(DiffSurface):
             case LineRow():
                 width, heights = scene.code_width, [1]
                 if row.new is not None:
-                    heights.append(rows_of(scene.line(row.file, "new", row.new), width))
+                    heights.append(self._wrapped(row, "new", row.new, width))
                 if row.old is not None and (scene.split or row.new is None):
-                    heights.append(rows_of(scene.line(row.file, "old", row.old), width))
+                    heights.append(self._wrapped(row, "old", row.old, width))
                 return max(heights)
             case NoteRow() | CommentRow():
                 return len(wrap_words(row.text, scene.room))
             case _:
                 return 1
+
+    def _wrapped(self, row: LineRow, side: Side, number: int, width: int) -> int:
+        return rows_of(self.scene.line(row.file, side, number), width, self.scene.kept(row, side, number))
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the rows to the new width."""
@@ -346,11 +357,12 @@ class DiffCanvas(DiffSurface):
     # After drawing
 
     def after_drawing(self, first: int, last: int) -> None:
-        """Remember which hunks were drawn, and start the work that should not hold up the first frame."""
-        if (first, last) != self._seen_lines:
-            self._seen_lines = (first, last)
-            self._furthest = max(self._furthest, last)
-            self._note_seen(first, last)
+        """Note what was on screen, and start the work that should not hold up the first frame."""
+        if self._painted_at != self.scene.scroll:
+            self._painted, self._painted_at = Painted(), self.scene.scroll
+        if lines := self._painted.add(self, first, last, self.scroll_offset.y):
+            self._furthest = max(self._furthest, lines[-1] + 1)
+            self._note_seen(lines)
         if self.scene.syntax.wanted and self._lexing is not self.scene:
             self._lexing = self.scene
             self._waiting["syntax"] = partial(self._lex, self.scene)
@@ -362,19 +374,20 @@ class DiffCanvas(DiffSurface):
             self.run_worker(work, group=group, exclusive=True, exit_on_error=False, description=group)
         self._waiting.clear()
 
-    def _note_seen(self, first: int, last: int) -> None:
-        new: set[str] = set()
-        for segment in self.rows.segments_between(first, last):
-            change = self.diffs[segment.file].change if segment.file >= 0 else None
-            if change is None:
-                continue
-            if segment.hunk is not None:
-                new.add(change.hunks[segment.hunk].id)
-            elif not change.hunks and isinstance(segment, Single) and isinstance(segment.content, FileRow):
-                new.add(change.path)
-        if not new <= self.seen:
-            self.seen |= new
-            self.post_message(self.Seen())
+    def _note_seen(self, lines: Sequence[int]) -> None:
+        if self.versions or self.proposal is None:
+            return
+        before = self.seen.count
+        for line in lines:
+            known = self.seen.lines
+            row = note_line(self.seen, self.rows, self.scene, line)
+            if row is not None and self.seen.lines > known:
+                self.lines_seen(row, self.seen.lines - known)
+        if self.seen.count != before:
+            self.post_message(self.CameOnScreen())
+
+    def lines_seen(self, row: LineRow, count: int) -> None:
+        """So many of the lines on a row of a hunk have been seen now."""
 
     async def _lex(self, scene: Scene) -> None:
         while scene is self.scene and await scene.syntax.work():

@@ -54,6 +54,8 @@ class DisplayText:
     """Cells."""
     places: tuple[Place, ...] = ()
     """Empty where character, drawn character and cell are the same number."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Characters of `text`, from, to, that stand for what is left out of the line."""
 
     def drawn(self, source: int) -> int:
         """The index in `text` of a character of the source line."""

@@ -40,6 +40,7 @@ COMPONENTS: Final = {
     "diff--problem",
     "diff--done",
     "diff--fold",
+    "diff--edge",
     "diff--comment",
     "diff--comment-bar",
     "diff--message",
@@ -97,6 +98,7 @@ DiffSurface {
     & > .diff--problem { color: $text-error; }
     & > .diff--done { color: $text-success; }
     & > .diff--fold { color: $foreground 45%; background: $foreground 4%; }
+    & > .diff--edge { color: $text-accent; background: $accent 16%; text-style: none; }
     & > .diff--comment { color: $foreground; background: $accent 12%; }
     & > .diff--comment-bar { color: $text-accent; background: $accent 12%; text-style: bold; }
     & > .diff--message { color: $foreground 60%; }

@@ -8,7 +8,6 @@ from widgets.diff.layout import Layout
 from widgets.diff.paint_code import selected
 from widgets.diff.rows import CommentRow, FileRow, LineRow, NoteRow, Row, Side
 from widgets.diff.scene import Scene
-from widgets.diff.wrapping import breaks
 
 
 def copied_text(layout: Layout, scene: Scene, selection: Selection) -> str:
@@ -47,7 +46,7 @@ def _selected_text(scene: Scene, row: Row, part: int, selection: Selection, line
             number = row.old if side == "old" else row.new
             if span is None or number is None:
                 return None
-            return _source(scene, scene.line(row.file, side, number), part, span)
+            return _source(scene, row, side, number, part, span)
         case NoteRow() | CommentRow():
             return visible(row.text)
         case FileRow():
@@ -56,10 +55,10 @@ def _selected_text(scene: Scene, row: Row, part: int, selection: Selection, line
             return None
 
 
-def _source(scene: Scene, source: str, part: int, span: tuple[int, int]) -> str:
+def _source(scene: Scene, row: LineRow, side: Side, number: int, part: int, span: tuple[int, int]) -> str:
     """The selected characters of a line, or of one part of it where lines are wrapped; `span` counts drawn ones."""
-    shown = display(source)
-    starts = breaks(source, scene.code_width) if scene.wrap else (0,)
+    source, shown = scene.line(row.file, side, number), scene.shown(row, side, number)
+    starts = scene.starts(row, side, number)
     if part >= len(starts):
         return ""
     end = starts[part + 1] if part + 1 < len(starts) else len(shown.text)

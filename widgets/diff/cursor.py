@@ -54,14 +54,21 @@ class DiffCursor(DiffCanvas, can_focus=True):
         """Put the cursor on a row and scroll as little as needed, with `above` lines of margin."""
         if not self.rows.rows:
             return
-        previous, self.cursor = self.cursor, self.clamped(row)
-        top, height = self.rows.line_of(self.cursor), self.rows.height_of(self.cursor)
+        row = self.clamped(row)
+        top, height = self.rows.line_of(row), self.rows.height_of(row)
         view, first = self.scrollable_content_region.height, self.scroll_offset.y
         margin = min(above, max(0, (view - height) // 2))
         if top - margin < first:
             self.scroll_to(y=max(0, top - margin), animate=False, immediate=True)
         elif top + min(height, view) + margin > first + view:
             self.scroll_to(y=top + min(height, view) + margin - view, animate=False, immediate=True)
+        self.put_cursor(row)
+
+    def put_cursor(self, row: int) -> None:
+        """Put the cursor on a row that is in view."""
+        if not self.rows.rows:
+            return
+        previous, self.cursor = self.cursor, self.clamped(row)
         self._refresh_row(previous)
         self._refresh_row(self.cursor)
         self.post_message(self.ViewMoved())

@@ -73,7 +73,7 @@ class FileList(ScrollView, can_focus=True):
             self._height = self.styles.height = height
         self.virtual_size = Size(self.size.width, files)
         before, self._current = self._current, self.view.file_at_cursor
-        drawn = (self._shown, self.view.scene.left_out, len(self.view.seen))
+        drawn = (self._shown, self.view.scene.left_out, self.view.seen.count)
         if drawn != self._drawn:
             self._drawn = drawn
             self.refresh()
@@ -99,9 +99,11 @@ class FileList(ScrollView, can_focus=True):
         def piece(text: str, *classes: str) -> Segment:
             return Segment(text, style(*classes, "diff--listed", *over).rich_style)
 
-        ids = [hunk.id for hunk in change.hunks] or [change.path]
-        seen = sum(one in self.view.seen for one in ids) == len(ids)
+        missing, of = self.view.unseen_lines(number)
+        seen = not missing
         facts = [(f"  {text}", kind) for text, kind in file_facts(change, self.view.scene)]
+        if missing and change.hunks:
+            facts.insert(0, (f"  {missing:,} of {of:,} unseen" if missing < of else "  unseen", "diff--file-warning"))
         room = max(8, width - sum(cell_len(text) for text, _ in facts) - 6)
         name = file_name(change, room)
         glyph, kind = file_sign(change)

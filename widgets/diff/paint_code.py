@@ -10,19 +10,22 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.proposals.models import HunkState
-from widgets.diff.cells import DisplayText, display
+from widgets.diff.cells import DisplayText
 from widgets.diff.rows import LineRow, Side
 from widgets.diff.runs import Flagged, Run, Stretch, clipped, overlaid, runs
 from widgets.diff.scene import Scene, StyleOf
 from widgets.diff.suspects import suspects
-from widgets.diff.wrapping import breaks
 
 RIGHT_SIDE = 1 << 20
 """Added to the selection offsets of the right half, so that the two halves are told apart."""
 
-_MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED = 1, 2, 4, 8, 16
+BEFORE_EDGE, BEYOND_EDGE = "←", "→"
+"""Stand in the first or last cell of a line that goes on there."""
+
+_MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED, _LEFT_OUT = 1, 2, 4, 8, 16, 32
 
 _FLAG_CLASSES = (
+    (_LEFT_OUT, "diff--edge"),
     (_TRAILING, "diff--trailing"),
     (_UNSAFE, "diff--unsafe"),
     (_MATCH, "diff--match"),
@@ -160,9 +163,8 @@ class CodePainter:
     def _code(self, at: Drawn, looks: Looks) -> list[Segment]:
         """The visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.scene.code_width
-        line = self.scene.line(at.row.file, at.side, at.number)
-        shown = display(line)
-        first, last, blank = self._cut(line, shown, at.part, width)
+        shown = self.scene.shown(at.row, at.side, at.number)
+        first, last, blank, before, after = self.scene.cut(at.row, at.side, at.number, at.part)
         base = ["diff--plain"]
         if looks.dim:
             base.append("diff--left-out")
@@ -175,23 +177,19 @@ class CodePainter:
         plain = self.style((*base, *at.cursor))
         if blank:
             segments.insert(0, Segment(" " * blank, plain))
-        padding = width - blank - (shown.cell(last) - shown.cell(first))
+        edge = self.style((*base, "diff--edge", *at.cursor)) if before or after else plain
+        if before:
+            segments.insert(0, Segment(BEFORE_EDGE, edge))
+        padding = width - before - blank - (shown.cell(last) - shown.cell(first))
         if last == len(shown.text) and self._no_final_newline(at):
             suffix = set_cell_size(" ∅ no newline at end", max(0, min(padding, 20)))
             segments.append(Segment(suffix, self.style((*base, "diff--note", *at.cursor))))
             padding -= len(suffix)
-        if padding > 0:
-            segments.append(Segment(" " * padding, _placed(plain, column + last - first, at)))
+        if padding > after:
+            segments.append(Segment(" " * (padding - after), _placed(plain, column + last - first, at)))
+        if after:
+            segments.append(Segment(BEYOND_EDGE, _placed(edge, column + last - first, at)))
         return segments
-
-    def _cut(self, line: str, shown: DisplayText, part: int, width: int) -> tuple[int, int, int]:
-        """The drawn characters of a terminal line, and the blank cells before them."""
-        if not self.scene.wrap:
-            return shown.cut(self.scene.scroll, self.scene.scroll + width)
-        starts = breaks(line, width)
-        if part >= len(starts):
-            return len(shown.text), len(shown.text), 0
-        return starts[part], starts[part + 1] if part + 1 < len(starts) else len(shown.text), 0
 
     def _stretches(self, shown: DisplayText, at: Drawn, looks: Looks, first: int, last: int) -> Sequence[Stretch]:
         """The tokens and changed words among the visible characters, counted from the first of these."""
@@ -218,6 +216,8 @@ class CodePainter:
             if begin < end:
                 flags.append((begin - first, end - first, flag))
 
+        for begin, end in shown.gaps:
+            mark(begin, end, _LEFT_OUT)
         for begin, end in suspects(self.scene.line(at.row.file, at.side, at.number), shown, first, last):
             mark(begin, end, _UNSAFE)
         if looks.kind and at.side == "new" and last == len(shown.text):

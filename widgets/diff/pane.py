@@ -68,13 +68,13 @@ class DiffPane(Vertical):
 
     @on(DiffView.ViewMoved)
     @on(DiffView.SearchDone)
+    @on(DiffView.CameOnScreen)
     def _draw_position(self) -> None:
         if self.is_mounted:
             self.query_one(PositionBar).follow(self.view, self._title)
             self.query_one(MiniMap).follow()
             self.query_one(FileList).follow(self.size.height)
 
-    @on(DiffView.Seen)
     def _draw_files(self) -> None:
         self.query_one(FileList).follow(self.size.height)
 

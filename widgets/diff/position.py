@@ -45,6 +45,9 @@ class PositionBar(Static):
                 # As long as not everything is laid out, it isn't known how many are in files that are closed.
                 total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
                 parts.append(Content(f"hunk {max(1, bisect_right(hunks, view.cursor)):,} of {total:,}"))
+            missing, of = view.unseen_lines(min(view.file_at_cursor, len(view.diffs) - 1))
+            if missing and diff.change.hunks and view.scene.undecided and not view.versions:
+                parts.append(Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning"))
             if view.rows.complete:
                 total = view.rows.height
                 end = min(total, view.scroll_offset.y + view.size.height)

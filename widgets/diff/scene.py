@@ -2,16 +2,33 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rich.style import Style
 
 from app.proposals.models import FileDiff, HunkState
+from widgets.diff.cells import DisplayText, display
+from widgets.diff.elision import Spans, display_around, kept_of_change, kept_of_context
 from widgets.diff.marks import Marks
 from widgets.diff.rows import LineRow, Side
 from widgets.diff.syntax import Syntax
+from widgets.diff.wrapping import breaks
 
 StyleOf = Callable[[tuple[str, ...]], Style]
 """The Rich style of component classes laid over each other."""
+
+
+class Cut(NamedTuple):
+    """What of a line is on one terminal line, in characters of its drawn text."""
+
+    first: int
+    last: int
+    blank: int
+    """Cells left free before them, where a wide character was halved."""
+    before: bool
+    """Whether the line has more at the left, which the edge says in its first cell."""
+    after: bool
+    """Whether it goes on at the right."""
 
 
 @dataclass(slots=True)
@@ -36,6 +53,8 @@ class Scene:
     undone: bool = False
     """Whether what was applied of it was taken back."""
     collapsed: frozenset[int] = frozenset()
+    opened: frozenset[tuple[int, Side, int]] = frozenset()
+    """Lines (file, side, number) that are shown whole, however long they are."""
     query: str = ""
     """What is searched for; lower-case text matches both cases."""
     found: tuple[int, Side, int] | None = None
@@ -71,3 +90,45 @@ class Scene:
         """A line of source."""
         diff = self.diffs[file]
         return diff.old[number] if side == "old" else diff.new[number]
+
+    def fits(self, line: str) -> bool:
+        """Whether a line is quickly seen to have room on one terminal line."""
+        return len(line) <= self.code_width and line.isascii() and "\t" not in line
+
+    def changed(self, row: LineRow, side: Side, number: int) -> Spans:
+        """The characters of a line of a hunk that its counterpart doesn't have; nothing if it is new as a whole."""
+        assert row.hunk is not None
+        return self.marks.words(row.file, row.hunk, side, number)[0]
+
+    def kept(self, row: LineRow, side: Side, number: int) -> Spans | None:
+        """The stretches of a long line that are shown; None for all of it."""
+        line = self.line(row.file, side, number)
+        if self.fits(line) or (row.file, side, number) in self.opened:
+            return None
+        if row.hunk is None:
+            return kept_of_context(line, self.wrap)
+        return kept_of_change(line, self.changed(row, side, number), self.code_width, self.wrap)
+
+    def shown(self, row: LineRow, side: Side, number: int) -> DisplayText:
+        """A line as it is drawn."""
+        kept, line = self.kept(row, side, number), self.line(row.file, side, number)
+        return display(line) if kept is None else display_around(line, kept)
+
+    def starts(self, row: LineRow, side: Side, number: int) -> Sequence[int]:
+        """The characters of the drawn text at which the terminal lines begin that a line is wrapped to."""
+        if not self.wrap:
+            return (0,)
+        return breaks(self.line(row.file, side, number), self.code_width, self.kept(row, side, number))
+
+    def cut(self, row: LineRow, side: Side, number: int, part: int) -> Cut:
+        """What of a line is drawn on one of the terminal lines that it takes."""
+        shown = self.shown(row, side, number)
+        if self.wrap:
+            starts = self.starts(row, side, number)
+            if part >= len(starts):
+                return Cut(len(shown.text), len(shown.text), 0, False, False)
+            last = starts[part + 1] if part + 1 < len(starts) else len(shown.text)
+            return Cut(starts[part], last, 0, False, False)
+        begin, end = self.scroll, self.scroll + self.code_width
+        before, after = begin > 0 and shown.width > 0, shown.width > end
+        return Cut(*shown.cut(begin + before, max(begin + before, end - after)), before, after)

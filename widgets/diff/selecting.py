@@ -5,7 +5,6 @@ import re
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from widgets.diff.cells import display
 from widgets.diff.layout import Layout
 from widgets.diff.paint_code import RIGHT_SIDE, is_right
 from widgets.diff.rows import LineRow, Side
@@ -48,4 +47,4 @@ def _source_at(layout: Layout, scene: Scene, place: Offset) -> tuple[int, str] |
     number = row.new if side == "new" else row.old
     if number is None:
         return None
-    return RIGHT_SIDE if right else 0, display(scene.line(row.file, side, number)).text
+    return RIGHT_SIDE if right else 0, scene.shown(row, side, number).text

@@ -13,11 +13,13 @@ from textual.message import Message
 from app.actions import bindings
 from app.proposals.models import FileDiff, HunkState, Proposal
 from widgets.common.key_hints import MAIN_BUTTON
-from widgets.diff.cursor import Anchor, DiffCursor
+from widgets.diff.cursor import Anchor
 from widgets.diff.layout import Landmarks
-from widgets.diff.rows import BlankRow, CommentRow, Context, FileRow, FoldRow, LineRow, NoteRow
+from widgets.diff.rows import BlankRow, CommentRow, Context, FileRow, FoldRow, LineRow, NoteRow, Side
 from widgets.diff.search import Found, count_matches, search
+from widgets.diff.seen import Seen
 from widgets.diff.selecting import line_at, word_at
+from widgets.diff.unseen import UnseenPlaces
 
 SEARCHED_AT_ONCE = 20_000
 """Lines up to which a search is done at once rather than in a thread."""
@@ -29,7 +31,7 @@ _MARK_CELLS = 2
 """Cells before a line that stand for its hunk."""
 
 
-class DiffView(DiffCursor):
+class DiffView(UnseenPlaces):
     """Shows a proposal's file diffs; moves, folds, searches and points at them by key and mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
@@ -88,9 +90,10 @@ class DiffView(DiffCursor):
         *,
         extra: Sequence[NoteRow] = (),
         versions: bool = False,
+        seen: Seen | None = None,
     ) -> None:
         """Show a change, and keep a search in the same proposal."""
-        super().show(proposal, diffs, extra=extra, versions=versions)
+        super().show(proposal, diffs, extra=extra, versions=versions, seen=seen)
         self.refresh_bindings()
         if self.search_text:
             self.search(self.search_text)
@@ -136,12 +139,16 @@ class DiffView(DiffCursor):
     def _page(self, direction: int) -> None:
         if not self.rows.rows:
             return
-        step = max(1, self.scrollable_content_region.height - 2) * direction
+        view = self.scrollable_content_region.height
+        step = max(1, view - 2) * direction
         line = self.rows.line_of(self.cursor) + step
         self.scroll_relative(y=step, animate=False, immediate=True)
         if self.plain_text:
             return
-        self.move_to(self.rows.at(max(0, min(line, self.rows.height - 1))).number)
+        # The cursor goes along. The view stays where the page has come to also if the row begins above it.
+        first = self.scroll_offset.y
+        line = max(first, min(line, first + view - 1, self.rows.height - 1))
+        self.put_cursor(self.rows.at(line).number)
 
     def action_top(self) -> None:
         """First row."""
@@ -209,6 +216,8 @@ class DiffView(DiffCursor):
         match self.row_at_cursor:
             case FoldRow():
                 self.action_toggle_folds()
+            case LineRow() as row:
+                self._open_line(row)
             case FileRow(file=file):
                 self.reshape(replace(self.shape, collapsed=self.shape.collapsed ^ {file}))
             case NoteRow(key=key) if key:
@@ -217,6 +226,14 @@ class DiffView(DiffCursor):
                 self.action_comment()
             case _:
                 pass
+
+    def _open_line(self, row: LineRow) -> None:
+        """Show what is left out of a long line, or leave it out again."""
+        sides: tuple[tuple[Side, int | None], ...] = (("old", row.old), ("new", row.new))
+        keys = {(row.file, side, number) for side, number in sides if number is not None}
+        opened = self.shape.lines & keys
+        if opened or any(self.scene.kept(row, side, number) for _, side, number in keys):
+            self.reshape(replace(self.shape, lines=self.shape.lines - keys if opened else self.shape.lines | keys))
 
     def action_scroll_code_left(self) -> None:
         """Show the beginning of long lines."""

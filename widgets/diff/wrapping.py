@@ -3,13 +3,17 @@
 from rich.cells import cell_len, chop_cells
 
 from widgets.diff.cells import DisplayText, display
+from widgets.diff.elision import Spans, display_around
 from widgets.diff.remembering import remembered
 
 
 @remembered(512)
-def breaks(line: str, width: int) -> tuple[int, ...]:
-    """The characters of the drawn text at which each terminal line of a wrapped source line begins."""
-    shown = display(line)
+def breaks(line: str, width: int, kept: Spans | None = None) -> tuple[int, ...]:
+    """The characters of the drawn text at which each terminal line of a wrapped source line begins.
+
+    `kept` are the stretches of the line that are shown, if that is not all of it.
+    """
+    shown = display(line) if kept is None else display_around(line, kept)
     if not shown.places:
         return tuple(range(0, max(1, len(shown.text)), width))
     return tuple(_breaks(shown, width))
@@ -24,13 +28,13 @@ def _breaks(shown: DisplayText, width: int) -> list[int]:
     return starts
 
 
-def rows_of(line: str, width: int) -> int:
-    """Terminal lines that a wrapped source line takes."""
+def rows_of(line: str, width: int, kept: Spans | None = None) -> int:
+    """Terminal lines that a wrapped source line takes; `kept` as in `breaks`."""
     if len(line) <= width and line.isascii() and "\t" not in line:
         return 1
-    if line.isascii() and line.isprintable():
+    if kept is None and line.isascii() and line.isprintable():
         return -(-len(line) // width)
-    return len(breaks(line, width))
+    return len(breaks(line, width, kept))
 
 
 def wrap_words(text: str, width: int) -> list[str]:

@@ -1,0 +1,268 @@
+"""Nothing that was never on the terminal counts as seen: rows, columns, panes that are hidden, dialogs in front."""
+
+from collections.abc import Sequence
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from app.proposals.models import FileDiff, Op
+from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
+from tests.ui.test_review_decisions import BIG, posted, ready, screen
+from widgets.approval.review import Review
+from widgets.approval.state import Unseen
+from widgets.diff.file_list import FileList
+
+EVIL = "b = 3" + 200 * " " + "; import os; os.system('evil')"
+
+
+def of(diffs: Sequence[FileDiff]) -> ReviewApp:
+    """The review of one proposal."""
+    return ReviewApp((proposal("P1", diffs), diffs))
+
+
+def unseen(app: ReviewApp) -> Unseen:
+    """What an approval of it would write unseen."""
+    return app.review.state.unseen(app.proposals["P1"])
+
+
+async def page_to_the_end(pilot: Pilot[None], app: ReviewApp) -> None:
+    """Read it page by page."""
+    view = app.review.view
+    for _ in range(400):
+        if view.scroll_offset.y >= view.max_scroll_y:
+            return
+        before = view.scroll_offset.y
+        await pilot.press("pagedown")
+        await pilot.pause()
+        assert view.scroll_offset.y > before, "every page leads on"
+    raise AssertionError("the end was never reached")
+
+
+def rewrite(count: int) -> list[FileDiff]:
+    """One hunk of so many removed and as many added lines."""
+    old = [f"old {number}" for number in range(count)]
+    new = [f"entirely different content of {number}" for number in range(count)]
+    return [file_diff("big.py", "\n".join(old) + "\n", "\n".join(new) + "\n")]
+
+
+@pytest.mark.parametrize("size", [(60, 20), (100, 24), (160, 40)])
+async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pages_is(size: tuple[int, int]) -> None:
+    app = of(rewrite(150))
+    async with app.run_test(size=size) as pilot:
+        await ready(pilot)
+        missing = unseen(app)
+        assert missing.of == 300 and 0 < missing.lines < 300
+        await pilot.press("y")
+        await pilot.pause()
+        assert posted(app) == []
+        words = " ".join(screen(app).split())
+        assert f"{missing.lines} of 300 changed lines of P1 were never on screen (big.py)" in words
+        await pilot.press("n")
+        await page_to_the_end(pilot, app)
+        assert not unseen(app)
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+@pytest.mark.parametrize("keys", [[], ["w"], ["v"], ["v", "w"], ["Z"], ["w", "Z"]])
+@pytest.mark.parametrize("width", [60, 100])
+async def test_pages_are_enough_in_every_layout(keys: list[str], width: int) -> None:
+    old = [f"line {number}" for number in range(160)]
+    new = [f"{line} changed" if number % 25 < 9 else line for number, line in enumerate(old)]
+    app = of([file_diff("a.py", "\n".join(old), "\n".join(new)), *many_lines(60)])
+    async with app.run_test(size=(width, 20)) as pilot:
+        await ready(pilot)
+        await pilot.press(*keys, "g")
+        await pilot.pause()
+        await page_to_the_end(pilot, app)
+        assert not unseen(app)
+
+
+async def test_columns_that_were_not_drawn_are_not_seen_and_the_edge_says_that_there_is_more() -> None:
+    app = of([file_diff("a.py", "a = 1\nb = 2\n", f"a = 1\n{EVIL}\n")])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        assert "os.system" not in screen(app)
+        line = next(line for line in app.text().splitlines() if "b = 3" in line)
+        assert line.rstrip("▐ ").endswith("→"), line
+        assert unseen(app) == Unseen(1, 2, ("a.py",))
+        await pilot.press("y")
+        await pilot.pause()
+        assert posted(app) == []
+        await pilot.press("n", "s", "s", "s")
+        await pilot.pause()
+        assert "os.system('evil')" in screen(app)
+        assert "←" in screen(app)
+        await pilot.press(*["s"] * 4)
+        await pilot.pause()
+        assert not unseen(app)
+
+
+async def test_wrapped_the_same_line_is_seen_at_once() -> None:
+    app = of([file_diff("a.py", "b = 2\n", f"{EVIL}\n")])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("w")
+        await pilot.pause()
+        assert "os.system('evil')" in screen(app)
+        assert not unseen(app)
+
+
+@pytest.mark.parametrize("keys", [[], ["w"], ["v"], ["v", "w"]])
+async def test_a_line_of_half_a_megabyte_is_shown_around_its_change(keys: list[str]) -> None:
+    start, end = "x = [" + "1, " * 80_000, "2, " * 80_000 + "]"
+    app = of([file_diff("a.py", f"{start}7777, {end}\n", f"{start}8888, {end}\n")])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        text = screen(app)
+        assert "7777" in text and "8888" in text
+        assert "unchanged⋯" in text and "⋯239," in text.replace("⋯240,", "⋯239,")
+        assert not unseen(app)
+
+
+async def test_what_is_left_out_of_a_line_can_be_opened_and_closed() -> None:
+    start, end = "begin " + "a" * 900, "z" * 900 + " finish"
+    app = of([file_diff("a.py", f"{start} 1 {end}\n", f"{start} 2 {end}\n")])
+    async with app.run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("w")
+        await pilot.pause()
+        folded = app.text()
+        assert "unchanged⋯" in folded and "finish" not in folded
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "finish" in app.text()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.text() == folded
+
+
+async def test_a_row_taller_than_the_pane_is_paged_through() -> None:
+    app = of([file_diff("a.py", None, "word " * 2_000 + "\n")])
+    async with app.run_test(size=(60, 20)) as pilot:
+        await ready(pilot)
+        await pilot.press("w", "g")
+        await pilot.pause()
+        await page_to_the_end(pilot, app)
+        assert not unseen(app)
+
+
+async def test_the_file_list_and_the_position_name_what_is_left_and_a_key_leads_there() -> None:
+    diffs = [*rewrite(60), file_diff("b.py", "a\n", "b\n", first=2), file_diff("c.py", "a\n", "b\n", first=3)]
+    app = of(diffs)
+    async with app.run_test(size=(90, 30)) as pilot:
+        await ready(pilot)
+        files, view = app.query_one(FileList), app.review.view
+        missing = unseen(app).lines - 4
+        assert f"{missing} of 120 unseen" in files.render_line(0).text
+        assert " unseen" in files.render_line(1).text
+        assert f"{missing} of 120 unseen" in app.text().splitlines()[0]
+        for _ in range(20):
+            if not unseen(app):
+                break
+            before = unseen(app).lines
+            await pilot.press("s")
+            await pilot.pause()
+            assert unseen(app).lines < before
+        assert files.render_line(0).text.rstrip().endswith("✓")
+        await pilot.press("g", "s")
+        await pilot.pause()
+        assert "has been on screen" in screen(app)
+        assert view.cursor == 0
+
+
+async def test_a_file_that_is_closed_shows_nothing_and_the_key_opens_it() -> None:
+    app = of([file_diff("a.py", "1\n", "2\n"), *rewrite(30)])
+    async with app.run_test(size=(80, 12)) as pilot:
+        await ready(pilot)
+        await pilot.press("right_curly_bracket", "enter", "G")
+        await pilot.pause()
+        missing = unseen(app).lines
+        assert missing > 50
+        await pilot.press("s")
+        await pilot.pause()
+        assert unseen(app).lines < missing
+
+
+async def test_behind_a_dialog_nothing_is_seen_until_it_closes() -> None:
+    class Dialog(ModalScreen[None]):
+        DEFAULT_CSS = "Dialog { background: $background 60%; } Dialog Static { width: 10; height: 3; }"
+
+        def compose(self):  # type: ignore[no-untyped-def]
+            yield Static("dialog")
+
+    app = of(rewrite(20))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        diffs = rewrite(21)
+        await app.push_screen(Dialog())
+        app.put(proposal("P1", diffs, revision=2), diffs)
+        await pilot.pause()
+        assert unseen(app).lines == 42
+        app.pop_screen()
+        await pilot.pause()
+        await pilot.wait_for_animation()
+        assert not unseen(app)
+
+
+async def test_what_is_covered_or_hidden_is_not_seen() -> None:
+    app = of(rewrite(20))
+    async with app.run_test(size=BIG) as pilot:
+        app.review.display = False
+        await ready(pilot)
+        assert unseen(app).lines == 40
+        cover = Static("over it")
+        cover.styles.layer, cover.styles.width, cover.styles.height = "above", "100%", 8
+        app.screen.styles.layers = ("default", "above")
+        await app.screen.mount(cover)
+        app.review.display = True
+        await pilot.pause()
+        assert 0 < unseen(app).lines < 40
+        await cover.remove()
+        await pilot.pause()
+        assert not unseen(app)
+
+
+async def test_what_was_seen_stays_seen_when_another_proposal_was_shown() -> None:
+    second = file_diff("b.py", "1\n", "2\n")
+    app = ReviewApp((proposal("P1", rewrite(60)), rewrite(60)), (proposal("P2", [second]), [second]))
+    async with app.run_test(size=(90, 30)) as pilot:
+        await ready(pilot)
+        await page_to_the_end(pilot, app)
+        await pilot.press("J")
+        await pilot.pause()
+        await pilot.press("K")
+        await pilot.pause()
+        assert not unseen(app)
+
+
+async def test_all_and_a_part_are_asked_about_alike() -> None:
+    app = ReviewApp(retry_proposal(), *[(proposal("P2", rewrite(90)), rewrite(90))])
+    async with app.run_test(size=(90, 24)) as pilot:
+        await ready(pilot)
+        await pilot.press("Y")
+        await pilot.pause()
+        assert "180 of 180 changed lines of P2 were never on screen (big.py)" in " ".join(screen(app).split())
+        await pilot.press("n", "J")
+        await pilot.pause()
+        app.clock.pass_grace()
+        await pilot.press("space")
+        await pilot.pause()
+        assert app.review.state.unseen(app.proposals["P2"]) == Unseen(), "what is left out doesn't count"
+
+
+async def test_a_mode_change_is_seen_with_the_head_of_its_file() -> None:
+    far = file_diff("run.sh", "a\n", "a\n", op=Op.MODE)
+    app = of([*rewrite(60), far])
+    async with app.run_test(size=(90, 24)) as pilot:
+        await ready(pilot)
+        assert "run.sh" in unseen(app).paths
+        await pilot.press("G")
+        await pilot.pause()
+        assert unseen(app).paths == ("big.py",)

@@ -1,0 +1,126 @@
+"""What of a change was on screen: whole lines by the rows that were drawn, long ones by the characters.
+
+A line is known by its hunk and its number in it, the removed lines before the added ones, so that what was seen stays
+seen when a re-base moves the hunk.
+"""
+
+from collections.abc import Sequence
+
+from app.proposals.models import Hunk, Proposal
+
+Span = tuple[int, int]
+"""Characters of a line of source, from, to."""
+
+
+def changed_lines(hunk: Hunk) -> int:
+    """Removed and added lines."""
+    return hunk.old_count + hunk.new_count
+
+
+class Seen:
+    """What of one proposal's lines has been on screen."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        """Paths of files without hunks whose head was drawn."""
+        self.count = 0
+        """How often something came on screen for the first time."""
+        self.lines = 0
+        """Lines that were seen."""
+        self._lines: dict[str, bytearray] = {}
+        """By hunk, one byte for each of its lines: whether all that matters of it was drawn."""
+        self._left: dict[str, int] = {}
+        """By hunk, how many of these are still 0."""
+        self._parts: dict[tuple[str, int], list[Span]] = {}
+        """The characters drawn of lines that were drawn in part, in order, apart from each other."""
+
+    # Taking in
+
+    def note_file(self, path: str) -> None:
+        """The head of a file without hunks was drawn."""
+        if path not in self.files:
+            self.files.add(path)
+            self.count += 1
+
+    def note(self, hunk: Hunk, number: int) -> None:
+        """A line was drawn from its first to its last changed character."""
+        lines = self._lines.get(hunk.id)
+        if lines is None:
+            lines = self._lines[hunk.id] = bytearray(changed_lines(hunk))
+            self._left[hunk.id] = len(lines)
+        if number < len(lines) and not lines[number]:
+            lines[number] = 1
+            self._left[hunk.id] -= 1
+            self._parts.pop((hunk.id, number), None)
+            self.count += 1
+            self.lines += 1
+
+    def note_part(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
+        """These characters of a line were drawn; `wanted` are those that have to be before it counts as seen."""
+        if self.is_seen(hunk, number):
+            return
+        before = self._parts.get((hunk.id, number), [])
+        spans = _joined(before, drawn)
+        if spans != before:
+            self._parts[hunk.id, number] = spans
+            self.count += 1
+        if _first_gap(spans, wanted) is None:
+            self.note(hunk, number)
+
+    def note_all(self, proposal: Proposal) -> None:
+        """Everything was on screen."""
+        for change in proposal.files:
+            if not change.hunks:
+                self.note_file(change.path)
+            for hunk in change.hunks:
+                for number in range(changed_lines(hunk)):
+                    self.note(hunk, number)
+
+    # Asking
+
+    def is_seen(self, hunk: Hunk, number: int) -> bool:
+        """Whether a line was seen."""
+        lines = self._lines.get(hunk.id)
+        return lines is not None and number < len(lines) and bool(lines[number])
+
+    def unseen(self, hunk: Hunk) -> int:
+        """How many of its lines were not."""
+        return self._left.get(hunk.id, changed_lines(hunk)) if hunk.old_count or hunk.new_count else 0
+
+    def first_unseen(self, hunk: Hunk, start: int = 0) -> int | None:
+        """The first of its lines from `start` on that was not seen."""
+        if start >= changed_lines(hunk):
+            return None
+        lines = self._lines.get(hunk.id)
+        found = start if lines is None else lines.find(0, start)
+        return None if found < 0 else found
+
+    def missing(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
+        """The first of the wanted characters of a line that was not drawn; the first of all, if all were."""
+        gap = _first_gap(self._parts.get((hunk.id, number), []), wanted)
+        return gap if gap is not None else wanted[0][0] if wanted else 0
+
+
+def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
+    """The spans with one more; those that touch become one."""
+    start, end = new
+    if start >= end:
+        return list(spans)
+    before = [span for span in spans if span[1] < start]
+    after = [span for span in spans if span[0] > end]
+    touching = spans[len(before) : len(spans) - len(after)]
+    if touching:
+        start, end = min(start, touching[0][0]), max(end, touching[-1][1])
+    return [*before, (start, end), *after]
+
+
+def _first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
+    """The first wanted character that is in none of the spans."""
+    for start, end in wanted:
+        at = start
+        for low, high in spans:
+            if low <= at < high:
+                at = high
+        if at < end:
+            return at
+    return None
