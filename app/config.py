@@ -5,13 +5,14 @@ Each layer is parsed into the same strict model, so a misspelt key is an error w
 
 import contextlib
 import os
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from app.toml import parse_toml
 
 WORKSPACE_FILE = ".signoff.toml"
 """The workspace's own configuration, below its root."""
@@ -112,10 +113,10 @@ def read_file(path: Path) -> dict[str, Any]:
 def parse(content: bytes, name: str) -> dict[str, Any]:
     """The mapping in the bytes of a configuration file that errors call `name`; raises ConfigError."""
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        return parse_toml(content)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise ConfigError(f"{name} is not valid TOML: {error}.") from error
 
 

@@ -4,7 +4,6 @@ What is read here is read again and checked as soon as the first picture is on t
 passed over.
 """
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,16 @@ from textual.color import ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
 from app.storage.places import Places
+from app.toml import parse_toml
+from app.workspace.reading import read_file
 
 OWN_THEMES = Path(__file__).resolve().parent.parent / "themes"
 """The folder of the themes that signoff brings."""
 STANDARD = "signoff-dark"
 """The theme where none, or none that exists, is configured."""
 _OF_16_COLOURS = "ansi-dark"
+_LARGEST = 8 * 1024
+"""Bytes of a workspace's file that is read before there is a picture; the theme of a longer one comes later."""
 
 
 def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, where: Places) -> Theme:
@@ -26,7 +29,7 @@ def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Pat
     named = (
         flag,
         environment.get("SIGNOFF_THEME"),
-        _toml(workspace / ".signoff.toml").get("theme"),
+        _toml(workspace / ".signoff.toml", foreign=True).get("theme"),
         _toml(where.config_file).get("theme"),
     )
     wanted = next((name for name in named if isinstance(name, str) and name), STANDARD)
@@ -62,8 +65,9 @@ def _theme(name: str, users: Path) -> Theme | None:
     return None
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:
+    """What is in a file; one that came with a workspace may be anything, a link to an endless device for instance."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(read_file(path, _LARGEST)[0] if foreign else path.read_bytes())
     except (OSError, ValueError):
         return {}

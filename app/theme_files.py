@@ -1,13 +1,14 @@
 """Theme files: data that becomes Textual themes, from signoff's own folder and the user's."""
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.toml import parse_toml
 
 if TYPE_CHECKING:
     from textual.theme import Theme
@@ -69,7 +70,7 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
     for folder in folders:
         for path in sorted(folder.glob("*.toml")):
             try:
-                theme = ThemeFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+                theme = ThemeFile.model_validate(parse_toml(path.read_bytes()))
                 _check_variables(theme.variables)
             except ValidationError as error:
                 first = error.errors(include_input=False, include_url=False)[0]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from app.proposals.models import FileVersion, Identity
+from app.workspace.reading import read_file
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -178,18 +179,9 @@ class PosixFilesystem:
         """The file; None if there is none. Raises OSError (EFBIG) for one over the limit, and for a link."""
         try:
             with _At(self, path) as at:
-                descriptor = os.open(at.name, _READ, dir_fd=at.folder)
-        except (FileNotFoundError, NotADirectoryError):
+                data, facts = read_file(at.name, self._read_limit, folder=at.folder)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        try:
-            facts = os.fstat(descriptor)
-            if stat.S_ISDIR(facts.st_mode):
-                return None
-            if not stat.S_ISREG(facts.st_mode):
-                raise OSError(errno.EINVAL, "not a regular file", path)
-            data = self._read_all(descriptor, facts.st_size, path)
-        finally:
-            os.close(descriptor)
         return DiskFile(data, version_of(data, stat.S_IMODE(facts.st_mode)), _identity(facts), facts.st_nlink)
 
     def names(self, folder: str) -> list[str]:
@@ -308,18 +300,6 @@ class PosixFilesystem:
                 return descriptor, False
             self._open[path] = descriptor
             return descriptor, True
-
-    def _read_all(self, descriptor: int, size: int, path: str) -> bytes:
-        if size > self._read_limit:
-            raise OSError(errno.EFBIG, f"larger than {self._read_limit:,} bytes", path)
-        parts: list[bytes] = []
-        read = 0
-        while part := os.read(descriptor, max(size - read, 0) + 1):
-            parts.append(part)
-            read += len(part)
-            if read > self._read_limit:
-                raise OSError(errno.EFBIG, f"larger than {self._read_limit:,} bytes", path)
-        return b"".join(parts)
 
     def _copy_attributes(self, descriptor: int, like: str) -> None:
         """Owner, group and extended attributes, as far as this user may set them."""

@@ -1,6 +1,5 @@
 """Trust in the workspace's own configuration: its text, what it would set, and yes or no to these very bytes."""
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from app.runtime import Runtime
 from app.safe_text import inspect, visible
 from app.screens.dialog import Dialog
 from app.storage.errors import StorageError
+from app.toml import parse_toml
 from app.workspace import trust
 from app.workspace.paths import WorkspaceError
 from widgets.common.key_hints import KeyHint
@@ -37,7 +37,7 @@ def examine(runtime: Runtime) -> Examined:
     """Read the file; blocks."""
     try:
         content = trust.configuration(runtime.workspace)
-        values = tomllib.loads(content.decode("utf-8"))
+        values = parse_toml(content)
         return Examined(runtime, content, trust.is_trusted(content, runtime.sessions), "", values)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
         return Examined(runtime, problem=str(error))

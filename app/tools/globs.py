@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 
 from app.tools.contract import ToolError
+from app.workspace.path_rules import LONGEST_PATH
+from app.workspace.wildmatch import expression, parse
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _MOST = 64
@@ -18,21 +20,18 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     Raises:
         ToolError: The pattern makes no sense.
     """
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
     expressions: list[str] = []
     for single in _without_braces(pattern.strip()):
         literal = "\\" + single if single.startswith(("!", "#")) else single
-        try:
-            translated, _ = GitIgnoreSpecPattern.pattern_to_regex(literal.removeprefix("./"))
-        except ValueError:
-            translated = None
-        if not translated:
+        rule = parse(literal.removeprefix("./"))
+        translated = expression(rule) if rule and len(rule.text) <= LONGEST_PATH else None
+        if rule is None or translated is None:
             raise ToolError(f"{pattern!r} is not a usable pattern; write one like *.py or src/**/*.ts.")
-        translated = re.sub(r"\(\?P<\w+>", "(?:", translated)
-        expressions.append(translated if translated.startswith("^") else f"^.*{translated}")
-    expression = re.compile("|".join(expressions), re.DOTALL)
-    return lambda path: expression.match(path) is not None
+        anywhere = "" if rule.anchored else "(?:.*/)?"
+        below = "/.+" if rule.folders_only else "(?:/.+)?"
+        expressions.append(f"{anywhere}(?:{translated}){below}")
+    compiled = re.compile("|".join(expressions), re.DOTALL)
+    return lambda path: compiled.fullmatch(path) is not None
 
 
 def _without_braces(pattern: str) -> list[str]:

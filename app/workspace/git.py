@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.workspace.reading import read_file
+
 _READ = 4096
 """Bytes of HEAD and its kin that are looked at; they have one short line."""
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -75,7 +77,7 @@ def branch(root: Path) -> str:
 
 def _first_line(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(_READ).decode(errors="replace").partition("\n")[0].rstrip()
+        content, _ = read_file(path, _READ, head=True)
     except OSError:
         return ""
+    return content.decode(errors="replace").partition("\n")[0].rstrip()

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from app.workspace.paths import UnsafePath, Workspace, WorkspaceError
+from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.secrets import secret_reason
 
 FILE_NAME = "AGENTS.md"
 LARGEST = 32 * 1024
@@ -27,8 +28,9 @@ class Guidance:
 def guidance(workspace: Workspace, files: Iterable[str] = ()) -> list[Guidance]:
     """The guidance that holds for these files, the root's included, nearest first.
 
-    A file that is missing, too large to read, not UTF-8 at all, or leads out of the workspace is left out. Nearer
-    files are kept whole before farther ones when all together are too long.
+    A file that is missing, not UTF-8 at all, or leads out of the workspace is left out, and so is what looks like a
+    secret, as nobody is asked at this time. Nearer files are kept whole before farther ones when all together are too
+    long.
     """
     folders = {PurePosixPath(".")}
     for file in files:
@@ -37,11 +39,16 @@ def guidance(workspace: Workspace, files: Iterable[str] = ()) -> list[Guidance]:
     left = LARGEST_ALL
     for folder in sorted(folders, key=lambda folder: (-len(folder.parts), folder)):
         path = (folder / FILE_NAME).as_posix()
-        try:
-            content = workspace.read(path)
-        except (OSError, UnsafePath, WorkspaceError):
-            continue
         size = min(LARGEST, left)
+        if not size:
+            break
+        try:
+            # One byte more tells whether the file goes on; a key far down in it is not passed on either way.
+            content = workspace.head(path, size + 1)
+            if secret_reason(path, content) or secret_reason(workspace.resolve(path), content):
+                continue
+        except (OSError, WorkspaceError):
+            continue
         text = content[:size].decode(errors="ignore").strip()
         if not text or b"\0" in content[:size]:
             continue

@@ -34,6 +34,10 @@ class TooLarge(WorkspaceError):
     """The file is larger than what is read into memory."""
 
 
+class WorkspaceClosed(WorkspaceError):
+    """Whoever asked is leaving: what was under way has ended early."""
+
+
 def components(text: str) -> list[str]:
     """Split a relative path into checked names, `.` dropped and `..` folded in; empty for the root itself.
 

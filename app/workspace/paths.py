@@ -5,16 +5,18 @@ functions of POSIX.1-2008 allow), so no link that appears between a check and a 
 Links that are there are read and followed by hand, as long as they stay inside.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from errno import ELOOP, ENOTDIR
 from pathlib import Path
+from threading import Event
 from typing import Literal
 
 from app.workspace.path_rules import TooLarge, UnsafePath, WorkspaceError, check_name, components
+from app.workspace.reading import read_file
 
 __all__ = ["Place", "TooLarge", "UnsafePath", "Workspace", "WorkspaceError"]
 
@@ -24,7 +26,6 @@ READ_LIMIT = 20 * 1024 * 1024
 _MOST_LINKS = 40
 """Links followed in one path before it counts as a loop, as in Linux."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,12 @@ class Workspace:
         if not self.root.is_dir():
             raise WorkspaceError(f"{root} is not a folder")
         self.read_limit = read_limit
+        self._closed = Event()
         self._off_limits = _inside(self.root, (Path(os.path.realpath(path)) for path in off_limits))
+
+    def close(self) -> None:
+        """End every walk, from any thread: each raises WorkspaceClosed where it is."""
+        self._closed.set()
 
     def __repr__(self) -> str:
         return f"Workspace({str(self.root)!r})"
@@ -96,30 +102,20 @@ class Workspace:
         self.resolve(relative)
         return self.root.joinpath(*components(relative))
 
-    def read(self, relative: str) -> bytes:
-        """The bytes of a regular file.
+    def read(self, relative: str, limit: int | None = None) -> bytes:
+        """The bytes of a regular file, of which there may be no more than `limit`, or else `read_limit`.
 
         Raises:
             FileNotFoundError: There is no such file.
             IsADirectoryError: It is a folder.
             UnsafePath: It leads out of the workspace, changed into a link meanwhile, or is a device or pipe.
-            TooLarge: It has more than `read_limit` bytes.
+            TooLarge: It has more bytes.
         """
-        with self.place(relative) as place:
-            if place.folder is None:
-                raise FileNotFoundError(f"{relative} does not exist")
-            try:
-                descriptor = os.open(place.name, _FILE, dir_fd=place.folder)
-            except FileNotFoundError:
-                raise FileNotFoundError(f"{relative} does not exist") from None
-            except OSError as error:
-                if error.errno == ELOOP:
-                    raise UnsafePath(f"{relative} turned into a link while it was being read") from error
-                raise
-            try:
-                return self._read_open(descriptor, relative)
-            finally:
-                os.close(descriptor)
+        return self._read(relative, self.read_limit if limit is None else limit, head=False)
+
+    def head(self, relative: str, size: int) -> bytes:
+        """The first `size` bytes of a regular file; raises as `read` does."""
+        return self._read(relative, size, head=True)
 
     def kind(self, relative: str) -> Literal["file", "folder", "other", "missing"]:
         """What the path leads to, links followed."""
@@ -150,7 +146,8 @@ class Workspace:
             case "missing":
                 raise FileNotFoundError(f"{under} does not exist")
             case "folder":
-                return walk(self.root, "" if start == "." else start, self._leads_to_file, self.forbidden)
+                under = "" if start == "." else start
+                return walk(self.root, under, self._leads_to_file, self.forbidden, self._closed.is_set)
             case _:
                 return iter((start,))
 
@@ -185,23 +182,25 @@ class Workspace:
         except (OSError, UnsafePath):
             return False
 
-    def _read_open(self, descriptor: int, relative: str) -> bytes:
-        facts = os.fstat(descriptor)
-        if stat.S_ISDIR(facts.st_mode):
-            raise IsADirectoryError(f"{relative} is a folder")
-        if not stat.S_ISREG(facts.st_mode):
-            raise UnsafePath(f"{relative} is not a regular file")
-        if facts.st_size > self.read_limit:
-            raise TooLarge(f"{relative} has {facts.st_size:,} bytes; the limit is {self.read_limit:,}")
-        parts: list[bytes] = []
-        size = 0
-        # One byte more than the file's size also notices one that grows meanwhile.
-        while part := os.read(descriptor, max(facts.st_size - size, 0) + 1):
-            parts.append(part)
-            size += len(part)
-            if size > self.read_limit:
-                raise TooLarge(f"{relative} grew over {self.read_limit:,} bytes while it was being read")
-        return b"".join(parts)
+    def _read(self, relative: str, limit: int, *, head: bool) -> bytes:
+        with self.place(relative) as place:
+            if place.folder is None:
+                raise FileNotFoundError(f"{relative} does not exist")
+            try:
+                return read_file(place.name, limit, folder=place.folder, head=head)[0]
+            except FileNotFoundError:
+                raise FileNotFoundError(f"{relative} does not exist") from None
+            except IsADirectoryError as error:
+                raise IsADirectoryError(f"{relative} is a folder") from error
+            except OSError as error:
+                match error.errno:
+                    case errno.ELOOP:
+                        raise UnsafePath(f"{relative} turned into a link while it was being read") from error
+                    case errno.EINVAL | errno.ENXIO:
+                        raise UnsafePath(f"{relative} is not a regular file") from error
+                    case errno.EFBIG:
+                        raise TooLarge(f"{relative} is too large: the limit is {limit:,} bytes") from error
+                raise
 
 
 def _inside(root: Path, places: Iterable[Path]) -> tuple[str, ...]:
@@ -274,7 +273,7 @@ class _Walk:
             except PermissionError as error:
                 raise UnsafePath(f"{self._relative} can't be checked: no access to the folder {name}") from error
             except OSError as error:
-                if error.errno not in (ENOTDIR, ELOOP):
+                if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                     raise
                 if self._link(name) is not None:
                     raise UnsafePath(f"{self._relative} turned into a link while it was being checked") from error

@@ -10,6 +10,8 @@ from typing import Protocol
 from app.workspace.paths import Workspace
 
 FILE_NAME = ".signoff.toml"
+LARGEST = 64 * 1024
+"""Bytes that a configuration file may have."""
 SETTING = "trusted_configuration"
 """Key under which the store keeps the fingerprint that the user trusts."""
 
@@ -38,7 +40,7 @@ def configuration(workspace: Workspace) -> bytes:
         OSError, WorkspaceError: It can't be read, is too large, or leads out of the workspace.
     """
     try:
-        return workspace.read(FILE_NAME)
+        return workspace.read(FILE_NAME, LARGEST)
     except FileNotFoundError:
         return b""
 

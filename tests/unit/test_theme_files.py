@@ -1,5 +1,6 @@
 """Theme files: signoff's own, the user's, and bad ones."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,16 @@ def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> No
     assert fitting(STANDARD, "standard") == "ansi-dark"
     assert fitting("signoff-light", "standard") == "signoff-light"
     assert fitting(STANDARD, "256") == fitting(STANDARD, "truecolor") == STANDARD
+
+
+def test_no_workspace_can_keep_the_first_picture_waiting(tmp_path: Path) -> None:
+    where = places(tmp_path)
+    file = tmp_path / ".signoff.toml"
+    file.symlink_to("/dev/zero")
+    assert first_theme(None, {}, tmp_path, where).name == STANDARD
+    file.unlink()
+    os.mkfifo(file)
+    assert first_theme(None, {}, tmp_path, where).name == STANDARD
+    file.unlink()
+    file.write_text(f'theme = "nord"\n# {"x" * 10_000}\n')
+    assert first_theme(None, {}, tmp_path, where).name == STANDARD, "too long to be read before there is a picture"

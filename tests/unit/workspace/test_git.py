@@ -1,5 +1,6 @@
 """Facts about the repository, as git itself lays it out."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -70,3 +71,13 @@ def test_a_git_file_that_points_at_something_else_shows_nothing_of_it(tmp_path: 
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/.git").write_text("gitdir: ../private\n")
     assert branch(tmp_path / "ws") == ""
+
+
+@pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/commondir"])
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None:
+    if name != ".git":
+        (tmp_path / ".git").mkdir()
+        (tmp_path / ".git/HEAD").symlink_to("/dev/zero")
+        (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    assert branch(tmp_path) == ""

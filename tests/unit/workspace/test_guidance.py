@@ -1,5 +1,6 @@
 """`AGENTS.md`: nearest first, bounded, and never from outside."""
 
+import os
 from pathlib import Path
 
 from app.workspace.guidance import LARGEST, LARGEST_ALL, guidance
@@ -38,3 +39,39 @@ def test_leaves_out_what_is_no_text_or_lies_outside(tmp_path: Path) -> None:
     (root / "AGENTS.md").symlink_to("../outside.md")
     (root / "c/AGENTS.md").mkdir(parents=True)
     assert guidance(Workspace(root), ["a/x", "b/x", "c/x", "missing/x"]) == []
+
+
+def test_what_looks_like_a_secret_is_left_out_whatever_it_is_called(tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    put(root, ".env", "KEY=hunter2")
+    put(root, "id_rsa", "hunter2")
+    put(root, "notes.txt", "-----BEGIN PRIVATE KEY-----\nhunter2\n")
+    put(root, ".ssh/config", "hunter2")
+    for folder, target in {
+        "": ".env",
+        "a/": "../id_rsa",
+        "b/": "../notes.txt",
+        "c/": "../linked",
+        "d/": "../.ssh/config",
+    }.items():
+        (root / folder).mkdir(exist_ok=True)
+        (root / f"{folder}AGENTS.md").symlink_to(target)
+    (root / "linked").symlink_to(".env")
+    put(root, "e/AGENTS.md", "be brief")
+    found = guidance(Workspace(root), [f"{folder}/x" for folder in "abcde"])
+    assert [(part.path, part.text) for part in found] == [("e/AGENTS.md", "be brief")]
+
+
+def test_a_link_to_another_file_of_the_project_is_fine(tmp_path: Path) -> None:
+    put(tmp_path, "docs/guide.md", "be brief")
+    (tmp_path / "AGENTS.md").symlink_to("docs/guide.md")
+    assert [part.text for part in guidance(Workspace(tmp_path))] == ["be brief"]
+
+
+def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read_whole(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "AGENTS.md")
+    put(tmp_path, "a/AGENTS.md", "")
+    os.truncate(tmp_path / "a/AGENTS.md", 2**40)
+    put(tmp_path, "b/AGENTS.md", "be brief\n" * 10)
+    os.truncate(tmp_path / "b/AGENTS.md", 2**40)
+    assert guidance(Workspace(tmp_path), ["a/x", "b/x"]) == [], "holes are zeros, and zeros no text"

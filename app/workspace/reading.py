@@ -1,0 +1,50 @@
+"""The one way in which a file of a workspace is opened and read.
+
+What lies in a workspace may come from anyone: a name can be a link, a pipe that nobody writes to, or a device without
+end. So nothing is followed, nothing is waited for, only regular files are read, and none beyond a limit.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PIECE = 1024 * 1024
+
+
+def read_file(
+    name: str | Path, limit: int, *, folder: int | None = None, head: bool = False
+) -> tuple[bytes, os.stat_result]:
+    """The bytes of a regular file and its facts.
+
+    Args:
+        name: A path, or a name in `folder`. A link in its last place is not followed.
+        limit: The most bytes.
+        folder: An open folder that `name` counts from.
+        head: Take the first `limit` bytes of a longer file, rather than refuse it.
+
+    Raises:
+        OSError: As the system says; ELOOP for a link, EISDIR for a folder, EINVAL for what is no regular file, EFBIG
+            for one over the limit.
+    """
+    descriptor = os.open(name, _OPEN, dir_fd=folder)
+    try:
+        facts = os.fstat(descriptor)
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "a folder", str(name))
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(name))
+        if facts.st_size > limit and not head:
+            raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
+        parts: list[bytes] = []
+        left = limit
+        # One byte more than the file's size also notices one that grows meanwhile.
+        while left and (part := os.read(descriptor, min(left, max(facts.st_size, 0) + 1, _PIECE))):
+            parts.append(part)
+            left -= len(part)
+        if not left and not head and os.read(descriptor, 1):
+            raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
+        return b"".join(parts), facts
+    finally:
+        os.close(descriptor)

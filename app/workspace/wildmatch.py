@@ -1,0 +1,214 @@
+"""Patterns of ignore files as regular expressions that never take back a decision, so matching takes no more than
+the product of the lengths of pattern and path, whoever wrote them.
+
+The rules are those of git (gitignore, "PATTERN FORMAT"), down to what its matcher does at the edges: the literal
+start of a pattern is compared first, and `**` means folders only where the rest begins or after a slash. A star takes
+as little as it can, which is never wrong before the next star; so it is atomic, and only the last one tries more.
+"""
+
+import re
+from dataclasses import dataclass
+
+_SPECIAL = "*?[\\"
+_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": " \\t",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": " \\t-\\r",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of an ignore file."""
+
+    text: str
+    """The pattern without its sign and its slashes at either end."""
+    ignores: bool
+    """False for one that takes back what an earlier one ignored."""
+    folders_only: bool
+    anchored: bool
+    """Matched with the whole path; otherwise with the last name of it."""
+
+    @property
+    def literal(self) -> bool:
+        """Whether the pattern stands for nothing but itself."""
+        return not any(character in _SPECIAL for character in self.text)
+
+    @property
+    def ending(self) -> str:
+        """The end that a name must have, for a pattern that asks for nothing else (`*.pyc`)."""
+        plain = self.text.startswith("*") and not any(character in _SPECIAL for character in self.text[1:])
+        return self.text[1:] if plain and not self.anchored else ""
+
+
+def parse(line: str) -> Rule | None:
+    """The rule in a line; None if there is none, as in an empty line or a comment."""
+    line = _without_trailing_spaces(line.removesuffix("\r"))
+    if line.startswith("#"):
+        return None
+    ignores = not line.startswith("!")
+    text = line if ignores else line[1:]
+    folders_only = text.endswith("/")
+    text = text.removesuffix("/")
+    anchored = "/" in text
+    text = text.removeprefix("/")
+    return Rule(text, ignores, folders_only, anchored) if text else None
+
+
+def expression(rule: Rule) -> str | None:
+    """A regular expression that fully matches what the rule means: a path if it is anchored, else one name.
+
+    For use with `re.DOTALL`. None for a pattern that matches nothing. Whatever it is followed by must not give it
+    another choice than the end of the text or a slash.
+    """
+    start = next((at for at, character in enumerate(rule.text) if character in _SPECIAL), len(rule.text))
+    if not rule.anchored:
+        start = 0
+    groups = _groups(rule.text[start:], folders=rule.anchored)
+    if groups is None:
+        return None
+    pieces = [re.escape(rule.text[:start])]
+    for number, group in enumerate(groups):
+        if number == len(groups) - 1:
+            pieces.append(group.lead + group.expression(last=True))
+        else:
+            pieces.append(f"(?>{group.lead}{group.expression(last=False)})")
+    return "".join(pieces)
+
+
+_ANYWHERE_BELOW = "(?:.*?/)??"
+"""`**/`: here, or after any slash further on."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """What stands between two `**`: stretches of fixed length with a star between each two."""
+
+    lead: str
+    """What the `**` before it may take."""
+    stretches: list[str]
+
+    def expression(self, *, last: bool) -> str:
+        """All of it; what comes after the last group is the end of the text."""
+        first, *rest = self.stretches
+        pieces = [first]
+        for number, stretch in enumerate(rest):
+            if last and number == len(rest) - 1:
+                pieces.append(f"[^/]*{stretch}")
+            else:
+                pieces.append(f"(?>[^/]*?{stretch})")
+        return "".join(pieces)
+
+
+def _groups(text: str, *, folders: bool) -> list[_Group] | None:
+    """Take a pattern apart; None if it can't match anything.
+
+    Args:
+        text: What follows the literal start.
+        folders: Whether `**` may stand for folders.
+    """
+    groups = [_Group("", [""])]
+    at = 0
+    while at < len(text):
+        if text[at] != "*":
+            single = _single(text, at)
+            if single is None:
+                return None
+            piece, at = single
+            groups[-1].stretches[-1] += piece
+            continue
+        end = next((later for later in range(at, len(text)) if text[later] != "*"), len(text))
+        rest = text[end : end + 2]
+        alone = (at == 0 or text[at - 1] == "/") and (not rest or rest[0] == "/" or rest == "\\/")
+        if not (folders and alone and end - at > 1):
+            groups[-1].stretches.append("")
+        elif rest.startswith("/"):
+            groups.append(_Group(_ANYWHERE_BELOW, [""]))
+            end += 1
+        else:
+            groups.append(_Group(".*?", [""]))
+        at = end
+    return groups
+
+
+def _single(text: str, at: int) -> tuple[str, int] | None:
+    """What stands for one character, as an expression, and where it ends; None if it can't match anything."""
+    match text[at]:
+        case "?":
+            return "[^/]", at + 1
+        case "[":
+            return _bracket(text, at)
+        case "\\":
+            return (re.escape(text[at + 1]), at + 2) if at + 1 < len(text) else None
+        case character:
+            return re.escape(character), at + 1
+
+
+def _bracket(text: str, at: int) -> tuple[str, int] | None:
+    """The set of characters at an opening bracket, and where it ends; None if it is malformed."""
+    negated = text[at + 1 : at + 2] in ("!", "^")
+    at += 2 if negated else 1
+    first = at
+    members, before = "", ""
+    while at == first or text[at : at + 1] != "]":
+        member = _range(text, at, before) or _named(text, at)
+        if member is None:
+            plain = _plain(text, at)
+            if plain is None:
+                return None
+            before, at = plain
+            members += re.escape(before)
+        elif not member[1]:
+            return None
+        else:
+            before = ""
+            members += member[0]
+            at = member[1]
+    if negated:
+        return f"[^/{members}]", at + 1
+    return (f"(?!/)[{members}]" if members else "(?!)"), at + 1
+
+
+def _range(text: str, at: int, before: str) -> tuple[str, int] | None:
+    """The rest of a range that begins with `before`, and where it ends; 0 for one without an end."""
+    if text[at : at + 1] != "-" or not before or text[at + 1 : at + 2] in ("", "]"):
+        return None
+    last = _plain(text, at + 1)
+    if last is None:
+        return "", 0
+    return (f"{re.escape(before)}-{re.escape(last[0])}" if before <= last[0] else ""), last[1]
+
+
+def _named(text: str, at: int) -> tuple[str, int] | None:
+    """The members of a class such as `[:digit:]`, and where it ends; 0 for one that is unknown or has no end."""
+    if text[at : at + 2] != "[:":
+        return None
+    end = text.find("]", at + 2)
+    if end < 0:
+        return "", 0
+    if end == at + 2 or text[end - 1] != ":":
+        return None
+    members = _CLASSES.get(text[at + 2 : end - 1])
+    return (members, end + 1) if members else ("", 0)
+
+
+def _plain(text: str, at: int) -> tuple[str, int] | None:
+    """A character, perhaps behind a backslash, and where it ends; None at the end of the text."""
+    at += text[at : at + 1] == "\\"
+    return (text[at], at + 1) if at < len(text) else None
+
+
+def _without_trailing_spaces(line: str) -> str:
+    """The line without the spaces at its end, but for one behind a backslash."""
+    bare = line.rstrip(" ")
+    backslashes = len(bare) - len(bare.rstrip("\\"))
+    return bare + " " if backslashes % 2 and bare != line else bare

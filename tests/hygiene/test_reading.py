@@ -1,0 +1,44 @@
+"""Whatever is read from a workspace passes one door; every other place that opens a file is listed here, with why."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OPENS_OTHER_FILES = {
+    "app/cli.py": "the null device",
+    "app/command_runner.py": "the file that the user exports to",
+    "app/commands/proposals.py": "the patch that the user names",
+    "app/config.py": "the user's own configuration",
+    "app/demo/sample.py": "signoff's own sample",
+    "app/external_editor.py": "a temporary file of its own",
+    "app/first_theme.py": "the user's own configuration and themes",
+    "app/main.py": "a session",
+    "app/problems.py": "the log",
+    "app/proposals/filesystem.py": "writing, and folders",
+    "app/proposals/locking.py": "the lock",
+    "app/storage/database.py": "the database",
+    "app/theme_files.py": "the user's own themes",
+    "app/tools/process_tree.py": "/proc",
+    "app/tools/run_command.py": "the output of a command",
+    "app/workspace/paths.py": "folders",
+    "app/workspace/reading.py": "the door itself",
+}
+OPENING = {"open", "fdopen", "read_text", "read_bytes"}
+
+
+def opens(node: ast.AST) -> bool:
+    """Whether this is a call that may open a file."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
+    return name in OPENING
+
+
+def test_files_of_a_workspace_are_opened_in_one_place() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "app").rglob("*.py")
+        if any(opens(node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found <= set(OPENS_OTHER_FILES), "read through app.workspace.reading, or say here why not"

@@ -1,0 +1,128 @@
+"""Patterns mean what they mean to git, and no pattern takes forever."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.tools.contract import ToolError
+from app.tools.globs import matcher
+from app.workspace.ignore import IgnoreFile, compile_patterns, ignored
+from app.workspace.wildmatch import expression, parse
+
+PIECES = [
+    *(
+        "a",
+        "b",
+        "ab",
+        "c",
+        ".",
+        " ",
+        "!",
+        "#",
+        "/",
+        "/",
+        "?",
+        "*",
+        "**",
+        "***",
+        "**/",
+        "/**",
+        "\\",
+        "\\*",
+        "\\a",
+        "\\/",
+    ),
+    *(
+        "\\ ",
+        "[ab]",
+        "[!a]",
+        "[^b]",
+        "[a-c]",
+        "[b-a]",
+        "[]a]",
+        "[a",
+        "[a-]",
+        "[-a]",
+        "[\\]]",
+        "[a/b]",
+        "[!/]",
+        "[--0]",
+    ),
+    *("[a-\\c]", "[[-a]", "[[:alpha:]]", "[[:digit:]x]", "[[:bad:]]", "[[:a]", "[[:]", "[!]a]", "[\\", "[a-\\"),
+]
+PATTERNS = st.lists(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join), min_size=1, max_size=4)
+NAMES = ["a", "b", "c", "ab", "abc", "aab", "*", "\\", "[a", "d.c", "a b", "!a", "#", "-", "x.", "a ", "]", "a]", "3"]
+PATHS = st.lists(
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join), min_size=1, max_size=30, unique=True
+)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    return root
+
+
+def ignored_by_git(repository: Path, patterns: Sequence[str], paths: Sequence[str]) -> set[str]:
+    (repository / ".gitignore").write_text("\n".join(patterns) + "\n")
+    done = subprocess.run(
+        ["git", "-C", str(repository), "-c", "core.excludesFile=", "check-ignore", "--no-index", "-z", "--stdin"],
+        input="\0".join(paths),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return set(filter(None, done.stdout.split("\0")))
+
+
+def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
+    rules = (IgnoreFile(compile_patterns("\n".join(patterns))),)
+    names = path.split("/")
+    return any(
+        ignored(rules, "/".join(names[:end]), names[end - 1], end < len(names)) for end in range(1, len(names) + 1)
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(patterns=PATTERNS, paths=PATHS)
+def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> None:
+    ours = {path for path in paths if ignored_by_us(patterns, path)}
+    assert ours == ignored_by_git(repository, patterns, paths)
+
+
+HOSTILE = [
+    ("*a*a*a*a*a*a*a*a*ab", "a" * 60),
+    ("*a" * 100 + "b", "a" * 255),
+    ("x/" + "*a" * 100 + "b", "x/" + "a" * 250),
+    ("**/a" * 50 + "/b", "a/" * 400 + "a"),
+    ("**/" + "a/*/" * 100 + "b", "a/" * 400 + "a"),
+    ("**/" + "*a*/" * 100 + "b", "a/" * 400 + "a"),
+    ("**/*a*a" * 100 + "/b", ("a" * 200 + "/") * 15 + "a"),
+    ("*?" * 100 + "b", "a" * 255),
+    ("*[a-z]" * 100 + "0", "a" * 255),
+    ("[" * 500, "[" * 255),
+    ("**/" * 1000 + "b", "a/" * 400 + "a"),
+]
+"""Each takes a matcher that tries all possibilities longer than the world will last: such a test would not end."""
+
+
+@pytest.mark.parametrize(("pattern", "path"), HOSTILE, ids=range(len(HOSTILE)))
+def test_no_pattern_takes_forever(pattern: str, path: str) -> None:
+    assert not ignored_by_us([pattern], path)
+    with suppress(ToolError):
+        assert not matcher(pattern)(path)
+
+
+@given(st.text(alphabet="ab*?/[]!\\", max_size=60), st.text(alphabet="ab/", max_size=200))
+def test_every_line_makes_an_expression_or_none(line: str, path: str) -> None:
+    rule = parse(line)
+    if rule is not None and (translated := expression(rule)) is not None:
+        re.compile(translated, re.DOTALL).fullmatch(path)
