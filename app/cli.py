@@ -33,7 +33,9 @@ COMMANDS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run signoff and return its exit code: 0 done, 1 failed, 2 wrong usage, 3 refused."""
     from app.commands.parser import app_parser, command_parser
+    from app.commands.terminal import show_control_characters
 
+    show_control_characters()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if words and words[0] in COMMANDS:

@@ -1,5 +1,7 @@
 """What commands print: text for people, one JSON document for programs, and the exit codes."""
 
+import json
+import re
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
@@ -52,7 +54,21 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
         text = TypeAdapter(list[BaseModel]).dump_json(list(document), indent=2, serialize_as_any=True).decode()
     else:
         text = "[]"
+    if sys.stdout.isatty():
+        # The same document, with nothing in it that a terminal would have to be kept from.
+        text = re.sub(r"[^\n -~]", lambda found: json.dumps(found[0])[1:-1], text)
     sys.stdout.write(text + "\n")
+
+
+def print_text(text: str) -> None:
+    """Print a text whose bytes matter, such as a patch: exactly, unless to a terminal, which is shown its glyphs."""
+    if sys.stdout.isatty():
+        sys.stdout.write(text)
+        return
+    # Bytes, since a diff holds whatever encodings and line endings the files have.
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
 
 
 def print_line(text: str) -> None:

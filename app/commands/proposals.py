@@ -1,7 +1,6 @@
 """`signoff show`, `approve`, `deny`, `undo`, `redo` and `stage`."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from app.agent.deciding import approval, decided, redone, undone
@@ -14,6 +13,7 @@ from app.commands.output import (
     print_error,
     print_json,
     print_line,
+    print_text,
 )
 from app.commands.waiting import line_of
 from app.conversation.events import Decision, ProposalChanged, ProposalDecided
@@ -36,11 +36,7 @@ def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     if arguments.hunks:
         _list_hunks(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
         return Exit.DONE
-    diff = runtime.desk.as_unified_diff(proposal.id)
-    # Bytes, since a diff holds whatever encodings and line endings the files have.
-    sys.stdout.flush()
-    sys.stdout.buffer.write(diff.encode("utf-8", "surrogateescape"))
-    sys.stdout.buffer.flush()
+    print_text(runtime.desk.as_unified_diff(proposal.id))
     return Exit.DONE
 
 

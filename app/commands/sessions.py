@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from app.commands.documents import DecisionLine, SessionLine
-from app.commands.output import CommandError, Exit, print_json, print_line
+from app.commands.output import CommandError, Exit, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged
 from app.conversation.record import markdown_record
 from app.proposals.errors import ProposalError
@@ -59,8 +59,7 @@ def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_json(events)
         return Exit.DONE
     diffs = _diffs(runtime, events)
-    for line in markdown_record(record.title, record.model, events, diffs).splitlines():
-        print_line(line)
+    print_text(markdown_record(record.title, record.model, events, diffs).rstrip("\n") + "\n")
     return Exit.DONE
 
 

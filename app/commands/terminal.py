@@ -1,0 +1,34 @@
+"""What goes to a terminal, whoever writes it: every command's output, and what the interpreter says of a defect."""
+
+import sys
+from typing import Any, TextIO, cast
+
+from app.safe_text import visible
+
+
+class _VisibleText:
+    """A stream that shows control characters instead of sending them, and has no way around."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write all of it, made visible."""
+        self._stream.write(visible(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":
+            raise AttributeError("bytes are not for a terminal: use write")
+        return getattr(self._stream, name)
+
+
+def show_control_characters() -> None:
+    """Put such a stream before each of the standard ones that is a terminal; pipes and files get what is written."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream.isatty() and not isinstance(stream, _VisibleText):
+            if hasattr(stream, "reconfigure"):
+                # A glyph that the terminal's encoding lacks is no reason to fail.
+                stream.reconfigure(errors="replace")
+            setattr(sys, name, cast(TextIO, _VisibleText(stream)))

@@ -1,0 +1,78 @@
+"""Commands in a real terminal: nothing that a model, a file or a server wrote is acted upon by it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.terminal import running, signoff_command, terminal_environment
+from tests.wire.replies import chunk, stream
+from tests.wire.server import WireServer
+
+HOSTILE = "ok\x1b[1A\x1b[2K\x1b]52;c;ZXZpbA==\x07\x1b]0;evil\x1b\\\x9b2J\x08\x7f\u202eback\u202c\u200b"
+"""Hides a line, takes the clipboard, sets the title, clears the screen, turns text around."""
+PATCH = f"--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,2 @@\n+{HOSTILE}\r\n+byte ".encode() + b"\xff\x9b31m\n"
+ACTED_UPON = [b"\x1b", b"\x07", b"\x08", b"\x7f", b"\x9b2J", b"\x9b31m", "\x9b".encode(), "\u202e".encode(), b"\xff"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "home"
+
+
+def shown(folder: Path, home: Path, *arguments: str, **more: str) -> bytes:
+    """What a command sends to a terminal; nothing in it may be acted upon."""
+    environment = terminal_environment(home, **more)
+    with running(signoff_command(*arguments), folder=folder, environment=environment) as terminal:
+        terminal.wait_for_exit()
+        terminal.settle(0.1)
+        raw = bytes(terminal.raw)
+    assert not [what for what in ACTED_UPON if what in raw], raw
+    return raw
+
+
+def piped(folder: Path, home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    """What it sends to a pipe."""
+    done = subprocess.run(
+        signoff_command(*arguments),
+        input=stdin,
+        cwd=folder,
+        env=terminal_environment(home),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_a_patch_holds_is_seen_on_a_terminal_and_exact_in_a_pipe(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "ws"
+    piped(folder, home, "stage", stdin=PATCH)
+    assert "␛[1A␛[2K␛]52;c;".encode() in shown(folder, home, "show", "P1")
+    assert HOSTILE.encode() + b"\r\n+byte \xff\x9b31m\n" in piped(folder, home, "show", "P1")
+    shown(folder, home, "show", "P1", "--hunks")
+    detail = json.loads(shown(folder, home, "show", "P1", "--json"))
+    assert detail == json.loads(piped(folder, home, "show", "P1", "--json"))
+    assert HOSTILE in detail["files"][0]["hunks"][0]["added"][0]
+    shown(folder, home, "deny", "P1", "-m", HOSTILE)
+    shown(folder, home, "log")
+    shown(folder, home, "log", "--json")
+
+
+@pytest.mark.parametrize("words", [["show", HOSTILE], ["show", "P1", HOSTILE], [HOSTILE], [f"--{HOSTILE}"]])
+def test_nor_do_errors_pass_on_what_was_typed(tmp_path: Path, home: Path, words: list[str]) -> None:
+    shown(tmp_path / "ws", home, *words)
+
+
+def test_nor_what_a_server_says(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "ws"
+    with WireServer() as server:
+        server.script([stream(chunk(text=f"{HOSTILE}\n{HOSTILE}"), chunk(finish="stop"))])
+        raw = shown(folder, home, "run", HOSTILE, OPENAI_BASE_URL=server.base_url, SIGNOFF_MODEL="m")
+    assert "␛]0;evil".encode() in raw
+    shown(folder, home, "sessions")
+    assert "␛]0;evil".encode() in shown(folder, home, "export", "latest")
+    assert HOSTILE.encode() in piped(folder, home, "export", "latest")
+    shown(folder, home, "export", "latest", "--format", "json")
