@@ -155,6 +155,50 @@ async def test_search_counts_jumps_into_folds_and_ends() -> None:
         assert app.focused is view
 
 
+async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> None:
+    old = [f"line {number}" for number in range(200)]
+    new = list(old)
+    for number in (10, 50, 90):
+        new[number] = f"a needle {number}"
+    diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new)), file_diff("b.txt", "needle\n", "a\nneedle\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = await opened(pilot)
+        await pilot.press("right_square_bracket", "j", "j", "j")
+        await pilot.press("slash", *"needle")
+        assert "Search" in app.text() and "Esc ends" in app.text()
+        await pilot.press("enter")
+        await pilot.pause()
+        row = view.row_at_cursor
+        assert isinstance(row, LineRow) and row.new == 90
+        assert "“needle” 3 of 4" in app.text()
+        await pilot.press("full_stop", "full_stop")
+        await pilot.pause()
+        assert "“needle” 1 of 4" in app.text()
+        await pilot.press("right_curly_bracket", "slash", "enter")
+        await pilot.pause()
+        assert view.file_at_cursor == 1
+        assert "“needle” 4 of 4" in app.text(), "what is found again begins at the cursor, too"
+
+
+@pytest.mark.parametrize("hunks", [1, 40])
+async def test_a_file_comes_to_the_top_with_its_head(hunks: int) -> None:
+    old = "\n".join(f"line {number}" for number in range(10 * hunks))
+    new = "\n".join(f"line {number}{'x' if number % 10 == 5 else ''}" for number in range(10 * hunks))
+    diffs = [file_diff(f"{name}.txt", old, new) for name in ("a", "b", "c", "d", "e", "f")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = await opened(pilot)
+        for file in (1, 2):
+            await pilot.press("right_curly_bracket")
+            await pilot.pause()
+            assert view.file_at_cursor == file
+            assert view.rows.at(view.scroll_offset.y)[0] == view.cursor
+        await pilot.press("left_curly_bracket")
+        await pilot.pause()
+        assert view.rows.at(view.scroll_offset.y)[0] == view.cursor
+
+
 async def searched(pilot: Pilot[None], view: DiffView) -> None:
     """Wait until the search in the thread has its result."""
     while view.searching:

@@ -73,16 +73,18 @@ class DiffCursor(DiffCanvas, can_focus=True):
         self._refresh_row(self.cursor)
         self.post_message(self.ViewMoved())
 
-    def go_to(self, row: int) -> None:
-        """Put the cursor on a landmark, a few lines under the top if it has to be scrolled to."""
+    def go_to(self, row: int, *, at_top: bool = False) -> None:
+        """Put the cursor on a landmark, a few lines under the top if it has to be scrolled to, or at the top."""
         if not self.rows.rows:
             return
         line, view = self.rows.line_of(row), self.scrollable_content_region.height
         first = self.scroll_offset.y
         segment = self.rows.segments[self.rows.segment_of(row)]
-        if not (first + 1 <= line and line + min(segment.height, view - 2) <= first + view):
+        if at_top:
+            self.scroll_to(y=line, animate=False, immediate=True)
+        elif not (first + 1 <= line and line + min(segment.height, view - 2) <= first + view):
             self.scroll_to(y=max(0, line - min(MARGIN + 1, view // 4)), animate=False, immediate=True)
-        self.move_to(row, above=1)
+        self.move_to(row, above=0 if at_top else 1)
 
     def go_to_hunk(self, hunk_id: str) -> None:
         """Put the cursor on a hunk."""
@@ -100,7 +102,7 @@ class DiffCursor(DiffCanvas, can_focus=True):
         row = self.rows.row_of_file(file)
         self.fit()
         if row is not None:
-            self.go_to(row)
+            self.go_to(row, at_top=True)
 
     def _refresh_row(self, row: int) -> None:
         if row < self.rows.rows:

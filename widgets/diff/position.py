@@ -54,7 +54,14 @@ class PositionBar(Static):
                 all_of_it = end >= total and not view.scroll_offset.y
                 parts.append(Content("all" if all_of_it else f"{100 * end // total} %"))
             if view.search_text:
-                count = "searching …" if view.searching else f"{view.matches:,} found"
+                count = "searching …" if view.searching else _count(view)
                 parts.append(Content.styled(f"“{display(view.search_text).text}” {count}", "$text-warning"))
         # One line whatever it says, so nothing has to be laid out anew.
         self.update(Content("  ").join(part for part in parts if part.plain), layout=False)
+
+
+def _count(view: DiffView) -> str:
+    lines = len(view.found)
+    if view.current_match is not None and lines:
+        return f"{view.current_match + 1:,} of {lines:,}"
+    return f"{lines:,} line{'' if lines == 1 else 's'}"

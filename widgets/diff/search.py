@@ -1,5 +1,6 @@
 """Where a search matches."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,19 @@ class Found(NamedTuple):
         """A row that shows it."""
         old, new = (self.line, None) if self.side == "old" else (None, self.line)
         return LineRow(self.file, old, new, self.hunk, 0)
+
+
+def first_from(found: Sequence[Found], diffs: Sequence[FileDiff], row: LineRow) -> int:
+    """Which of the found lines is the first at a row or below it; the first of all if there is none."""
+
+    def place(file: int, side: Side, line: int, hunk: int | None) -> tuple[int, int, bool, int]:
+        # Removed lines stand above the new lines of their hunk.
+        new = side == "new"
+        return file, line if new else diffs[file].change.hunks[hunk or 0].new_start, new, line
+
+    here = place(row.file, *(("old", row.old or 0) if row.new is None else ("new", row.new)), row.hunk)
+    at = bisect_left(found, here, key=lambda hit: place(hit.file, hit.side, hit.line, hit.hunk))
+    return at % len(found)
 
 
 def search(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True) -> list[Found]:

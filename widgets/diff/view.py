@@ -16,7 +16,7 @@ from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.cursor import Anchor
 from widgets.diff.layout import Landmarks
 from widgets.diff.rows import BlankRow, CommentRow, Context, FileRow, FoldRow, LineRow, NoteRow, Side
-from widgets.diff.search import Found, count_matches, search
+from widgets.diff.search import Found, count_matches, first_from, search
 from widgets.diff.seen import Seen
 from widgets.diff.selecting import line_at, word_at
 from widgets.diff.unseen import UnseenPlaces
@@ -27,6 +27,8 @@ SEARCHED_AT_ONCE = 20_000
 SIDE_STEP = 8
 """Cells scrolled to the side at a time."""
 
+_NO_LINES = 20
+"""More rows than ever follow each other without a line of a file among them: heads, folds, notes."""
 _MARK_CELLS = 2
 """Cells before a line that stand for its hunk."""
 
@@ -79,7 +81,8 @@ class DiffView(UnseenPlaces):
         """Occurrences on them."""
         self.searching = False
         """Whether a search is under way in a thread."""
-        self._current: int | None = None
+        self.current_match: int | None = None
+        """Which of the lines that match the cursor was sent to last."""
         self._steps = 0
         self._held: tuple[int, bool] | None = None
 
@@ -101,7 +104,7 @@ class DiffView(UnseenPlaces):
     def forget_place(self) -> None:
         """Forget the search, too."""
         super().forget_place()
-        self.search_text, self.found, self.matches, self._current = "", [], 0, None
+        self.search_text, self.found, self.matches, self.current_match = "", [], 0, None
         self.searching, self._steps = False, 0
 
     # Keys
@@ -171,19 +174,19 @@ class DiffView(UnseenPlaces):
 
     def action_next_file(self) -> None:
         """Next file."""
-        self._jump(lambda marks: Landmarks.after(marks.files, self.cursor))
+        self._jump(lambda marks: Landmarks.after(marks.files, self.cursor), at_top=True)
 
     def action_previous_file(self) -> None:
         """Previous file."""
-        self._jump(lambda marks: Landmarks.before(marks.files, self.cursor))
+        self._jump(lambda marks: Landmarks.before(marks.files, self.cursor), at_top=True)
 
-    def _jump(self, find: Callable[[Landmarks], int | None]) -> None:
+    def _jump(self, find: Callable[[Landmarks], int | None], *, at_top: bool = False) -> None:
         row = find(self.landmarks)
         if row is None and not self.rows.complete:
             self.lay_out_all()
             row = find(self.landmarks)
         if row is not None:
-            self.go_to(row)
+            self.go_to(row, at_top=at_top)
 
     def action_toggle_layout(self) -> None:
         """Unified or side by side."""
@@ -277,7 +280,7 @@ class DiffView(UnseenPlaces):
         """Highlight what matches, everywhere in the files; nothing for an empty query."""
         self.search_text = self.scene.query = query
         self.scene.found = None
-        self._current, self._steps = None, 0
+        self.current_match, self._steps = None, 0
         self.searching = bool(query) and sum(len(diff.new) for diff in self.diffs) > SEARCHED_AT_ONCE
         if not self.searching:
             self._take_found(search(self.diffs, query), query)
@@ -319,8 +322,10 @@ class DiffView(UnseenPlaces):
             self._steps = step
         if not self.found:
             return
-        self._current = 0 if self._current is None else (self._current + step) % len(self.found)
-        hit = self.found[self._current]
+        self.current_match = (
+            (self.current_match + step) % len(self.found) if self.current_match is not None else self._first()
+        )
+        hit = self.found[self.current_match]
         self.scene.found = (hit.file, hit.side, hit.line)
         row = self._row_of(hit)
         shown = None if row is None else self.rows.row(row)
@@ -330,6 +335,12 @@ class DiffView(UnseenPlaces):
         self.repaint()
         if row is not None:
             self.go_to(row)
+
+    def _first(self) -> int:
+        """The first match from the cursor on."""
+        below = (self.rows.row(row) for row in range(self.cursor, min(self.rows.rows, self.cursor + _NO_LINES)))
+        line = next((row for row in below if isinstance(row, LineRow)), None)
+        return first_from(self.found, self.diffs, line) if line is not None else 0
 
     def _row_of(self, hit: Found) -> int | None:
         row = self.rows.locate(hit.row)
