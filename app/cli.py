@@ -171,6 +171,7 @@ def put_right(runtime: Any) -> None:
     from app.commands.output import print_error
     from app.recovery import recover
 
+    runtime.desk.tell = print_error
     for line in recover(runtime):
         print_error(line)
 

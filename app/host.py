@@ -56,6 +56,13 @@ class Host:
         """Recover what a crash left, re-base what waits, and begin to watch. Returns lines for the user."""
         from app.recovery import recover
 
+        loop = asyncio.get_running_loop()
+
+        def tell(line: str) -> None:
+            loop.call_soon_threadsafe(self._subscriber, Failed(line))
+
+        desk = await asyncio.to_thread(lambda: self.runtime.desk)
+        desk.tell = tell
         lines = await asyncio.to_thread(recover, self.runtime)
         if lines and (session := self.session) is not None:
             await session.absorb(await asyncio.to_thread(self.runtime.sessions.events, session.id))

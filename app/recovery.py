@@ -3,6 +3,7 @@
 from app.conversation.events import Decision, Event, FileStat, ProposalDecided
 from app.proposals.models import Proposal, ProposalState
 from app.runtime import Runtime
+from app.storage.errors import StorageError
 
 _PATIENCE = 10.0
 """Seconds that a living process has between a decision and its record."""
@@ -30,9 +31,13 @@ def recover(runtime: Runtime, *, patience: float = _PATIENCE) -> list[str]:
         proposal = runtime.proposals.proposal(proposal_id)
         if proposal is None or (decision := _last_decision(proposal)) is None:
             continue
-        record_decision(runtime, _decided(proposal, decision))
         state = "waiting again" if decision is Decision.REOPENED else proposal.state.replace("_", " ")
-        lines.append(f"{proposal.id} is {state}: signoff ended before it could say so, and has noted it now.")
+        try:
+            record_decision(runtime, _decided(proposal, decision))
+        except StorageError as error:
+            lines.append(f"{proposal.id} is {state}: that is not recorded yet, since it can't be. {error}")
+        else:
+            lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
 
 

@@ -2,6 +2,9 @@
 
 from app.conversation.events import Decision, LineComment, ProposalDecided
 from app.proposals.desk import DecisionResult
+from app.proposals.errors import NotRecorded
+from app.proposals.models import ProposalState
+from app.proposals.states import words
 
 
 def approval(
@@ -38,4 +41,19 @@ def decided(
         feedback=feedback,
         comments=comments,
         still_pending=result.proposal.state.waiting,
+    )
+
+
+def not_recorded(result: DecisionResult, error: Exception) -> NotRecorded:
+    """What to tell the user when a decision was carried out and the event of it could not be written."""
+    proposal = result.proposal
+    files = {
+        ProposalState.APPLIED: ", all its files are written",
+        ProposalState.PARTLY_APPROVED: ", what you approved of it is written",
+        ProposalState.UNDONE: ", its files are taken back",
+    }.get(proposal.state, "")
+    why = str(error).rstrip(".") or type(error).__name__
+    return NotRecorded(
+        f"{proposal.id} is {words(proposal.state)}{files}; this could not be recorded ({why}). "
+        "Don't repeat it: signoff records it at its next start."
     )

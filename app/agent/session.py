@@ -14,7 +14,7 @@ from app.agent import interventions
 from app.agent.allowances import Allowances, FormStore
 from app.agent.confirmations import Confirmations
 from app.agent.context import ContextKeeper
-from app.agent.deciding import approval, decided, redone, undone
+from app.agent.deciding import approval, decided, not_recorded, redone, undone
 from app.agent.executor import Executor
 from app.agent.feedback import Feedback
 from app.agent.gate import Gate, GatePolicy
@@ -209,12 +209,15 @@ class Session:
         """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once.
 
         Raises:
+            NotRecorded: it is written all the same, and stands; so it is with the other decisions.
             ProposalError: nothing is written then, and nothing said.
         """
         result = await asyncio.to_thread(self.ports.desk.approve, proposal_id, hunks, revision)
         said = approval(result, partial=hunks is not None, feedback=feedback, comments=tuple(comments))
-        await self._decided(result, said)
-        await self._commit(result.proposal)
+        try:
+            await self._decided(result, said)
+        finally:
+            await self._commit(result.proposal)
         return result
 
     async def deny(
@@ -406,13 +409,18 @@ class Session:
     # Decisions
 
     async def _decided(self, result: DecisionResult, event: ProposalDecided) -> None:
+        """Record what was carried out; raises NotRecorded."""
         speaks = bool(event.feedback.strip() or event.comments)
-        if speaks and not self.busy and self.question is None:
-            await self._begin("feedback", event)
-        else:
-            await self.log.append(event)
-            self._publish_gate()
-        self._publish(ProposalsChanged((result.proposal.id, *(other.id for other in result.changed))))
+        try:
+            if speaks and not self.busy and self.question is None:
+                await self._begin("feedback", event)
+            else:
+                await self.log.append(event)
+                self._publish_gate()
+        except Exception as error:
+            raise not_recorded(result, error) from error
+        finally:
+            self._publish(ProposalsChanged((result.proposal.id, *(other.id for other in result.changed))))
         await self._tell_changed(result.changed)
 
     async def _commit(self, proposal: Proposal) -> None:
@@ -421,9 +429,16 @@ class Session:
         try:
             name = await asyncio.to_thread(commit, proposal)
         except ProposalError as error:
-            await self.log.append(Notice(text=str(error), level="warning"))
+            await self._note(Notice(text=str(error), level="warning"))
         else:
-            await self.log.append(Notice(text=f"{proposal.id} is committed as {name[:10]}."))
+            await self._note(Notice(text=f"{proposal.id} is committed as {name[:10]}."))
+
+    async def _note(self, notice: Notice) -> None:
+        """Say something to the user, also if it can't be recorded."""
+        try:
+            await self.log.append(notice)
+        except Exception:
+            self._publish(Failed(notice.text))
 
     async def _tell_changed(self, changed: Sequence[Proposal]) -> None:
         if not changed:

@@ -119,6 +119,8 @@ class DecisionDocument(Document):
     files: list[FileLine]
     changed: list[str]
     """Ids of other proposals that were re-based or turned stale."""
+    warning: str = ""
+    """What did not work although the decision stands: it could not be recorded. It is on standard error too."""
 
 
 class RunDocument(Document):

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from app.agent.deciding import approval, decided, redone, undone
+from app.agent.deciding import approval, decided, not_recorded, redone, undone
 from app.commands.documents import DecisionDocument, FileLine, ProposalDetail, ProposalLine
 from app.commands.output import (
     CommandError,
@@ -24,6 +24,7 @@ from app.proposals.models import Proposal
 from app.proposals.refusals import EditRefused
 from app.recovery import record_decision
 from app.runtime import Runtime
+from app.storage.errors import StorageError
 
 
 def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
@@ -58,14 +59,14 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     hunks = _hunks(proposal, arguments.hunks)
     committing = runtime.settings.commit
     result = runtime.desk.approve(proposal.id, hunks)
-    _record(runtime, result, approval(result, partial=hunks is not None))
+    warning = _record(runtime, result, approval(result, partial=hunks is not None))
     if committing:
         try:
             commit_proposal(runtime.workspace.root, result.proposal)
         except ProposalError as error:
             # The files are written all the same; what failed is only the commit.
             print_error(str(error))
-    return _report(result, arguments, "approved")
+    return _report(result, arguments, "approved", warning)
 
 
 def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
@@ -75,22 +76,22 @@ def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         feedback = piped_text("your feedback")
     proposal = runtime.desk.get(arguments.id)
     result = runtime.desk.deny(proposal.id, None, feedback)
-    _record(runtime, result, decided(result, Decision.DENIED, feedback=feedback))
-    return _report(result, arguments, "denied")
+    warning = _record(runtime, result, decided(result, Decision.DENIED, feedback=feedback))
+    return _report(result, arguments, "denied", warning)
 
 
 def undo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Undo an applied proposal, byte for byte, or have a denied one wait again."""
     result = runtime.desk.undo(arguments.id)
-    _record(runtime, result, undone(result))
-    return _report(result, arguments, "reopened" if result.denial else "undone")
+    warning = _record(runtime, result, undone(result))
+    return _report(result, arguments, "reopened" if result.denial else "undone", warning)
 
 
 def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Apply an undone proposal again, or deny again one whose denial was undone."""
     result = runtime.desk.redo(arguments.id)
-    _record(runtime, result, redone(result))
-    return _report(result, arguments, "denied again" if result.denial else "applied again")
+    warning = _record(runtime, result, redone(result))
+    return _report(result, arguments, "denied again" if result.denial else "applied again", warning)
 
 
 def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
@@ -133,20 +134,31 @@ def _hunks(proposal: Proposal, numbers: str | None) -> set[str] | None:
     return chosen
 
 
-def _record(runtime: Runtime, result: DecisionResult, event: ProposalDecided) -> None:
+def _record(runtime: Runtime, result: DecisionResult, event: ProposalDecided) -> str:
+    """Record a decision that was carried out; what to warn of if that could not be done, for the decision stands."""
     changed = (ProposalChanged(proposal=one.id, state=one.state, reason=one.reason) for one in result.changed)
-    record_decision(runtime, event, *changed)
+    try:
+        record_decision(runtime, event, *changed)
+    except StorageError as error:
+        return str(not_recorded(result, error))
+    return ""
 
 
-def _report(result: DecisionResult, arguments: argparse.Namespace, verb: str) -> Exit:
+def _report(result: DecisionResult, arguments: argparse.Namespace, verb: str, warning: str) -> Exit:
     proposal = result.proposal
+    if warning:
+        print_error(warning)
     if arguments.json:
         files = [
             FileLine(path=file.path, op=file.op, added=file.added, removed=file.removed) for file in result.files
         ]
         print_json(
             DecisionDocument(
-                id=proposal.id, state=proposal.state, files=files, changed=[other.id for other in result.changed]
+                id=proposal.id,
+                state=proposal.state,
+                files=files,
+                changed=[other.id for other in result.changed],
+                warning=warning,
             )
         )
         return Exit.DONE

@@ -57,6 +57,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
         runtime = open_runtime(Path(arguments.workspace), flags)
         try:
+            runtime.desk.tell = print_error
             for line in recover(runtime):
                 print_error(line)
             return await _turn(runtime, prompt, arguments)

@@ -198,7 +198,10 @@ class ProposalDesk:
             after = advance(outcome.proposal, standing(outcome.proposal))
             self._write("apply", proposal, after, outcome.transitions, None)
             changed = self._settle(proposal.id)
-            return DecisionResult(after, tuple(outcome.files), self._facts(proposal, choice, choice.hunks), changed)
+            facts: tuple[HunkFact, ...] = ()
+            with suppress(Exception):
+                facts = self._facts(proposal, choice, choice.hunks)
+            return DecisionResult(after, tuple(outcome.files), facts, changed)
 
     def deny(self, proposal_id: str, hunks: Collection[str] | None = None, feedback: str = "") -> DecisionResult:
         """Discard a proposal, or a part of it; nothing on disk changes. Those stacked on it are re-based."""
@@ -235,7 +238,7 @@ class ProposalDesk:
                 )
             folders = {folder for record in records for folder in record.made_folders}
             self._write("undo", proposal, after, transitions, folders)
-            return self._after_replay(proposal, transitions, backwards=True)
+            return self._after_replay(proposal, after, transitions, backwards=True)
 
     def redo(self, proposal_id: str) -> DecisionResult:
         """Write an undone proposal again; or deny again one whose denial was undone.
@@ -253,8 +256,9 @@ class ProposalDesk:
                 raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo.")
             _, transitions = self._replay(proposal, forward(records), "redone")
             folders = {folder for record in records for folder in record.dropped_folders}
-            self._write("redo", proposal, advance(proposal, ProposalState.APPLIED), transitions, folders)
-            return self._after_replay(proposal, transitions)
+            after = advance(proposal, ProposalState.APPLIED)
+            self._write("redo", proposal, after, transitions, folders)
+            return self._after_replay(proposal, after, transitions)
 
     # The world
 
@@ -431,11 +435,15 @@ class ProposalDesk:
             raise UndoConflict(f"{proposal.id} can't be {word}: {conflict}.") from None
 
     def _after_replay(
-        self, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool = False
+        self, before: Proposal, after: Proposal, transitions: Sequence[Transition], *, backwards: bool = False
     ) -> DecisionResult:
-        changed = self._settle(proposal.id)
-        files = transition_stats(self._contents, proposal, transitions, backwards=backwards)
-        return DecisionResult(self.get(proposal.id), files, (), changed)
+        """What an undo or redo came to; like `_settle`, it never fails."""
+        changed = self._settle(after.id)
+        files: tuple[FileStat, ...] = ()
+        with suppress(Exception):
+            files = transition_stats(self._contents, before, transitions, backwards=backwards)
+            after = self.get(after.id)
+        return DecisionResult(after, files, (), changed)
 
     def _facts(self, proposal: Proposal, choice: deciding.Choice, landed: Collection[str]) -> tuple[HunkFact, ...]:
         if choice.whole:

@@ -45,6 +45,10 @@ class RecoveryNeeded(ProposalError):
     """An apply broke off and could not be taken back at once; `recover` finishes it."""
 
 
+class NotRecorded(ProposalError):
+    """The decision is carried out and stands, only the record of it could not be written."""
+
+
 class WorkspaceBusy(ProposalError):
     """Another process is writing in this workspace."""
 

@@ -13,6 +13,7 @@ from app import opening
 from app.llm import discovery
 from app.screens.setup import SetupScreen
 from tests.ui.running_app import running
+from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.server import WireServer
 from widgets.common.status_bar import StatusBar
 
@@ -36,6 +37,23 @@ async def test_a_message_that_cannot_be_kept_goes_back_to_the_composer(tmp_path:
         server.say("Here I am.")
         await run.pilot.press("enter")
         await run.see("Here I am.")
+
+
+async def test_an_approval_that_cannot_be_recorded_says_that_it_is_written(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        other = sqlite3.connect(run.runtime.database.path)
+        other.execute("CREATE TRIGGER eio BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END")
+        other.commit()
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == APPROVED, "the file")
+        await run.see("P1 is applied, all its files are written", "Don't repeat it", "✓ P1 applied")
+        other.execute("DROP TRIGGER eio")
+        other.commit()
+        other.close()
 
 
 async def test_the_models_of_this_machine_are_offered(

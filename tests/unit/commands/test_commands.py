@@ -104,6 +104,56 @@ def test_a_denial_is_taken_back_and_done_again(signoff: Run, workspace: Path) ->
     assert decisions == ["denied", "reopened", "denied", "reopened", "approved"]
 
 
+@pytest.mark.parametrize(("verb", "fact"), [("approve", "all its files are written"), ("deny", "P1 is denied")])
+def test_a_decision_that_could_not_be_recorded_stands_and_is_recorded_later(
+    signoff: Run, workspace: Path, tmp_path: Path, verb: str, fact: str
+) -> None:
+    signoff("stage", "-", stdin=PATCH)
+    database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
+    database.execute("CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END")
+    database.commit()
+    done = signoff(verb, "P1", "--json")
+    assert done.returncode == 0
+    [line] = done.stderr.splitlines()
+    for part in (fact, "disk I/O error", "could not be recorded", "at its next start"):
+        assert part in line
+    assert f"signoff: {json.loads(done.stdout)['warning']}" == line
+    written = (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
+    assert written == (verb == "approve")
+    # Ten seconds later it counts as left over.
+    database.execute("UPDATE unrecorded SET time = 0")
+    database.commit()
+    assert "not recorded yet" in signoff("show", "P1").stderr
+    database.execute("DROP TRIGGER eio")
+    database.commit()
+    database.close()
+    assert "could not record that at the time, and has now" in signoff("show", "P1").stderr
+    assert signoff("show", "P1").stderr == ""
+    assert json.loads(signoff("log", "--json").stdout)[0]["proposal"] == "P1"
+
+
+def test_a_store_that_fails_before_the_end_leaves_every_file_as_it_was(
+    signoff: Run, workspace: Path, tmp_path: Path
+) -> None:
+    signoff("stage", "-", stdin=PATCH)
+    database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
+    database.execute(
+        "CREATE TRIGGER full BEFORE UPDATE ON journal WHEN NEW.state = 'done' BEGIN"
+        " SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+    database.commit()
+    line = refused(signoff("approve", "P1"), 3)
+    assert "P1 was not applied, every file is as it was" in line
+    assert "disk is full" in line
+    assert [path.name for path in workspace.iterdir()] == ["notes.txt"]
+    assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
+    database.execute("DROP TRIGGER full")
+    database.commit()
+    database.close()
+    assert signoff("approve", "P1").returncode == 0
+    assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
+
+
 def test_hunks_are_approved_by_number(signoff: Run, workspace: Path) -> None:
     signoff("stage", stdin=PATCH)
     assert document(signoff("approve", "P1", "--hunks", "2", "--json"))["state"] == "partly_approved"

@@ -309,3 +309,35 @@ def test_a_real_race(folders: Callable[[], Path]) -> None:
         assert os.waitpid(rival, 0)[1] == 0
         site.node = site.staged
         ends(site)
+
+
+def test_whoever_decides_next_is_told_what_the_recovery_kept(folders: Callable[[], Path]) -> None:
+    site = Site(folders(), "edit1", "file")
+    script = Script()
+    play(site, script, approve)
+    swapped = script.names.index("exchange") + 1
+    site = Site(folders(), "edit1", "file")
+    play(site, Script({swapped + 1: site.intrude, swapped + 2: kill}), approve)
+    site.desk().refresh()
+    [line] = site.told
+    assert "edit1.kept-P1-" in line
+    site.check()
+
+
+def test_what_is_written_to_a_file_while_it_is_replaced_is_kept(folders: Callable[[], Path]) -> None:
+    site, script = Site(folders(), "edit1", "nothing"), Script()
+    play(site, script, approve)
+    late = script.names.index("journal_close") + 1
+    site = Site(folders(), "edit1", "nothing")
+    with (site.root / "edit1").open("ab") as editor:
+
+        def write() -> None:
+            editor.write(b"mine\n")
+            editor.flush()
+
+        play(site, Script({late: write}), approve)
+    [line] = site.told
+    [kept] = [path for path in site.root.iterdir() if "kept" in path.name]
+    assert kept.name in line
+    assert kept.read_bytes() == b"one\ntwo\nmine\n"
+    assert (site.root / "edit1").read_bytes() == NEW["edit1"]
