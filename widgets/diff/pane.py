@@ -97,6 +97,8 @@ class DiffPane(Vertical):
 
     @on(DiffView.SearchWanted)
     def _open_search(self) -> None:
+        # Whatever was found before, the search begins at the cursor.
+        self.view.current_match = None
         self.query_one(SearchBar).open()
 
     @on(SearchBar.Typed)
