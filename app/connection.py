@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from app.agent.gate import GatePolicy
 from app.agent.model_port import ModelPort
+from app.agent.ports import OtherSession, Ports
 from app.agent.prompts import system_prompt
-from app.agent.session import Ports, Session
+from app.agent.session import Session
 from app.agent.turn import TurnSettings
 from app.config import Settings
 from app.conversation.events import Event
@@ -23,6 +24,7 @@ from app.llm.types import Endpoint
 from app.proposals.commit import commit_proposal
 from app.proposals.models import Proposal
 from app.runtime import Runtime
+from app.storage.session_lock import SessionLock, is_open
 from app.storage.sessions import SessionRecord, SessionStore
 from app.tools.registry import standard_tools
 from app.workspace.git import branch
@@ -80,6 +82,8 @@ def open_session(
 ) -> Session:
     """A session over a model: a new one, or one that is in the store.
 
+    If another process has it open, it is a look at what goes on there (`Session.follows`).
+
     Args:
         runtime: the open workspace.
         model: the client.
@@ -88,10 +92,15 @@ def open_session(
         attended: whether a user is there, whose allowances for commands count.
     """
     settings = settings or runtime.settings
-    events: Sequence[Event] = runtime.sessions.events(record.id) if record else ()
     record = record or runtime.sessions.create(model=settings.model)
+    claim = SessionLock(runtime.places.session_lock(record.id))
+    # Claimed before it is read, so that nobody begins a turn in between.
+    claim.take()
+    events = runtime.sessions.events(record.id)
     ports = Ports(
         sink=StoreSink(runtime.sessions, record.id),
+        others=StoredSessions(runtime),
+        claim=claim,
         desk=runtime.desk,
         tools=standard_tools(),
         workspace=runtime.workspace,
@@ -110,14 +119,14 @@ def committer(runtime: Runtime, settings: Settings) -> Callable[[Proposal], str]
 def turn_settings(runtime: Runtime, settings: Settings, record: SessionRecord) -> TurnSettings:
     """Prompt, limits and gate policy of a session."""
     policy = GatePolicy(settings.gate, settings.chain_steps)
-    prompt = system_prompt(
+    prompt = partial(
+        system_prompt,
         workspace=runtime.workspace.root.name,
         today=date.fromtimestamp(record.created),
         branch=branch(runtime.workspace.root),
         guidance=_guidance(runtime),
-        chain_steps=policy.staging_steps,
     )
-    return TurnSettings(prompt, policy, settings.max_steps)
+    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps)
 
 
 def _guidance(runtime: Runtime) -> str:
@@ -128,20 +137,42 @@ def _guidance(runtime: Runtime) -> str:
 
 
 class StoreSink:
-    """Writes a session's events to the store, on a thread."""
+    """Writes a session's events to the store and reads others' there, on a thread."""
 
     def __init__(self, store: SessionStore, session_id: str) -> None:
         self._store = store
         self._session_id = session_id
 
-    async def append(self, events: Sequence[Event]) -> Sequence[Event]:
+    async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
         """Keep a batch. Once begun, the write is waited for even if the caller is cancelled."""
-        write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events))
+        write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events, after))
         try:
             return await asyncio.shield(write)
         except asyncio.CancelledError:
             await asyncio.wait({write})
             raise
+
+    async def since(self, after: int) -> Sequence[Event]:
+        """What came after an event."""
+        return await asyncio.to_thread(self._store.events, self._session_id, after)
+
+
+class StoredSessions:
+    """The other sessions of a workspace, open somewhere or not."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._store = runtime.sessions
+        self._places = runtime.places
+
+    async def record(self, session_id: str, events: Sequence[Event], *, retold: bool = False) -> OtherSession | None:
+        """Keep events in that session's log."""
+        return await asyncio.to_thread(self._record, session_id, events, retold)
+
+    def _record(self, session_id: str, events: Sequence[Event], retold: bool) -> OtherSession | None:
+        if not self._store.exists(session_id):
+            return None
+        self._store.append(session_id, events, retold=retold)
+        return OtherSession(self._store.get(session_id).title, is_open(self._places.session_lock(session_id)))
 
 
 class LearnedProfiles:

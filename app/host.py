@@ -14,7 +14,6 @@ from app.agent.session import Session
 from app.agent.updates import Failed, ProposalsChanged, Update
 from app.config import Settings
 from app.connection import committer, connect, open_session, turn_settings
-from app.conversation.events import Event
 from app.demo.process import DemoServer
 from app.llm.client import ModelClient
 from app.proposals.errors import UnknownProposal
@@ -65,7 +64,7 @@ class Host:
         desk.tell = tell
         lines = await asyncio.to_thread(recover, self.runtime)
         if lines and (session := self.session) is not None:
-            await session.absorb(await asyncio.to_thread(self.runtime.sessions.events, session.id))
+            await session.catch_up()
         await asyncio.to_thread(self.runtime.desk.refresh)
         self._known = _versions(await asyncio.to_thread(self.runtime.desk.waiting))
         if self.model is not None:
@@ -202,11 +201,7 @@ class Host:
                 continue
             seen = now
             if self.session is not None:
-                last = self.session.log.events[-1].id if self.session.log.events else 0
-                foreign: list[Event] = await asyncio.to_thread(
-                    self.runtime.sessions.events, self.session.id, max(0, last - _LOOK_BACK)
-                )
-                await self.session.absorb(foreign)
+                await self.session.catch_up()
             await self._notice_proposals()
 
     async def _notice_proposals(self) -> None:
@@ -243,8 +238,6 @@ def _draft_key(session_id: str) -> str:
 
 _DRAFT_PAUSE = 0.3
 """Seconds without a key before a draft is written."""
-_LOOK_BACK = 50
-"""Ids before the last known one that are looked at again: this process may have heard of its own event first."""
 
 
 def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str]]:

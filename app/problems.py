@@ -20,6 +20,7 @@ def told(error: Exception, log: Path) -> str:
 
 def _foreseen(error: Exception) -> bool:
     """Whether the error was made for the user's eyes."""
+    from app.agent.turns import OpenElsewhere
     from app.config import ConfigError
     from app.connection import NotConnected
     from app.external_editor import EditorFailed
@@ -30,7 +31,14 @@ def _foreseen(error: Exception) -> bool:
 
     return isinstance(
         error,
-        BadArgument | ConfigError | EditorFailed | NotConnected | ProposalError | RequestFailed | StorageError,
+        BadArgument
+        | ConfigError
+        | EditorFailed
+        | NotConnected
+        | OpenElsewhere
+        | ProposalError
+        | RequestFailed
+        | StorageError,
     )
 
 

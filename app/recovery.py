@@ -1,6 +1,9 @@
 """Puts right what a process left that ended in the middle of something; run before a workspace is used."""
 
-from app.conversation.events import Decision, Event, FileStat, ProposalDecided
+from collections.abc import Iterable
+
+from app.agent.deciding import changes
+from app.conversation.events import Decision, FileStat, ProposalDecided
 from app.proposals.models import Proposal, ProposalState
 from app.runtime import Runtime
 from app.storage.errors import StorageError
@@ -41,13 +44,22 @@ def recover(runtime: Runtime, *, patience: float = _PATIENCE) -> list[str]:
     return lines
 
 
-def record_decision(runtime: Runtime, decided: ProposalDecided, *consequences: Event) -> None:
-    """Write a decision, and what followed from it, to the session of the proposal, whose model reads it."""
+def record_decision(runtime: Runtime, decided: ProposalDecided, changed: Iterable[Proposal] = ()) -> None:
+    """Write a decision to the session of its proposal, whose model reads it; and what followed, each to its own.
+
+    Args:
+        runtime: the open workspace.
+        decided: the decision.
+        changed: other proposals that were re-based or turned stale because of it.
+    """
     session = runtime.desk.get(decided.proposal).session
     if session and runtime.sessions.exists(session):
-        runtime.sessions.append(session, [decided, *consequences])
+        runtime.sessions.append(session, [decided])
     else:
         runtime.sessions.record_decision(decided)
+    for owner, events in changes(changed).items():
+        if owner and runtime.sessions.exists(owner):
+            runtime.sessions.append(owner, events)
 
 
 def _last_decision(proposal: Proposal) -> Decision | None:

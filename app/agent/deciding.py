@@ -1,17 +1,20 @@
-"""From what the desk did to the event that records it."""
+"""From what the desk did to the events that record it, and the sessions that they belong to."""
 
-from app.conversation.events import Decision, LineComment, ProposalDecided
+from collections.abc import Iterable
+
+from app.agent.ports import OtherSession
+from app.conversation.events import Decision, Event, LineComment, Notice, ProposalChanged, ProposalDecided
 from app.proposals.desk import DecisionResult
 from app.proposals.errors import NotRecorded
-from app.proposals.models import ProposalState
+from app.proposals.models import Proposal, ProposalState
 from app.proposals.states import words
 
 
 def approval(
-    result: DecisionResult, *, partial: bool, feedback: str = "", comments: tuple[LineComment, ...] = ()
+    result: DecisionResult, *, feedback: str = "", comments: tuple[LineComment, ...] = ()
 ) -> ProposalDecided:
-    """The event of an approval; `partial` if only some hunks were chosen."""
-    decision = Decision.PARTLY_APPROVED if partial or result.proposal.state.waiting else Decision.APPROVED
+    """The event of an approval: it is in part if something still waits, however it was asked for."""
+    decision = Decision.PARTLY_APPROVED if result.proposal.state.waiting else Decision.APPROVED
     return decided(result, decision, feedback=feedback, comments=comments)
 
 
@@ -57,3 +60,34 @@ def not_recorded(result: DecisionResult, error: Exception) -> NotRecorded:
         f"{proposal.id} is {words(proposal.state)}{files}; this could not be recorded ({why}). "
         "Don't repeat it: signoff records it at its next start."
     )
+
+
+def speaks(event: ProposalDecided) -> bool:
+    """Whether the decision has words for the model."""
+    return bool(event.feedback.strip() or event.comments)
+
+
+def owner_of(proposal: Proposal, here: str = "") -> str:
+    """The session that a proposal belongs to; `here` for one that comes from none."""
+    return proposal.session or here
+
+
+def changes(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event]]:
+    """What a decision or the disk did to other proposals, by the session that it is to be recorded in."""
+    by_owner: dict[str, list[Event]] = {}
+    for one in changed:
+        event = ProposalChanged(proposal=one.id, state=one.state, reason=one.reason)
+        by_owner.setdefault(owner_of(one, here), []).append(event)
+    return by_owner
+
+
+def told_elsewhere(event: ProposalDecided, other: OtherSession) -> Notice:
+    """Where a decision on another session's proposal went, for the user who made it here."""
+    name = f"the session \u201c{other.title}\u201d" if other.title else "another session"
+    if not speaks(event):
+        told = "its model is told there"
+    elif other.is_open:
+        told = "its model reads your words there"
+    else:
+        told = "its model reads your words there once you resume it"
+    return Notice(text=f"{event.proposal} belongs to {name}: {told}.")

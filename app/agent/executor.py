@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
 from app.conversation.events import (
@@ -55,6 +56,7 @@ class _Progress:
     """State of a batch while it runs."""
 
     draft: Draft
+    gate: Gate
     held: list[ToolResult] = field(default_factory=list)
     """Results of edits, waiting for their proposal."""
     asked: bool = False
@@ -92,7 +94,7 @@ class Executor:
         )
 
     async def run(
-        self, message: AssistantMessage, interrupter: Interrupter, *, gate_closed: bool, supersedes: str = ""
+        self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, *, answers: Sequence[str] = ()
     ) -> Batch:
         """Run the calls of a response in order.
 
@@ -102,18 +104,18 @@ class Executor:
         Args:
             message: the response, already in the log.
             interrupter: the user's stop sign.
-            gate_closed: refuse everything.
-            supersedes: the proposal whose feedback this response answers.
+            gate: while it is closed, everything is refused.
+            answers: the proposals whose feedback this response may answer, the likeliest first.
         """
-        if gate_closed:
+        if gate.closed:
             await self.refuse(message.calls)
             return Batch()
-        progress = _Progress(await asyncio.to_thread(self._desk.draft, self._session_id))
+        progress = _Progress(await asyncio.to_thread(self._desk.draft, self._session_id), gate)
         try:
             for call in message.calls:
                 await self._run_call(call, progress, interrupter)
         finally:
-            proposal = await self._stage(message, progress, supersedes)
+            proposal = await self._stage(message, progress, answers)
         return Batch(proposal, progress.asked, interrupter.stopped)
 
     async def _run_call(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> None:
@@ -159,6 +161,7 @@ class Executor:
             draft=progress.draft,
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
             confirm=self._confirm,
+            staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
         started = time.monotonic()
         try:
@@ -196,7 +199,7 @@ class Executor:
             duration=time.monotonic() - started,
         )
 
-    async def _stage(self, message: AssistantMessage, progress: _Progress, supersedes: str) -> str:
+    async def _stage(self, message: AssistantMessage, progress: _Progress, answers: Sequence[str]) -> str:
         """Make the draft a proposal, and record it together with the results that speak of it."""
         if not progress.held:
             return ""
@@ -209,7 +212,7 @@ class Executor:
             return ""
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
         try:
-            proposal = await asyncio.to_thread(self._desk.stage, progress.draft, summary, supersedes)
+            proposal = await asyncio.to_thread(self._desk.stage, progress.draft, summary, answers)
         except Exception as error:
             await self._log.append(*(_unstaged(result, f"Nothing was staged: {error}") for result in progress.held))
             return ""
@@ -221,7 +224,7 @@ class Executor:
                 for change in proposal.files
             ),
             calls=tuple(result.call for result in progress.held),
-            supersedes=supersedes,
+            supersedes=proposal.supersedes,
         )
         events: Sequence[Event] = (*progress.held, staged)
         await self._log.append(*events)

@@ -14,25 +14,34 @@ class Feedback:
     """Fold: attach it to the log."""
 
     def __init__(self) -> None:
-        self.undelivered = False
-        """No request in which the model may act has carried the latest feedback."""
-        self.proposal = ""
-        """The denied proposal whose feedback the next proposal answers; empty if there is none."""
+        self.undelivered = 0
+        """Id of the latest event with feedback that no request in which the model may act has carried; 0 if none."""
+        self._unanswered: list[str] = []
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """The denied proposals whose feedback a next one may answer, the latest first."""
+        return tuple(reversed(self._unanswered))
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         match event:
-            case ProposalDecided() if event.feedback.strip() or event.comments:
-                self.undelivered = True
-                if event.decision is Decision.DENIED:
-                    self.proposal = event.proposal
-            case ProposalDecided(decision=Decision.REOPENED) if event.proposal == self.proposal:
-                # It stands for itself again; what the user said stays said.
-                self.proposal = ""
+            case ProposalDecided():
+                self._decided(event)
             case RequestSent(closing=False):
                 # In the closing request the model reads the feedback but can do nothing about it.
-                self.undelivered = False
-            case ProposalStaged():
-                self.proposal = ""
+                self.undelivered = 0
+            case ProposalStaged() if event.supersedes in self._unanswered:
+                self._unanswered.remove(event.supersedes)
             case TurnStarted(cause="message") if not self.undelivered:
-                self.proposal = ""
+                self._unanswered.clear()
+
+    def _decided(self, event: ProposalDecided) -> None:
+        speaks = bool(event.feedback.strip() or event.comments)
+        if speaks:
+            self.undelivered = event.id
+        # A denied one that was reopened stands for itself again; what the user said stays said.
+        if event.proposal in self._unanswered and (speaks or event.decision is Decision.REOPENED):
+            self._unanswered.remove(event.proposal)
+        if speaks and event.decision is Decision.DENIED:
+            self._unanswered.append(event.proposal)

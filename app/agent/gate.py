@@ -52,6 +52,11 @@ class Gate:
         return len(self._staged) >= self.policy.staging_steps
 
     @property
+    def steps_left(self) -> int:
+        """How many steps of this turn may still stage edits."""
+        return max(0, self.policy.staging_steps - len(self._staged))
+
+    @property
     def staged(self) -> tuple[str, ...]:
         """The proposals that this turn has staged, one per staging step."""
         return tuple(self._staged)

@@ -1,7 +1,7 @@
 """The system prompt: who the model is here, how edits work, what workspace this is.
 
 The text is byte-stable within a session, since servers cache the beginning of a request: it holds the day, not the
-time, and nothing that changes while the session runs.
+time, and nothing that changes while the session runs, but for the gate's policy when the user changes that.
 """
 
 from datetime import date
@@ -16,13 +16,19 @@ _EDITS = """\
 part of a proposal, which the user sees as a diff and approves or denies, as a whole or hunk by hunk.
 - Put everything that belongs to one change into one response: several edit calls in the same response become \
 one proposal.
-- Once an edit is staged, stop. Tell the user in a few sentences what the change does and what deserves a look. \
-Do not call more tools, and never say that a staged change is done or written.
+- {once} Tell the user in a few sentences what the change does and what deserves a look. \
+Do not call more tools then, and never say that a staged change is done or written.
 - You get the word again when the user writes, answers or decides. System messages then say what was approved, \
 what was denied and what is still pending. Believe them over your memory.
 - A denial with feedback is a request: propose a changed edit that answers all of it. Do not repeat a denied \
 edit.
 - Reading a file that has pending edits shows it with them."""
+
+_STOP = "Once an edit is staged, stop."
+_CHAIN = (
+    "You may stage edits in up to {steps} steps of a turn, each step's edits a proposal of their own; read and edit "
+    "on until the task is done or those steps are used up, then stop."
+)
 
 _TOOLS = """\
 # Tools
@@ -59,13 +65,8 @@ def system_prompt(
         guidance: text of the workspace's AGENTS.md files, each under its path.
         chain_steps: how many steps of a turn may stage edits before the gate closes.
     """
-    parts = [_ROLE, _EDITS]
-    if chain_steps > 1:
-        parts.append(
-            f"In this session you may stage edits in up to {chain_steps} steps of a turn before you have to stop; "
-            "each step's edits become a proposal of their own."
-        )
-    parts += [_TOOLS, _ANSWERS, _workspace(workspace, branch, today)]
+    once = _CHAIN.format(steps=chain_steps) if chain_steps > 1 else _STOP
+    parts = [_ROLE, _EDITS.format(once=once), _TOOLS, _ANSWERS, _workspace(workspace, branch, today)]
     if guidance.strip():
         parts.append(_guidance(guidance.strip()))
     return "\n\n".join(parts)

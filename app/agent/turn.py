@@ -6,7 +6,7 @@ log; the only things that pass through are a store that cannot be written and th
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -72,11 +72,17 @@ Cause = Literal["message", "feedback", "answer", "continue"]
 
 @dataclass(frozen=True, slots=True)
 class TurnSettings:
-    """What stays the same through a turn."""
+    """Prompt and limits of a turn; the user may change them while it runs."""
 
-    system_prompt: str
+    prompt: Callable[[int], str]
+    """The system prompt, given how many steps of a turn may stage edits."""
     policy: GatePolicy = field(default_factory=GatePolicy)
     max_steps: int = 50
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told under this policy."""
+        return self.prompt(self.policy.staging_steps)
 
     def with_policy(self, policy: GatePolicy) -> "TurnSettings":
         """The same with another gate policy."""
@@ -107,11 +113,10 @@ class Turn:
         state: TurnState,
         context: ContextKeeper,
         tools: ToolSet,
-        settings: TurnSettings,
+        settings: Callable[[], TurnSettings],
         interrupter: Interrupter,
         publish: Callable[[Update], None],
-        gate_changed: Callable[[], None],
-        supersedes: Callable[[], str],
+        answers: Callable[[], Sequence[str]],
         sent: Callable[[Payload], None],
     ) -> None:
         self._log = log
@@ -124,8 +129,7 @@ class Turn:
         self._settings = settings
         self._interrupter = interrupter
         self._publish = publish
-        self._gate_changed = gate_changed
-        self._supersedes = supersedes
+        self._answers = answers
         self._sent = sent
         self._room_made = False
         """Making room was tried since the last good response, whatever came of it."""
@@ -160,7 +164,7 @@ class Turn:
         return ladder_state(
             self._state,
             self._gate,
-            step_limit=self._settings.max_steps,
+            step_limit=self._settings().max_steps,
             aborted=self._interrupter.stopped,
             room_needed=self._context.room_needed(self._model.profile),
             compaction_tried=self._room_made,
@@ -179,10 +183,7 @@ class Turn:
     async def _run_calls(self) -> None:
         if (message := self._state.last_message) is None:
             return
-        await self._executor.run(
-            message, self._interrupter, gate_closed=self._gate.closed, supersedes=self._supersedes()
-        )
-        self._gate_changed()
+        await self._executor.run(message, self._interrupter, self._gate, answers=self._answers())
 
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
@@ -203,7 +204,7 @@ class Turn:
 
     def _facts(self, *, closing: bool) -> Facts:
         endpoint = self._model.endpoint
-        return Facts(self._settings.system_prompt, self._tools.schemas, closing, endpoint.base_url, endpoint.model)
+        return Facts(self._settings().system_prompt, self._tools.schemas, closing, endpoint.base_url, endpoint.model)
 
     async def _request(self, *, closing: bool) -> AssistantMessage | None:
         """One request and its record. Returns the response, None if it failed or was interrupted without one."""

@@ -16,7 +16,7 @@ from app.commands.output import (
     print_text,
 )
 from app.commands.waiting import line_of
-from app.conversation.events import Decision, ProposalChanged, ProposalDecided
+from app.conversation.events import Decision, ProposalDecided
 from app.proposals.commit import commit_proposal
 from app.proposals.desk import DecisionResult
 from app.proposals.errors import ProposalError
@@ -59,7 +59,7 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     hunks = _hunks(proposal, arguments.hunks)
     committing = runtime.settings.commit
     result = runtime.desk.approve(proposal.id, hunks)
-    warning = _record(runtime, result, approval(result, partial=hunks is not None))
+    warning = _record(runtime, result, approval(result))
     if committing:
         try:
             commit_proposal(runtime.workspace.root, result.proposal)
@@ -136,9 +136,8 @@ def _hunks(proposal: Proposal, numbers: str | None) -> set[str] | None:
 
 def _record(runtime: Runtime, result: DecisionResult, event: ProposalDecided) -> str:
     """Record a decision that was carried out; what to warn of if that could not be done, for the decision stands."""
-    changed = (ProposalChanged(proposal=one.id, state=one.state, reason=one.reason) for one in result.changed)
     try:
-        record_decision(runtime, event, *changed)
+        record_decision(runtime, event, result.changed)
     except StorageError as error:
         return str(not_recorded(result, error))
     return ""

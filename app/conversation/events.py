@@ -53,6 +53,25 @@ class UserMessage(EventBase):
     text: str
 
 
+class MessageQueued(EventBase):
+    """Something the user typed while a turn ran; it is said, as a `UserMessage`, once that is over."""
+
+    type: Literal["message_queued"] = "message_queued"
+    source: Literal[Source.USER] = Source.USER
+    audience: Literal[Audience.USER] = Audience.USER
+    text: str
+
+
+class QueueTaken(EventBase):
+    """Queued messages wait no longer: they were said, or the user took them back to change them."""
+
+    type: Literal["queue_taken"] = "queue_taken"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.USER] = Audience.USER
+    messages: tuple[int, ...]
+    """Ids of `MessageQueued` events."""
+
+
 class ToolCall(Record):
     """One call that the model made."""
 
@@ -381,6 +400,8 @@ class Notice(EventBase):
 
 Event = Annotated[
     UserMessage
+    | MessageQueued
+    | QueueTaken
     | AssistantMessage
     | ToolStarted
     | ToolResult

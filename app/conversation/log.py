@@ -1,6 +1,7 @@
 """The log of a session in memory: append-only, and changed only after the store has taken the events."""
 
 import asyncio
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -10,10 +11,19 @@ from app.conversation.events import EVENTS, Event
 
 
 class EventSink(Protocol):
-    """Where events are kept."""
+    """Where the events of one session are kept; other processes may write there too."""
 
-    async def append(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Keep a batch, all of it or none, and return it in the same order with ids and times."""
+    async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
+        """Keep a batch, all of it or none.
+
+        Returns:
+            In the order of their ids, what others have written since the event `after`, and the batch itself, last
+            and in its own order, with ids and times.
+        """
+        ...
+
+    async def since(self, after: int) -> Sequence[Event]:
+        """The events with an id above `after`, in order."""
         ...
 
 
@@ -54,33 +64,50 @@ class EventLog:
         self._folds.append(fold)
         return fold
 
+    @property
+    def last(self) -> int:
+        """Id of the newest event; 0 if there is none."""
+        return self._events[-1].id if self._events else 0
+
     async def append(self, *events: Event) -> tuple[Event, ...]:
         """Write a batch in one go and return it as stored.
 
-        Batches are written one after the other, so the view has the order of the store. If the store refuses,
-        its error passes through and nothing has changed here.
+        Batches are written one after the other, and what another process wrote before one comes into the view before
+        it: the view has the order of the store. If the store refuses, its error passes through and nothing has
+        changed here.
         """
         if not events:
             return ()
         batch = tuple(_writable(event) for event in events)
         async with self._appending:
-            stored = tuple(await self._sink.append(batch))
+            stored = tuple(await self._sink.append(batch, self.last))
             self.extend(stored)
-        return stored
+        return stored[-len(batch) :]
+
+    async def catch_up(self) -> tuple[Event, ...]:
+        """Take in what another process wrote; returns what is new here."""
+        return self.extend(await self._sink.since(self.last))
 
     def extend(self, foreign: Iterable[Event]) -> tuple[Event, ...]:
-        """Take in events that the store already holds (another process wrote them); returns those that are new."""
+        """Take in events that the store already holds; returns those that are new, in the order of their ids."""
         fresh: list[Event] = []
-        for event in foreign:
+        for event in sorted(foreign, key=_position):
             if event.id:
                 if event.id in self._ids:
                     continue
                 self._ids.add(event.id)
-            self._events.append(event)
+            if event.id < self.last:
+                insort(self._events, event, key=_position)
+            else:
+                self._events.append(event)
             fresh.append(event)
             for fold in self._folds:
                 fold.apply(event)
         return tuple(fresh)
+
+
+def _position(event: Event) -> int:
+    return event.id
 
 
 def _writable(event: Event) -> Event:

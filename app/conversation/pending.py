@@ -1,5 +1,6 @@
 """Which proposals of a session await a decision, and how the last decisions went: a fold over the log."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from app.conversation.decisions import file_list
@@ -43,8 +44,10 @@ class PendingProposals:
         self._waiting: dict[str, PendingProposal] = {}
         self._denied: dict[str, PendingProposal] = {}
         """As they were before they were denied."""
-        self._row: set[str] = set()
+        self._row: frozenset[str] = frozenset()
         """Ids of the proposals that were denied since the user last approved anything."""
+        self.proposed: set[str] = set()
+        """Ids of all that the model has proposed, as far as this log knows."""
 
     @property
     def denials_in_row(self) -> int:
@@ -56,10 +59,19 @@ class PendingProposals:
         """What the user has still to decide."""
         return tuple(self._waiting.values())
 
+    def denials_after(self, events: Iterable[Event]) -> int:
+        """`denials_in_row` as it will be once these events are recorded too."""
+        row = self._row
+        for event in events:
+            if isinstance(event, ProposalDecided):
+                row = _row_after(row, event)
+        return len(row)
+
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         match event:
             case ProposalStaged():
+                self.proposed.add(event.proposal)
                 self._waiting[event.proposal] = PendingProposal(event.proposal, event.summary, event.files)
                 self._waiting.pop(event.supersedes, None)
             case ProposalDecided():
@@ -71,15 +83,12 @@ class PendingProposals:
                     self._waiting[event.proposal] = replace(known, state=event.state, reason=event.reason)
 
     def _decided(self, decided: ProposalDecided) -> None:
+        self._row = _row_after(self._row, decided)
         match decided.decision:
-            case Decision.APPROVED | Decision.PARTLY_APPROVED:
-                self._row.clear()
             case Decision.DENIED if not decided.still_pending:
-                self._row.add(decided.proposal)
                 if known := self._waiting.get(decided.proposal):
                     self._denied[decided.proposal] = known
             case Decision.REOPENED:
-                self._row.discard(decided.proposal)
                 if known := self._denied.pop(decided.proposal, None):
                     self._waiting[decided.proposal] = known
                 return
@@ -88,3 +97,15 @@ class PendingProposals:
         known = self._waiting.pop(decided.proposal, None)
         if known is not None and decided.still_pending:
             self._waiting[decided.proposal] = replace(known, partly_decided=True)
+
+
+def _row_after(row: frozenset[str], decided: ProposalDecided) -> frozenset[str]:
+    """The proposals denied in a row, once this is decided too."""
+    match decided.decision:
+        case Decision.APPROVED | Decision.PARTLY_APPROVED:
+            return frozenset()
+        case Decision.DENIED if not decided.still_pending:
+            return row | {decided.proposal}
+        case Decision.REOPENED:
+            return row - {decided.proposal}
+    return row

@@ -32,7 +32,7 @@ from app.proposals.rebase import rebase
 from app.proposals.recovery import recover
 from app.proposals.refusals import EditRefused
 from app.proposals.stacking import restack
-from app.proposals.staging import compile_changes, folded_into, make_proposal, superseded, with_repeats
+from app.proposals.staging import answered, compile_changes, folded_into, make_proposal, superseded, with_repeats
 from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
 from app.proposals.undo import Replay, Step, backward, forward
@@ -119,18 +119,19 @@ class ProposalDesk:
         self._overlay = None
         return Draft(session_id, self._workspace, self._contents, self._view, self._store.next_proposal_id)
 
-    def stage(self, draft: Draft, summary: str, supersedes: str = "") -> Proposal:
+    def stage(self, draft: Draft, summary: str, answers: Sequence[str] = ()) -> Proposal:
         """Make a draft a pending proposal, stacked on those that wait.
 
         Args:
             draft: With edits.
             summary: One line; empty for the model's own words.
-            supersedes: The proposal that this one stands in for, denied or still waiting.
+            answers: Proposals, denied or still waiting, whose feedback this one may answer, the likeliest first: it
+                stands in for the first of them whose files it touches.
 
         Raises:
             NothingStaged: the edits cancel out.
         """
-        return self._stage(draft, summary, supersedes, "model" if draft.session else "patch")
+        return self._stage(draft, summary, answers, "model" if draft.session else "patch")
 
     def stage_patch(self, text: str) -> Proposal:
         """Make a patch from elsewhere a proposal.
@@ -146,7 +147,7 @@ class ProposalDesk:
             raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
         except OSError as error:
             raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error
-        return self._stage(draft, f"Patch: {report.summary}", "", "patch")
+        return self._stage(draft, f"Patch: {report.summary}", (), "patch")
 
     def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Put the user's text in the place of what a waiting proposal would write to a file.
@@ -346,10 +347,10 @@ class ProposalDesk:
         for proposal in proposals:
             self._store.save_proposal(proposal)
 
-    def _stage(self, draft: Draft, summary: str, supersedes: str, origin: str) -> Proposal:
+    def _stage(self, draft: Draft, summary: str, answers: Sequence[str], origin: str) -> Proposal:
         with self._writing():
             self._restack()
-            old = self.get(supersedes) if supersedes else None
+            old = answered(map(self.get, answers), draft)
             others = [each for each in self.waiting() if old is None or each.id != old.id]
             overlay, _ = restack(self._filesystem, self._contents, others)
             held = draft.held

@@ -85,6 +85,13 @@ class Held:
     matches: list[Match] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def changed(self) -> bool:
+        """Whether anything is left of the edits once those that cancel out are left away."""
+        if self.base is None or self.data is None:
+            return not (self.base is None and self.data is None)
+        return not same(version_of(self.data, self.mode), self.base)
+
 
 class Draft:
     """What the edit tools of one step write to; its methods may be called from any thread.
@@ -133,7 +140,7 @@ class Draft:
     @property
     def changed(self) -> bool:
         """Whether there is anything to stage once edits that cancel out are left away."""
-        return any(_differs(held) for held in self.held.values())
+        return any(held.changed for held in self.held.values())
 
     def read(self, path: str) -> OverlayFile:
         """The file with the pending edits and this draft's; no content if there is no such file.
@@ -403,12 +410,6 @@ def default_mode() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask
-
-
-def _differs(held: Held) -> bool:
-    if held.base is None or held.data is None:
-        return not (held.base is None and held.data is None)
-    return not same(version_of(held.data, held.mode), held.base)
 
 
 def _version(data: bytes | None, mode: int) -> FileVersion | None:

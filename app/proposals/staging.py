@@ -90,6 +90,15 @@ def folded_into(contents: Contents, old: Proposal, overlay: Overlay, held: dict[
     return folded
 
 
+def answered(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
+    """The first of the denied proposals that the draft revises: one in whose files it changes something."""
+    touched = {path for path, held in draft.held.items() if held.changed}
+    for proposal in denied:
+        if any(touched & {change.path, change.old_path} for change in proposal.files):
+            return proposal
+    return None
+
+
 def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
     """A pending proposal of these changes."""
     words = " ".join((summary or (draft.summaries or [""])[0]).split()) or _described(changes)

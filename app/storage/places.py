@@ -44,8 +44,12 @@ class Places:
 
     @property
     def locks(self) -> Path:
-        """Folder of the lock files, one per workspace."""
+        """Folder of the lock files: one per workspace, and one per session that is open."""
         return self.state / "locks"
+
+    def session_lock(self, session_id: str) -> Path:
+        """The file that the process holds that has a session open."""
+        return self.locks / f"session-{session_id}.lock"
 
     @property
     def log(self) -> Path:

@@ -9,7 +9,16 @@ from typing import cast, get_args
 
 from pydantic import ValidationError
 
-from app.conversation.events import Compacted, Event, ProposalDecided, Pruned, TurnStarted, UserMessage
+from app.conversation.events import (
+    Compacted,
+    Event,
+    MessageQueued,
+    ProposalDecided,
+    Pruned,
+    QueueTaken,
+    TurnStarted,
+    UserMessage,
+)
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.signals import Signal
@@ -68,10 +77,17 @@ class SessionStore:
         return record
 
     def fork(self, session_id: str, upto: int | None = None) -> SessionRecord:
-        """A copy of a session (up to and including event `upto`) that goes its own way from there."""
+        """A copy of a session (up to and including event `upto`) that goes its own way from there.
+
+        Queued messages are said once: they stay with the original.
+        """
         original = self.get(session_id)
         forked = self.create(model=original.model, title=original.title, forked_from=original.id)
-        events = [event for event in self.events(original.id) if upto is None or event.id <= upto]
+        events = [
+            event
+            for event in self.events(original.id)
+            if (upto is None or event.id <= upto) and not isinstance(event, MessageQueued | QueueTaken)
+        ]
         if events:
             self._insert(forked.id, events, copied=True)
         return replace(forked, updated=time.time())
@@ -118,18 +134,37 @@ class SessionStore:
         with self._database.transaction() as connection:
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
 
-    def append(self, session_id: str, events: Sequence[Event]) -> list[Event]:
-        """Write events in one transaction; returns them with their ids and times."""
-        stored = self._insert(session_id, events)
+    def append(
+        self, session_id: str, events: Sequence[Event], after: int | None = None, *, retold: bool = False
+    ) -> list[Event]:
+        """Write events in one transaction; returns them with their ids and times.
+
+        Args:
+            session_id: whose.
+            events: in order.
+            after: id of an event; what others have written since then comes before the new ones.
+            retold: decisions among them are in the audit trail already.
+        """
+        stored = self._insert(session_id, events, after=after, retold=retold)
         self._signal.send()
         return stored
 
-    def _insert(self, session_id: str, events: Sequence[Event], *, copied: bool = False) -> list[Event]:
+    def _insert(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        after: int | None = None,
+        retold: bool = False,
+        copied: bool = False,
+    ) -> list[Event]:
         """Write events; those `copied` from another session keep their times and are not decided anew."""
         now = time.time()
         stored: list[Event] = []
         new_ids: dict[int, int] = {}
         with self._database.transaction() as connection:
+            if after is not None:
+                stored += self._read(session_id, connection.execute(_EVENTS_AFTER, (session_id, after)).fetchall())
             # Another process may have pruned a session that is open here; what is said in it is kept all the same.
             connection.execute(
                 "INSERT OR IGNORE INTO sessions (id, workspace, created, updated) VALUES (?, ?, ?, ?)",
@@ -145,7 +180,7 @@ class SessionStore:
                 numbered = event.model_copy(update={"id": cursor.lastrowid, "time": at})
                 stored.append(numbered)
                 new_ids[original.id] = numbered.id
-                if isinstance(numbered, ProposalDecided) and not copied:
+                if isinstance(numbered, ProposalDecided) and not copied and not retold:
                     _insert_decision(connection, self._workspace, session_id, numbered)
             title = next((_title(event.text) for event in events if isinstance(event, UserMessage)), "")
             connection.execute(
@@ -158,10 +193,7 @@ class SessionStore:
         """The events of a session with an id above `after`, in order."""
         return self._read(
             session_id,
-            self._database.rows(
-                "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id",
-                (session_id, after),
-            ),
+            self._database.rows(_EVENTS_AFTER, (session_id, after)),
         )
 
     def last_events(self, session_id: str, count: int) -> list[Event]:
@@ -268,6 +300,7 @@ def _title(text: str) -> str:
 
 _KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
 """The events by their type: a validator is made only for those that occur, the first time that one does."""
+_EVENTS_AFTER = "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id"
 _COLUMNS = "id, workspace, title, model, forked_from, created, updated"
 
 

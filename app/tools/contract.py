@@ -239,6 +239,8 @@ class ToolContext:
     """Takes live output for the screen."""
     confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
     """Asks the user; answers at once what the user has allowed for the session."""
+    staging_steps_left: int = 0
+    """How many more steps of this turn may stage edits, once this one has."""
 
 
 class Tool(ABC):

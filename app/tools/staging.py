@@ -14,7 +14,7 @@ TOLD_FILES = 50
 TOLD_NOTES = 4_000
 """Characters of notes in one result."""
 NEXT = "awaiting approval; do not call tools; hand control back"
-"""What every staging result tells the model to do."""
+"""What a staging result tells the model to do once its turn may stage no more."""
 
 
 async def stage(context: ToolContext, summary: str | None, edit: Callable[[], EditReport]) -> ToolOutput:
@@ -40,7 +40,8 @@ async def stage(context: ToolContext, summary: str | None, edit: Callable[[], Ed
             raise
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
-    return ToolOutput(staged_text(context.draft.proposal_id, report), report.summary or _stat(report))
+    text = staged_text(context.draft.proposal_id, report, context.staging_steps_left)
+    return ToolOutput(text, report.summary or _stat(report))
 
 
 @contextmanager
@@ -56,13 +57,19 @@ def refusals_told() -> Iterator[None]:
         raise ToolError(f"Nothing was staged: {error.strerror or error}.") from error
 
 
-def staged_text(proposal_id: str, report: EditReport) -> str:
-    """The result as JSON, which models read as a fact and not as praise."""
+def staged_text(proposal_id: str, report: EditReport, steps_left: int = 0) -> str:
+    """The result as JSON, which models read as a fact and not as praise.
+
+    Args:
+        proposal_id: What the edit is part of.
+        report: What it did.
+        steps_left: How many more steps of the turn may stage edits.
+    """
     result: dict[str, object] = {
         "status": "staged",
         "proposal": proposal_id,
         "applied": False,
-        "next": NEXT,
+        "next": _chain(steps_left) if steps_left else NEXT,
         "files": [
             {"path": file.path, "op": str(file.op), "added": file.added, "removed": file.removed}
             for file in report.files[:TOLD_FILES]
@@ -73,6 +80,13 @@ def staged_text(proposal_id: str, report: EditReport) -> str:
     if notes := report.text.strip():
         result["notes"] = notes if len(notes) <= TOLD_NOTES else f"{notes[:TOLD_NOTES]}…"
     return json.dumps(result, ensure_ascii=False)
+
+
+def _chain(steps: int) -> str:
+    more = "one more step" if steps == 1 else f"{steps} more steps"
+    return (
+        f"awaiting approval; go on if the task needs it: {more} of this turn may stage edits; then hand control back"
+    )
 
 
 def _stat(report: EditReport) -> str:

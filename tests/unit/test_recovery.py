@@ -57,7 +57,7 @@ def test_an_unrecorded_denial_keeps_its_feedback(runtime: Runtime) -> None:
 
 def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
-    record_decision(runtime, approval(runtime.desk.approve(proposal), partial=False))
+    record_decision(runtime, approval(runtime.desk.approve(proposal)))
     runtime.desk.undo(proposal)
     recover(runtime, patience=-1)
     assert decisions(runtime, session) == [Decision.APPROVED, Decision.UNDONE]

@@ -17,7 +17,7 @@ class Store:
         self.refuse = False
         self.writing = 0
 
-    async def append(self, events: Sequence[Event]) -> Sequence[Event]:
+    async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
         self.writing += 1
         assert self.writing == 1, "one batch at a time"
         await asyncio.sleep(0)
@@ -27,7 +27,10 @@ class Store:
         first = len(self.kept) + 1
         stored = [event.model_copy(update={"id": first + n, "time": 1.0}) for n, event in enumerate(events)]
         self.kept += stored
-        return stored
+        return await self.since(after)
+
+    async def since(self, after: int) -> Sequence[Event]:
+        return [event for event in self.kept if event.id > after]
 
 
 class Seen:

@@ -1,0 +1,68 @@
+"""What a session works with; whoever opens the session makes it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.agent.allowances import FormStore
+from app.agent.model_port import ModelPort
+from app.conversation.events import Event
+from app.conversation.log import EventSink
+from app.proposals.desk import ProposalDesk
+from app.proposals.models import Proposal
+from app.tools.registry import ToolSet
+from app.workspace.paths import Workspace
+
+
+class Claim(Protocol):
+    """The right to run the turns of a session: of all processes that have it open, one has it."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours."""
+        ...
+
+    def take(self) -> bool:
+        """Take it unless another process has it; whether it is ours now. May be called on any thread."""
+        ...
+
+    def release(self) -> None:
+        """Let another have it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSession:
+    """A session of the workspace that is not this one."""
+
+    title: str
+    is_open: bool
+    """Whether some process has it open, which acts at once on what is recorded in it."""
+
+
+class OtherSessions(Protocol):
+    """Where events go that belong to another session."""
+
+    async def record(self, session_id: str, events: Sequence[Event], *, retold: bool = False) -> OtherSession | None:
+        """Keep events in that session's log; None, and nothing is kept, if there is no such session any more.
+
+        Decisions that are `retold` are on record already.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The surroundings of one session."""
+
+    sink: EventSink
+    others: OtherSessions
+    claim: Claim
+    desk: ProposalDesk
+    tools: ToolSet
+    workspace: Workspace
+    model: ModelPort
+    commit: Callable[[Proposal], str] | None = None
+    """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
+    allowed: FormStore | None = None
+    """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""

@@ -1,0 +1,286 @@
+"""The turns of one session: one at a time, whoever asks for one and however many do at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from app.agent.feedback import Feedback
+from app.agent.interrupt import Interrupter
+from app.agent.message_queue import MessageQueue
+from app.agent.ports import Claim
+from app.agent.turn import Cause, Turn
+from app.agent.turn_state import TurnState
+from app.agent.updates import Failed, Phase, PhaseChanged, QueueChanged, Update
+from app.conversation.events import Answer, Event, MessageQueued, Question, TurnStarted, UserMessage
+from app.conversation.log import EventLog
+
+
+class OpenElsewhere(Exception):
+    """Another process runs the turns of this session; the message is one line that says what to do."""
+
+
+class Turns:
+    """Begins turns and sees them to their end.
+
+    Whoever wants a turn comes through one door, behind which it is decided whether there is to be one: what was true
+    before the door may not be true any more.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        claim: Claim,
+        make: Callable[[Interrupter], Turn],
+        brief: Callable[[Sequence[Event]], Awaitable[Sequence[Event]]],
+        publish: Callable[[Update], None],
+        owned: Callable[[], None],
+    ) -> None:
+        """No turn runs yet.
+
+        Args:
+            log: of the session.
+            claim: the right to run turns of it.
+            make: makes a turn that heeds the interrupter.
+            brief: composes what the program tells the model at the beginning of a turn.
+            publish: tells the subscribers.
+            owned: called when the claim has become ours: no turn runs anywhere then, whatever the log says.
+        """
+        self._log = log
+        self._claim = claim
+        self._make = make
+        self._brief = brief
+        self._publish = publish
+        self._owned = owned
+        self._state = log.attach(TurnState())
+        self._feedback = log.attach(Feedback())
+        self._queue = log.attach(MessageQueue())
+        self._opened_at = log.last
+        self._door = asyncio.Lock()
+        self._interrupter = Interrupter()
+        self._starting = False
+        self._going_on = False
+        """The user wants the model to go on after the turn that runs."""
+        self._turn: asyncio.Task[None] | None = None
+        self._following: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    @property
+    def state(self) -> TurnState:
+        """The turn that runs, or the last one."""
+        return self._state
+
+    @property
+    def feedback(self) -> Feedback:
+        """What the user said with a denial."""
+        return self._feedback
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs here."""
+        return self._starting or (self._turn is not None and not self._turn.done())
+
+    @property
+    def question(self) -> Question | None:
+        """The oldest question that awaits an answer."""
+        return self._state.question
+
+    @property
+    def queue(self) -> tuple[str, ...]:
+        """Messages that wait for the turn to end, oldest first."""
+        return self._queue.texts
+
+    # What begins a turn
+
+    async def say(self, text: str) -> None:
+        """A message: the answer to an open question, queued while a turn runs, else a turn of its own."""
+        await self._own()
+        if self.question is not None:
+            await self.answer(text)
+            return
+        async with self._door:
+            await self._say(text)
+
+    async def answer(self, text: str, call: str = "") -> None:
+        """The answer to the open question, or to that of this call.
+
+        Words that come when the question is answered already are a message, unless they are that very answer.
+        """
+        await self._own()
+        call = call or (self.question.call if self.question else "")
+        while not await self._answer(text, call):
+            # The turn that asked is still being closed: the answer belongs after its end.
+            await self.settled()
+
+    async def go_on(self) -> None:
+        """`continue`: let the model go on without a word, after the turn that runs; a question has to be answered."""
+        await self._own()
+        async with self._door:
+            if self.busy:
+                self._going_on = True
+            elif not self._closing and self.question is None:
+                await self._go_on()
+
+    async def compact(self) -> None:
+        """Make room in the context now."""
+        await self._own()
+        async with self._door:
+            if not self.busy and not self._closing:
+                self._interrupter = Interrupter()
+                self._start(lambda turn: turn.compact())
+
+    async def decided(self, event: Event, *, speaks: bool) -> None:
+        """Record a decision; one that speaks to the model gives it the word, if nothing stands in the way."""
+        may_begin = speaks and await self._may_own()
+        async with self._door:
+            if may_begin and not self.busy and self.question is None:
+                await self._begin("feedback", event)
+            else:
+                await self._log.append(event)
+
+    async def heed(self) -> None:
+        """Let the model have feedback that came from elsewhere since the session was opened."""
+        if not self._feedback_waits or not await self._may_own():
+            return
+        async with self._door:
+            if self._feedback_waits and not self.busy and self.question is None:
+                await self._begin("feedback")
+
+    # What ends one
+
+    def interrupt(self) -> tuple[str, ...]:
+        """Stop the turn at once; returns the messages that were queued."""
+        self._going_on = False
+        if self.busy:
+            self._interrupter.stop()
+        return self.take_back()
+
+    def take_back(self) -> tuple[str, ...]:
+        """Empty the queue; returns the messages that waited. They are kept on disk until `forget_taken`."""
+        if not self._claim.held:
+            return ()
+        texts = self._queue.withdraw()
+        if texts:
+            self._publish(QueueChanged(()))
+        return texts
+
+    async def forget_taken(self) -> None:
+        """What was taken back is in safe hands: it need not come back with the session."""
+        if (taken := self._queue.withdrawal()) is not None:
+            await self._log.append(taken)
+
+    async def settled(self) -> None:
+        """Wait until no turn runs."""
+        while running := [task for task in (self._turn, *self._following) if task is not None and not task.done()]:
+            await asyncio.wait(running)
+
+    async def close(self) -> None:
+        """Stop what runs and wait for its records; what is queued stays so."""
+        self._closing = True
+        if self.busy:
+            self._interrupter.stop()
+        async with self._door:
+            # Who was at the door has been let in, or will be told.
+            pass
+        await self.settled()
+        self._claim.release()
+
+    # Behind the door
+
+    async def _own(self) -> None:
+        if not await self._may_own():
+            raise OpenElsewhere(
+                "This session is open in another window, which alone can go on with it. Go on there, or /fork to go "
+                "on with a copy; once it is closed there, you can go on here."
+            )
+
+    async def _may_own(self) -> bool:
+        """Whether turns may run here. The claim of a process that has gone is taken over."""
+        if self._claim.held or self._closing:
+            return True
+        if not await asyncio.to_thread(self._claim.take):
+            return False
+        await self._log.catch_up()
+        self._owned()
+        return True
+
+    async def _answer(self, text: str, call: str) -> bool:
+        """Take an answer; False if it has to wait for the turn that asked."""
+        async with self._door:
+            if call not in self._state.open_questions:
+                if not self._answered(call, text):
+                    await self._say(text)
+                return True
+            if self.busy:
+                return False
+            await self._begin("answer", Answer(call=call, text=text))
+            return True
+
+    async def _say(self, text: str) -> None:
+        if self.busy or self._closing:
+            await self._log.append(MessageQueued(text=text))
+            self._publish(QueueChanged(self.queue))
+        elif (question := self.question) is not None:
+            await self._begin("answer", Answer(call=question.call, text=text))
+        else:
+            await self._begin("message", *self._queue.said(), UserMessage(text=text))
+
+    async def _begin(self, cause: Cause, *events: Event) -> None:
+        """Open the gate and start a turn: what the user did and what the model has to know are one record."""
+        if self._closing:
+            await self._log.append(*events)
+            return
+        queued = self.queue
+        self._starting, self._going_on = True, False
+        self._interrupter = Interrupter()
+        try:
+            briefing = await self._brief(events)
+            await self._log.append(TurnStarted(cause=cause), *briefing, *events)
+            if self.queue != queued:
+                self._publish(QueueChanged(self.queue))
+            self._start(lambda turn: turn.run())
+        finally:
+            self._starting = False
+
+    async def _go_on(self) -> None:
+        """Let the model go on, with what is queued if anything is."""
+        queued = self._queue.said()
+        await self._begin("message" if queued else "continue", *queued)
+
+    def _start(self, work: Callable[[Turn], Coroutine[Any, Any, None]]) -> None:
+        self._turn = asyncio.create_task(self._run(work(self._make(self._interrupter))), name="turn")
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            # The store failed, or signoff has a defect: the log is valid up to its last event all the same.
+            self._publish(Failed(f"The turn ended early: {error}"))
+        finally:
+            self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
+            if not self._closing and not self._interrupter.stopped:
+                following = asyncio.create_task(self._follow(asyncio.current_task()))
+                self._following.add(following)
+                following.add_done_callback(self._following.discard)
+
+    async def _follow(self, ended: asyncio.Task[Any] | None) -> None:
+        """After a turn: the feedback that came meanwhile, else what is queued."""
+        try:
+            if ended is not None:
+                await asyncio.wait({ended})
+            async with self._door:
+                if self.busy or self._closing or self.question is not None:
+                    return
+                if self._feedback.undelivered:
+                    await self._begin("feedback")
+                elif self.queue or self._going_on:
+                    await self._go_on()
+        except Exception as error:
+            self._publish(Failed(f"The turn could not start: {error}"))
+
+    @property
+    def _feedback_waits(self) -> bool:
+        return self._feedback.undelivered > self._opened_at
+
+    def _answered(self, call: str, text: str) -> bool:
+        """Whether a question was answered with these very words: a key or a click that came twice."""
+        return any(isinstance(one, Answer) and one.call == call and one.text == text for one in self._log.events)

@@ -1,0 +1,84 @@
+"""Which process has a session open: one at a time runs its turns, whoever else looks on."""
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+from app.storage.errors import StorageError
+
+
+class SessionLock:
+    """A lock on a file of its own, which the operating system drops when its process dies.
+
+    The file goes when the lock is released, so that a folder of sessions does not become a folder of locks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is taken yet.
+
+        Args:
+            path: the same for every process that opens the session.
+        """
+        self._path = path
+        self._descriptor: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours."""
+        return self._descriptor is not None
+
+    def take(self) -> bool:
+        """Take the lock if nobody else has it; whether it is ours now.
+
+        Raises:
+            StorageError: the file cannot be locked.
+        """
+        try:
+            while not self.held:
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+                if not self._locked(descriptor):
+                    return False
+        except OSError as error:
+            raise StorageError(f"{self._path} cannot be locked: {error.strerror}. Check its folder.") from error
+        return True
+
+    def _locked(self, descriptor: int) -> bool:
+        """Lock an open file; True also if it was removed meanwhile, so that another try is due."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), self._path.stat()):
+                    self._descriptor = descriptor
+        except BlockingIOError:
+            return False
+        finally:
+            if self._descriptor != descriptor:
+                os.close(descriptor)
+        return True
+
+    def release(self) -> None:
+        """Let others have it; safe to call twice."""
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        # A child that is being started may hold a copy of the descriptor: closing ours would not be enough.
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        os.close(self._descriptor)
+        self._descriptor = None
+
+
+def is_open(path: Path) -> bool:
+    """Whether any process, this one included, holds the lock at this path."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
