@@ -14,8 +14,10 @@ class Feedback:
     """Fold: attach it to the log."""
 
     def __init__(self) -> None:
-        self.undelivered = 0
-        """Id of the latest event with feedback that no request in which the model may act has carried; 0 if none."""
+        self.undelivered = False
+        """No request in which the model may act has carried the latest feedback."""
+        self.latest = 0
+        """Id of the event that has it."""
         self._unanswered: list[str] = []
 
     @property
@@ -30,7 +32,7 @@ class Feedback:
                 self._decided(event)
             case RequestSent(closing=False):
                 # In the closing request the model reads the feedback but can do nothing about it.
-                self.undelivered = 0
+                self.undelivered = False
             case ProposalStaged() if event.supersedes in self._unanswered:
                 self._unanswered.remove(event.supersedes)
             case TurnStarted(cause="message") if not self.undelivered:
@@ -39,7 +41,7 @@ class Feedback:
     def _decided(self, event: ProposalDecided) -> None:
         speaks = bool(event.feedback.strip() or event.comments)
         if speaks:
-            self.undelivered = event.id
+            self.undelivered, self.latest = True, event.id
         # A denied one that was reopened stands for itself again; what the user said stays said.
         if event.proposal in self._unanswered and (speaks or event.decision is Decision.REOPENED):
             self._unanswered.remove(event.proposal)

@@ -279,7 +279,7 @@ class Turns:
 
     @property
     def _feedback_waits(self) -> bool:
-        return self._feedback.undelivered > self._opened_at
+        return self._feedback.undelivered and self._feedback.latest > self._opened_at
 
     def _answered(self, call: str, text: str) -> bool:
         """Whether a question was answered with these very words: a key or a click that came twice."""

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from app.agent.executor import Executor
+from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
 from app.agent.updates import ConfirmationRequested
-from app.conversation.events import AssistantMessage, Outcome, ToolCall, ToolResult, ToolStarted
+from app.conversation.events import AssistantMessage, Outcome, ProposalStaged, ToolCall, ToolResult, ToolStarted
 from app.tools.contract import Confirmation, ConfirmationAnswer
 from app.tools.registry import standard_tools
 from tests.wire.bench import FILE, Bench, bench, edit
@@ -36,6 +37,12 @@ def executor(on: Bench) -> Executor:
     )
 
 
+def closed_gate() -> Gate:
+    gate = Gate(GatePolicy())
+    gate.apply(ProposalStaged(proposal="P1", summary="", files=(), calls=()))
+    return gate
+
+
 def response(*calls: tuple[str, dict[str, Any]], invalid: str = "") -> AssistantMessage:
     return AssistantMessage(
         calls=tuple(
@@ -52,7 +59,7 @@ def outcomes(on: Bench) -> list[Outcome]:
 async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
-        batch = await executor(on).run(message, Interrupter(), gate_closed=True)
+        batch = await executor(on).run(message, Interrupter(), closed_gate())
         assert (batch.proposal, batch.asked) == ("", False)
         assert outcomes(on) == [Outcome.REFUSED] * 3
         assert not any(isinstance(event, ToolStarted) for event in on.events)
@@ -61,7 +68,7 @@ async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server:
 
 async def test_a_call_that_is_marked_invalid_does_not_run(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
-        await executor(on).run(response(edit(), invalid="cut off"), Interrupter(), gate_closed=False)
+        await executor(on).run(response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()))
         assert outcomes(on) == [Outcome.INVALID]
         assert "cut off" in next(event.text for event in on.events if isinstance(event, ToolResult))
         assert on.runtime.desk.all() == []
@@ -71,7 +78,7 @@ async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServ
     async with bench(server, tmp_path) as on:
         interrupter = Interrupter()
         interrupter.stop()
-        batch = await executor(on).run(response(edit()), interrupter, gate_closed=False)
+        batch = await executor(on).run(response(edit()), interrupter, Gate(GatePolicy()))
         assert batch.interrupted and outcomes(on) == [Outcome.ABORTED]
         assert on.runtime.desk.all() == []
 
@@ -106,7 +113,7 @@ async def test_a_tool_that_breaks_is_a_result_like_any_other(
         message = response(
             ("read_file", {"path": "folder"}), ("read_file", {"path": "gone.py"}), ("no_such_tool", {}), edit()
         )
-        await executor(on).run(message, Interrupter(), gate_closed=False)
+        await executor(on).run(message, Interrupter(), Gate(GatePolicy()))
         (on.root / "greet.py").chmod(0o644)
         found = {event.call: event for event in on.events if isinstance(event, ToolResult)}
         assert len(found) == 4

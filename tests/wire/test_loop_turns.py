@@ -1,0 +1,191 @@
+"""One turn at a time, whoever calls: any callers at once, over a real store and a model that may do anything."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.agent.session import Session
+from app.connection import open_session
+from app.conversation.events import Answer, Event, MessageQueued, TurnEnded, TurnStarted, UserMessage
+from app.llm.profile import Profile
+from app.llm.types import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
+from app.proposals.errors import ProposalError
+from app.runtime import Runtime, open_runtime
+
+ACTS = ("send", "answer", "answer", "continue", "approve and continue", "deny", "compact", "pause")
+
+
+class Model:
+    """Answers each request with text, a question or an edit, and notices two requests at once."""
+
+    endpoint = Endpoint("http://localhost", "m", "", {})
+    profile = Profile()
+
+    def __init__(self, moods: list[str]) -> None:
+        self._moods = itertools.chain(moods, itertools.repeat("text"))
+        self._numbers = itertools.count()
+        self._out = 0
+
+    async def stream(
+        self, build: Callable[[Profile], Payload], *, closing: bool = False
+    ) -> AsyncIterator[StreamUpdate]:
+        self._out += 1
+        assert self._out == 1, "two requests at once"
+        try:
+            build(self.profile)
+            await asyncio.sleep(0)
+            yield _response("Have a look.") if closing else self._response()
+        finally:
+            self._out -= 1
+
+    def _response(self) -> Completed:
+        number = next(self._numbers)
+        match next(self._moods):
+            case "question":
+                return _called(number, "ask_user", {"question": "Which?", "options": ["a", "b"]})
+            case "edit":
+                return _called(number, "write_file", {"path": f"{number}.txt", "content": "x\n"})
+        return _response("Done.")
+
+
+def _response(text: str, *calls: ReceivedCall) -> Completed:
+    return Completed(
+        text=text,
+        reasoning="",
+        calls=calls,
+        finish_reason="tool_calls" if calls else "stop",
+        truncated=False,
+        usage=None,
+        model="m",
+    )
+
+
+def _called(number: int, name: str, arguments: dict[str, object]) -> Completed:
+    return _response("", ReceivedCall(wire_id=f"call{number}", name=name, arguments=arguments, raw_arguments="{}"))
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> "AsyncIterator[Runtime]":
+    folder = tmp_path_factory.mktemp("turns")
+    (folder / "ws").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIGNOFF_HOME", str(folder / "home"))
+        opened = open_runtime(folder / "ws", {}, {})
+        yield opened
+        opened.close()
+
+
+async def _act(session: Session, what: str, words: str) -> None:
+    match what:
+        case "send":
+            await session.send(words)
+        case "answer" if session.question:
+            await session.answer(words, session.question.call)
+        case "continue":
+            await session.resume()
+        case "approve and continue" | "deny":
+            desk = session.ports.desk
+            for proposal in await asyncio.to_thread(desk.waiting):
+                try:
+                    if what == "deny":
+                        await session.deny(proposal.id, feedback=words)
+                    else:
+                        await session.approve(proposal.id)
+                        await session.resume()
+                except ProposalError:
+                    continue
+        case "compact":
+            await session.compact()
+        case _:
+            await asyncio.sleep(0)
+
+
+def _said(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, UserMessage | Answer)]
+
+
+@given(
+    moods=st.lists(st.sampled_from(["text", "question", "question", "edit"]), max_size=6),
+    callers=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=4), min_size=2, max_size=5),
+)
+@settings(deadline=None, max_examples=25)
+def test_any_callers_at_once_get_one_turn_at_a_time(
+    runtime: Runtime, moods: list[str], callers: list[list[str]]
+) -> None:
+    async def go() -> None:
+        session = open_session(runtime, Model(moods))
+        sent: list[str] = []
+
+        async def caller(number: int, acts: list[str]) -> None:
+            for step, act in enumerate(acts):
+                words = f"words {number}.{step}"
+                if act == "send" or (act == "answer" and session.question):
+                    sent.append(words)
+                await _act(session, act, words)
+
+        await asyncio.gather(*(caller(number, acts) for number, acts in enumerate(callers)))
+        await session.settled()
+        events = list(session.log.events)
+        boundaries = [type(event) for event in events if isinstance(event, TurnStarted | TurnEnded)]
+        assert boundaries == [TurnStarted, TurnEnded] * (len(boundaries) // 2)
+        answered = [event.call for event in events if isinstance(event, Answer)]
+        assert len(answered) == len(set(answered)), "two answers to one call"
+        assert sorted([*_said(events), *session.queue]) == sorted(sent), "each word of the user once"
+        assert events == runtime.sessions.events(session.id)
+        await session.close()
+
+    asyncio.run(go())
+
+
+async def test_an_option_that_is_picked_twice_answers_once(runtime: Runtime) -> None:
+    session = open_session(runtime, Model(["question"]))
+    await session.send("Go")
+    await session.settled()
+    assert session.question is not None
+    call = session.question.call
+    await asyncio.gather(session.answer("a", call), session.answer("a", call), session.answer("b", call))
+    await session.settled()
+    assert _said(list(session.log.events)) == ["Go", "a", "b"], "the second thought is a message"
+    assert [event.cause for event in session.log.events if isinstance(event, TurnStarted)] == [
+        "message",
+        "answer",
+        "message",
+    ]
+    await session.close()
+
+
+async def test_what_is_said_to_a_closed_session_is_there_when_it_opens_again(runtime: Runtime) -> None:
+    session = open_session(runtime, Model([]))
+    await session.close()
+    await session.send("Hello?")
+    again = open_session(runtime, Model([]), runtime.sessions.get(session.id))
+    assert again.queue == ("Hello?",)
+    await again.send("Anyone?")
+    await again.settled()
+    assert _said(list(again.log.events)) == ["Hello?", "Anyone?"]
+    assert again.queue == ()
+    await again.close()
+
+
+async def test_what_was_taken_back_stays_on_disk_until_it_is_safe(runtime: Runtime, tmp_path: Path) -> None:
+    session = open_session(runtime, Model(["question"]))
+    await session.send("Go")
+    await session.send("queued")
+    assert session.interrupt() == ("queued",)
+    assert session.queue == ()
+    assert [event.text for event in runtime.sessions.events(session.id) if isinstance(event, MessageQueued)]
+    await session.settled()
+    record = runtime.sessions.get(session.id)
+    await session.close()
+    again = open_session(runtime, Model([]), record)
+    assert again.take_back() == ("queued",), "nobody said that it is kept elsewhere"
+    await again.forget_taken()
+    await again.close()
+    last = open_session(runtime, Model([]), record)
+    assert last.queue == ()
+    await last.close()
