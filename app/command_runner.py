@@ -145,9 +145,19 @@ class CommandRunner:
         session = self._app.session()
         if not session.log.events:
             raise BadArgument("There is nothing in this session to fork yet.")
+        if session.busy and not await self._may_stop():
+            return
         forked = await asyncio.to_thread(self._app.runtime.sessions.fork, session.id)
         await self._app.open_session(forked)
         self._app.tell(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
+
+    async def _may_stop(self) -> bool:
+        """Ask whether the running turn may be stopped for a copy to go on with."""
+        from app.screens.ask import AskScreen
+
+        question = "The model is at work. A copy goes on from what is in the session now, and the model is stopped."
+        ask: AskScreen = AskScreen("Fork", question, "stop and fork", "let it work")
+        return await self._app.push_screen_wait(ask) is True
 
     async def _export(self, argument: str) -> None:
         session, runtime = self._app.session(), self._app.runtime

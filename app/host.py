@@ -66,7 +66,7 @@ class Host:
         if lines and (session := self.session) is not None:
             await session.catch_up()
         await asyncio.to_thread(self.runtime.desk.refresh)
-        self._known = _versions(await asyncio.to_thread(self.runtime.desk.waiting))
+        self._known = _versions(await self.proposals())
         if self.model is not None:
             # Hundreds of milliseconds of imports, on a thread; by now the user sees the session.
             self.model.preload()
@@ -170,11 +170,18 @@ class Host:
         await asyncio.sleep(_DRAFT_PAUSE)
         await asyncio.to_thread(self.runtime.sessions.set_setting, _draft_key(session_id), text or None)
 
+    async def keep_taken(self, draft: str) -> None:
+        """What was queued is in the draft now: keep that, and only then let go of the queue."""
+        if self.session is not None:
+            await asyncio.to_thread(self.runtime.sessions.set_setting, _draft_key(self.session.id), draft)
+            await self.session.forget_taken()
+
     async def _leave(self) -> None:
         if self.session is not None:
             await self.session.close()
             self._unsubscribe()
             self.session = None
+            self.runtime.signal.send()
 
     def _pass_on(self, update: Update) -> None:
         if isinstance(update, ProposalsChanged):
@@ -195,6 +202,9 @@ class Host:
         """Take in what other processes wrote to this workspace."""
         seen = await asyncio.to_thread(self.runtime.database.foreign_writes)
         async for _ in self.runtime.signal.heard():
+            if self.session is not None and self.session.follows:
+                # It rings, too, when a session is closed.
+                await self.session.take_over()
             # What this process wrote rings too; the database tells whether anyone else did.
             now = await asyncio.to_thread(self.runtime.database.foreign_writes)
             if now == seen:
@@ -205,8 +215,7 @@ class Host:
             await self._notice_proposals()
 
     async def _notice_proposals(self) -> None:
-        waiting = await asyncio.to_thread(self.runtime.desk.waiting)
-        now = _versions(waiting)
+        now = _versions(await self.proposals())
         changed = tuple(
             sorted(key for key in now.keys() | self._known.keys() if now.get(key) != self._known.get(key))
         )

@@ -6,7 +6,7 @@ and sessions comes after it.
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -50,6 +50,11 @@ if TYPE_CHECKING:
 
 Work = Callable[[], Coroutine[Any, Any, Any]]
 """Something to do, as a function: a coroutine that is never begun would be a defect."""
+
+FOLLOWS = (
+    "This session is open in another window, which runs it; here you see what happens, and can decide. "
+    "/fork goes on with a copy."
+)
 
 _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
 """Actions that make sense only while the workbench is in front."""
@@ -191,6 +196,10 @@ class SignoffApp(App[None]):
         if chat.composer.draft == left_behind:
             # Else the user has typed meanwhile, and what is being typed is never taken away.
             chat.composer.restore(draft)
+        chat.composer.set_queue(session.queue)
+        self._back_to_composer(session.take_back())
+        if session.follows:
+            self.tell(FOLLOWS)
         self.draw_status()
         self.workbench.recall_comments(session.log.events)
         await self.show_proposals()
@@ -338,18 +347,19 @@ class SignoffApp(App[None]):
         """Stop the model; what was queued goes back to the composer."""
         if (session := self.current_session) is None or not session.busy:
             return
-        self._back_to_composer(*session.interrupt())
+        self._back_to_composer(session.interrupt())
 
     @on(Queue.Wanted)
     def take_queue_back(self) -> None:
         """What was queued goes back to the composer to be changed; the model works on."""
         if (session := self.current_session) is not None:
-            self._back_to_composer(*session.take_back())
+            self._back_to_composer(session.take_back())
 
-    def _back_to_composer(self, *texts: str) -> None:
+    def _back_to_composer(self, texts: Sequence[str]) -> None:
         composer = self.workbench.composer
         if texts:
             composer.draft = "\n\n".join(part for part in (*texts, composer.draft) if part)
+            self.work(partial(self.host.keep_taken, composer.kept_draft), group="queue")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action but those that move a cursor, and those that decide, which Enter never does."""

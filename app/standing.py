@@ -38,6 +38,7 @@ def standing(app: "SignoffApp") -> Status:
         model=settings.model,
         demo=app.demo,
         gate_closed=session.gate.closed,
+        follows=session.follows,
         policy=chain if policy.kind == "chain" else "every-edit",
         waiting=waiting,
         context_tokens=session.context.used if session.log.events else 0,

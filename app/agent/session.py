@@ -32,14 +32,25 @@ from app.agent.ports import Ports
 from app.agent.spending import Spending
 from app.agent.turn import Turn, TurnSettings
 from app.agent.turns import Turns
-from app.agent.updates import Failed, GateChanged, Phase, PhaseChanged, ProposalsChanged, Recorded, Update
+from app.agent.updates import (
+    Failed,
+    GateChanged,
+    Phase,
+    PhaseChanged,
+    ProposalsChanged,
+    QueueChanged,
+    Recorded,
+    Update,
+)
 from app.conversation.events import (
     Decision,
     Event,
     LineComment,
+    MessageQueued,
     Notice,
     ProposalDecided,
     Question,
+    QueueTaken,
 )
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
@@ -53,10 +64,11 @@ Subscriber = Callable[[Update], None]
 
 
 class _Publisher:
-    """Fold: shows each stored event to the subscribers, and what it does to the gate."""
+    """Fold: shows each stored event to the subscribers, and what it does to gate and queue."""
 
-    def __init__(self, gate: Gate, publish: Subscriber) -> None:
+    def __init__(self, gate: Gate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
         self._gate = gate
+        self._queue = queue
         self._publish = publish
         self._live = False
         self._shown = False
@@ -67,9 +79,12 @@ class _Publisher:
         self._shown = self._gate.closed
 
     def apply(self, event: Event) -> None:
-        if self._live:
-            self._publish(Recorded(event))
-            self.check_gate()
+        if not self._live:
+            return
+        self._publish(Recorded(event))
+        self.check_gate()
+        if isinstance(event, MessageQueued | QueueTaken):
+            self._publish(QueueChanged(self._queue()))
 
     def check_gate(self) -> None:
         """Say so if the gate has opened or closed."""
@@ -111,11 +126,11 @@ class Session:
         )
         briefing = Briefing(self.log, ports.desk, session_id, self.pending)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
-        self._publisher = self.log.attach(_Publisher(self.gate, self._publish))
+        self._publisher = self.log.attach(_Publisher(self.gate, lambda: self.queue, self._publish))
         self._publisher.go_live()
+        self._phase = Phase.IDLE
         if ports.claim.held:
             self._owned()
-        self._phase = Phase.IDLE
         self.last_payload: Payload | None = None
         """What the last request said, for the wire view."""
 
@@ -270,6 +285,10 @@ class Session:
             self._publish(ProposalsChanged(changed))
         await self._turns.heed()
 
+    async def take_over(self) -> None:
+        """Run the turns of this session from now on, if the process that did so has let go of it."""
+        await self._turns.may_own()
+
     async def disk_changed(self, paths: Collection[str]) -> tuple[Proposal, ...]:
         """Re-base what waits onto files that changed on disk; returns the proposals that are different now."""
         changed = await asyncio.to_thread(self.ports.desk.refresh, paths)
@@ -306,6 +325,8 @@ class Session:
     def _owned(self) -> None:
         # A crash may have left a turn without its end; none runs now.
         self.gate.turn_runs = False
+        self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
+        self._publish(QueueChanged(self.queue))
 
     # Decisions
 

@@ -89,6 +89,18 @@ class Turns:
         """Messages that wait for the turn to end, oldest first."""
         return self._queue.texts
 
+    # Who runs turns
+
+    async def may_own(self) -> bool:
+        """Whether turns may run here. The claim of a process that has gone is taken over."""
+        if self._claim.held or self._closing:
+            return True
+        if not await asyncio.to_thread(self._claim.take):
+            return False
+        await self._log.catch_up()
+        self._owned()
+        return True
+
     # What begins a turn
 
     async def say(self, text: str) -> None:
@@ -130,7 +142,7 @@ class Turns:
 
     async def decided(self, event: Event, *, speaks: bool) -> None:
         """Record a decision; one that speaks to the model gives it the word, if nothing stands in the way."""
-        may_begin = speaks and await self._may_own()
+        may_begin = speaks and await self.may_own()
         async with self._door:
             if may_begin and not self.busy and self.question is None:
                 await self._begin("feedback", event)
@@ -139,7 +151,7 @@ class Turns:
 
     async def heed(self) -> None:
         """Let the model have feedback that came from elsewhere since the session was opened."""
-        if not self._feedback_waits or not await self._may_own():
+        if not self._feedback_waits or not await self.may_own():
             return
         async with self._door:
             if self._feedback_waits and not self.busy and self.question is None:
@@ -187,21 +199,11 @@ class Turns:
     # Behind the door
 
     async def _own(self) -> None:
-        if not await self._may_own():
+        if not await self.may_own():
             raise OpenElsewhere(
                 "This session is open in another window, which alone can go on with it. Go on there, or /fork to go "
                 "on with a copy; once it is closed there, you can go on here."
             )
-
-    async def _may_own(self) -> bool:
-        """Whether turns may run here. The claim of a process that has gone is taken over."""
-        if self._claim.held or self._closing:
-            return True
-        if not await asyncio.to_thread(self._claim.take):
-            return False
-        await self._log.catch_up()
-        self._owned()
-        return True
 
     async def _answer(self, text: str, call: str) -> bool:
         """Take an answer; False if it has to wait for the turn that asked."""
@@ -218,7 +220,6 @@ class Turns:
     async def _say(self, text: str) -> None:
         if self.busy or self._closing:
             await self._log.append(MessageQueued(text=text))
-            self._publish(QueueChanged(self.queue))
         elif (question := self.question) is not None:
             await self._begin("answer", Answer(call=question.call, text=text))
         else:
@@ -229,14 +230,11 @@ class Turns:
         if self._closing:
             await self._log.append(*events)
             return
-        queued = self.queue
         self._starting, self._going_on = True, False
         self._interrupter = Interrupter()
         try:
             briefing = await self._brief(events)
             await self._log.append(TurnStarted(cause=cause), *briefing, *events)
-            if self.queue != queued:
-                self._publish(QueueChanged(self.queue))
             self._start(lambda turn: turn.run())
         finally:
             self._starting = False

@@ -89,6 +89,11 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     except NotConnected as error:
         raise CommandError(str(error), Exit.USAGE) from error
     session = open_session(runtime, model, _record(runtime, arguments))
+    if session.follows:
+        await model.aclose()
+        raise CommandError(
+            f"Session {session.id} is open in another window: go on there, or close it first.", Exit.REFUSED
+        )
     first = len(session.log.events)
     printer = _Printer(session, quiet=arguments.quiet)
     session.subscribe(printer)

@@ -4,6 +4,7 @@ SQLite has no notifications across processes, so each write touches a small file
 kernel wakes them, nobody polls the database.
 """
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,10 +30,22 @@ class Signal:
             return
 
     async def heard(self) -> AsyncIterator[None]:
-        """Yields soon after any process wrote, this one included."""
+        """Yields once it listens, so that what was written before is looked for, and soon after any process wrote."""
         from watchfiles import awatch
 
-        async for _ in awatch(
+        changes = awatch(
             self.path, debounce=_QUIET_MS, step=_STEP_MS, rust_timeout=60_000, recursive=False, watch_filter=None
-        ):
+        )
+        following = asyncio.ensure_future(anext(changes))
+        try:
+            # The watch is in place as soon as the generator has come to its first wait.
+            await asyncio.sleep(0)
             yield None
+            while True:
+                await following
+                yield None
+                following = asyncio.ensure_future(anext(changes))
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+            await changes.aclose()

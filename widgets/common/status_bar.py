@@ -27,7 +27,10 @@ class Status:
     model: str = ""
     demo: bool = False
     """The answers come from the demo model."""
-    gate_closed: bool = False
+    gate_closed: bool | None = None
+    """None until it is known."""
+    follows: bool = False
+    """Another window runs the session."""
     policy: str = "every-edit"
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
@@ -115,8 +118,11 @@ class StatusBar(Widget):
             asked = Content.assemble((f" The model {words} ", "bold $warning reverse"), f" {status.answer_key}")
             pane = "approvals" if status.asks == "permission" else "chat"
             parts.append(_Part(9, self._leading_to(f"app.focus_{pane}", asked)))
-        gate = ("● gate closed", "bold $text-warning") if status.gate_closed else ("○ gate open", "$text-success")
-        parts.append(_Part(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
+        if status.follows:
+            parts.append(_Part(9, Content.styled("open in another window", "bold $text-warning")))
+        if status.gate_closed is not None:
+            gate = ("● gate closed", "bold $text-warning") if status.gate_closed else ("○ gate open", "$text-success")
+            parts.append(_Part(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
         if status.waiting:
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
