@@ -21,6 +21,7 @@ PARTS = {
 }
 FULL = Status(
     model="qwen3-coder-480b-instruct",
+    gate_closed=False,
     policy="chain 2/3",
     waiting=12,
     context_tokens=5_700,
