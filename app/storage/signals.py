@@ -4,7 +4,6 @@ SQLite has no notifications across processes, so each write touches a small file
 kernel wakes them, nobody polls the database.
 """
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,6 +30,8 @@ class Signal:
 
     async def heard(self) -> AsyncIterator[None]:
         """Yields once it listens, so that what was written before is looked for, and soon after any process wrote."""
+        import asyncio
+
         from watchfiles import awatch
 
         changes = awatch(
