@@ -36,7 +36,7 @@ class SessionLock:
         """
         try:
             while not self.held:
-                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
                 if not self._locked(descriptor):
                     return False
         except OSError as error:

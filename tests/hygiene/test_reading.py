@@ -17,6 +17,7 @@ OPENS_OTHER_FILES = {
     "app/proposals/filesystem.py": "writing, and folders",
     "app/proposals/locking.py": "the lock",
     "app/storage/database.py": "the database",
+    "app/storage/session_lock.py": "the lock",
     "app/theme_files.py": "the user's own themes",
     "app/tools/process_tree.py": "/proc",
     "app/tools/run_command.py": "the output of a command",
