@@ -96,7 +96,8 @@ def _align(
     shift = shift_between(((block[ours], index.texts[low + theirs]) for ours, theirs in equal), index.unit)
     if shift is None:
         return None
-    return score, Place(Rung.ALIGNED, start, end, tuple(alignment), shift)
+    unlike = frozenset(ours for ours, theirs in pairs if wanted[ours] != keys[theirs])
+    return score, Place(Rung.ALIGNED, start, end, tuple(alignment), shift, unlike)
 
 
 def _best_path(

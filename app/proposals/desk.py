@@ -141,7 +141,8 @@ class ProposalDesk:
         """
         draft = self.draft("")
         try:
-            report = draft.patch(draft.read_patch(text, folder_in_repository(self._workspace.root)))
+            folder = folder_in_repository(self._workspace.root)
+            report = draft.patch(draft.read_patch(text, folder, whole=False))
         except (EditRefused, WorkspaceError) as error:
             # What follows the first line (the nearest text in the file) is for a model that tries again.
             raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error

@@ -258,15 +258,16 @@ class Draft:
             stat = FileStat(path=target, op=Op.RENAME, added=0, removed=0)
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
 
-    def read_patch(self, text: str, folder: str = "") -> ReadPatch:
+    def read_patch(self, text: str, folder: str = "", *, whole: bool = True) -> ReadPatch:
         """Read a patch (unified diff or `*** Begin Patch`) without looking into any file.
 
         `folder` is where the workspace lies in its repository: a patch of the whole repository names it in each path.
+        `whole` says that the text is not cut off for certain; otherwise one that looks so is refused.
         """
         from app.proposals.patching import read_patch
 
         with self._lock:
-            return ReadPatch(tuple(read_patch(self, text, folder)))
+            return ReadPatch(tuple(read_patch(self, text, folder, whole=whole)))
 
     def patch(self, patch: ReadPatch) -> EditReport:
         """Apply a patch over any number of files, all or nothing."""

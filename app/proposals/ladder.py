@@ -40,6 +40,8 @@ class Place:
     alignment: tuple[int | None, ...]
     """For each line of the block, the line of the file that it stands for."""
     shift: Shift = NO_SHIFT
+    unlike: frozenset[int] = frozenset()
+    """Lines of the block that stand for one of the file that is only like them."""
 
 
 class TextIndex:

@@ -65,6 +65,8 @@ class Rung(StrEnum):
     """Lines aligned: removed lines match, some context lines differ."""
     LINE_HINT = "line_hint"
     """Several exact places; the model's line number chose."""
+    DOUBTFUL = "doubtful"
+    """Exact text, or none that had to be found, but what the edit says of itself or of its place does not add up."""
 
     @property
     def exact(self) -> bool:

@@ -4,29 +4,22 @@ What a hunk keeps and removes must be found; its line numbers only choose among 
 more when the patch names git's id of the very content it is applied to: then nothing is left to find out.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
 from app.proposals.document import BOM, Document, encode
-from app.proposals.folding import BLANKS, indentation, without_trailing_space
+from app.proposals.folding import without_trailing_space
+from app.proposals.git_blob import is_blob
+from app.proposals.hunk_places import Choice, Progress, allowed, chosen, line_above
 from app.proposals.ladder import Place, TextIndex, commonness, places, stands_at
-from app.proposals.matching import check_not_applied, located, nearest_to_hint, tolerant_places
+from app.proposals.matching import check_not_applied, located, tolerant_places
 from app.proposals.models import Match, Op, Rung
-from app.proposals.nearest import describe_nearest, describe_places
+from app.proposals.nearest import describe_nearest
 from app.proposals.patch_parts import FilePatch, PatchHunk, content
-from app.proposals.refusals import (
-    AlreadyApplied,
-    AmbiguousMatch,
-    EditRefused,
-    MalformedPatch,
-    NoMatch,
-    OverlappingEdits,
-)
+from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NoMatch, OverlappingEdits
 from app.proposals.splices import Splice, SpliceList, splices
 from app.proposals.transplant import ScriptLine, Step, transplanted
 
-_SHORTEST_BLOB_ID = 7
 _TOO_COMMON = 500
 """Lines that stand in more places are not looked for in all of them when the numbered line has them."""
 
@@ -45,7 +38,8 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
         EditRefused: In one of its kinds; the message names the hunk.
     """
     if patch.op is Op.CREATE:
-        return _created(document, patch), ()
+        data = _created(document, patch)
+        return data, _checked_end(document, patch, data, [_first_line(hunk) for hunk in patch.hunks if hunk.doubt])
     if patch.op is Op.DELETE:
         _check_deletion(document, patch)
         return b"", ()
@@ -63,16 +57,27 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
         except EditRefused as error:
             where = f"Hunk {number} of {len(patch.hunks)} for {patch.path} (line {hunk.source_line} of the patch): "
             raise type(error)(where + error.message) from error
-    return placer.result(), tuple(matches)
+    data = placer.result()
+    return data, _checked_end(document, patch, data, matches)
 
 
-def is_blob(data: bytes, blob_id: str) -> bool:
-    """Whether git's id of the content begins with `blob_id`; shorter than 7 digits says nothing."""
-    if len(blob_id) < _SHORTEST_BLOB_ID:
-        return False
-    header = b"blob %d\0" % len(data)
-    digest = hashlib.sha256 if len(blob_id) > 40 else hashlib.sha1
-    return digest(header + data, usedforsecurity=False).hexdigest().startswith(blob_id)
+def _first_line(hunk: PatchHunk) -> Match:
+    """What to say of a hunk in doubt that makes a file."""
+    return Match(rung=Rung.DOUBTFUL, line=1, note=hunk.doubt)
+
+
+def _checked_end(document: Document, patch: FilePatch, data: bytes, matches: Sequence[Match]) -> tuple[Match, ...]:
+    """The matches, the last one in doubt if the patch text may break off within the last line that it inserts.
+
+    Git's ids of both contents settle it; raises MalformedPatch if they say that it does.
+    """
+    if not patch.hunks or not patch.hunks[-1].unended or is_blob(data, patch.new_blob):
+        return tuple(matches)
+    if is_blob(document.data, patch.old_blob) or (patch.op is Op.CREATE and patch.new_blob):
+        raise MalformedPatch(f"The patch is cut off in its last line: it does not make what it says of {patch.path}.")
+    doubt = "the patch has no newline at its end, so this line may be cut off"
+    last = matches[-1] if matches else Match(rung=Rung.EXACT, line=1)
+    return (*matches[:-1], doubted(last, doubt))
 
 
 def _created(document: Document, patch: FilePatch) -> bytes:
@@ -89,6 +94,8 @@ def _created(document: Document, patch: FilePatch) -> bytes:
 def _check_deletion(document: Document, patch: FilePatch) -> None:
     """Refuse a deletion that spells out another content than the file's."""
     if not patch.hunks:
+        if patch.spelled_out and document.data:
+            raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
         return
     expected = [without_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
     there = [without_trailing_space(text) for text in Document(document.data, verbatim=True).texts]
@@ -107,10 +114,7 @@ class _Placer:
         self._index = TextIndex(document)
         self._trusted = trusted
         self._made = SpliceList()
-        self._floor = 0
-        """Line after what the hunk before changed."""
-        self._drift = 0
-        """How far that hunk stood from where its number said."""
+        self._progress = Progress()
         self._on_made = False
         """Whether the document is one that earlier hunks made."""
 
@@ -121,141 +125,107 @@ class _Placer:
     def place(self, hunk: PatchHunk) -> Match:
         """Find the hunk's place and take up its changes."""
         try:
-            return self._place(hunk)
+            match = self._place(hunk)
         except (NoMatch, OverlappingEdits, AlreadyApplied) as error:
             block = [line.text for line in hunk.old_side]
-            if not self._made or not block:
+            if not self._made or not (block or _goes_to_end(hunk)):
                 raise
             later = TextIndex(Document(self.result(), self._index.document.verbatim))
-            if not places(later, block, Rung.EXACT):
+            if block and not places(later, block, Rung.EXACT):
                 raise error
-            self._index, self._made = later, SpliceList()
-            self._floor, self._drift = 0, 0
+            self._index, self._made, self._progress = later, SpliceList(), Progress()
             self._trusted, self._on_made = False, True
-            return self._place(hunk)
+            match = self._place(hunk)
+        if not hunk.doubt:
+            return match
+        return doubted(match, hunk.doubt)
 
     def _place(self, hunk: PatchHunk) -> Match:
         block = [line.text for line in hunk.old_side]
         if not block:
             return self._insert(hunk)
-        claimed = hunk.new_start if self._on_made else hunk.old_start
-        expected = None if claimed is None else claimed - 1 + self._drift
-        exact = self._exact(hunk, block, expected)
-        if exact is not None:
-            place, rung, note = exact
+        stated = hunk.new_start if self._on_made else hunk.old_start
+        choice, doubt = self._exact(hunk, block, stated)
+        if choice is not None:
+            place = choice.place
             script = _with_endings(self._index.document, hunk, place)
             self._take(splices(self._index.document, place.start, place.end, transplanted(script, place)))
-            match = Match(rung=rung, line=place.start + 1, note=note)
+            match = Match(rung=choice.rung, line=place.start + 1, note=choice.note)
         else:
             script = _without_endings(hunk.lines)
             check_not_applied(self._index, [line.text for line in hunk.new_side])
-            tolerant = tolerant_places(self._index, script, block)
-            resolution = located(self._index, script, self._narrowed(hunk, tolerant))
+            tolerant, doubt = allowed(self._index, hunk, tolerant_places(self._index, script, block))
+            if not any(stated is not None and place.start == stated - 1 for place in tolerant):
+                tolerant = self._progress.in_order(tolerant, stated)
+            resolution = located(self._index, script, tolerant)
             self._take(resolution.splices)
             match = resolution.matches[0]
-        if claimed is not None:
-            self._drift = match.line - claimed
-        return match
+        if stated is not None:
+            self._progress.drift, self._progress.stated = match.line - stated, stated
+        return doubted(match, doubt) if doubt else match
 
     def _take(self, changes: Sequence[Splice]) -> None:
         if not self._made.fits(changes):
             raise OverlappingEdits("It changes lines that an earlier hunk changes too.")
         self._made.add(changes)
         if changes:
-            self._floor = changes[-1].end
+            self._progress.floor = changes[-1].end
 
-    def _exact(self, hunk: PatchHunk, block: Sequence[str], expected: int | None) -> tuple[Place, Rung, str] | None:
-        """The one exact place, how it was found and a note, or None if there is none."""
+    def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[Choice | None, str]:
+        """The one exact place, or None if there is none, and a doubt about it."""
         if self._trusted and hunk.old_start is not None and stands_at(self._index, block, hunk.old_start - 1):
-            return _place_at(hunk.old_start - 1, block), Rung.EXACT, ""
-        if (
-            expected is not None
-            and commonness(self._index, block) > _TOO_COMMON
-            and stands_at(self._index, block, expected)
-        ):
-            return _place_at(expected, block), Rung.LINE_HINT, "repeated lines, chosen by the patch's line number"
+            return Choice(_place_at(hunk.old_start - 1, block)), ""
+        if stated is not None and not hunk.seek and commonness(self._index, block) > _TOO_COMMON:
+            for start in (stated - 1 + self._progress.drift, stated - 1):
+                if stands_at(self._index, block, start):
+                    note = "repeated lines, chosen by the patch's line number"
+                    return Choice(_place_at(start, block), Rung.LINE_HINT, note), ""
         found = places(self._index, block, Rung.EXACT)
-        return self._choose(hunk, found, expected) if found else None
-
-    def _choose(self, hunk: PatchHunk, found: list[Place], expected: int | None) -> tuple[Place, Rung, str]:
-        """The one place among the exact ones."""
-        narrowed = self._narrowed(hunk, found)
-        if len(narrowed) == 1:
-            return narrowed[0], Rung.EXACT, ""
-        if expected is not None:
-            starts = [place.start for place in narrowed]
-            chosen = starts.index(expected) if expected in starts else nearest_to_hint(starts, expected + 1)
-            if chosen is not None:
-                return narrowed[chosen], Rung.LINE_HINT, f"{len(found)} places, chosen by the patch's line number"
-        raise AmbiguousMatch(
-            f"Its lines stand in {len(narrowed)} places. Give more context lines. Found at "
-            f"{describe_places(self._index, [(place.start, place.end) for place in narrowed])}"
-        )
-
-    def _narrowed(self, hunk: PatchHunk, found: list[Place]) -> list[Place]:
-        """The places that what else the hunk says allows: the order, the end of the file, the line above."""
-        if len(found) > 1:
-            found = [place for place in found if place.start >= self._floor] or found
-        if len(found) > 1 and hunk.at_end:
-            found = [place for place in found if self._reaches_end(place)] or found
-        if len(found) > 1 and hunk.seek:
-            above = self._sought(hunk)
-            if above is not None:
-                end = self._block_end(above)
-                found = [place for place in found if above <= place.start < end] or found
-        return found
-
-    def _reaches_end(self, place: Place) -> bool:
-        return not any(text.strip(BLANKS) for text in self._index.texts[place.end :])
-
-    def _sought(self, hunk: PatchHunk) -> int | None:
-        """The line that the hunk names as standing above it, if it names exactly one."""
-        start = 0
-        line = None
-        for text in hunk.seek:
-            wanted = text.strip(BLANKS)
-            found = [
-                at for at in range(start, len(self._index.texts)) if self._index.texts[at].strip(BLANKS) == wanted
-            ]
-            if len(found) != 1:
-                return None
-            line = found[0]
-            start = line + 1
-        return line
-
-    def _block_end(self, above: int) -> int:
-        """Where the indented block under a line ends."""
-        depth = len(indentation(self._index.texts[above]).expandtabs(8))
-        for at in range(above + 1, len(self._index.texts)):
-            text = self._index.texts[at]
-            stripped = text.strip(BLANKS)
-            if stripped and stripped[0] not in ")]}" and len(indentation(text).expandtabs(8)) <= depth:
-                return at
-        return len(self._index.texts)
+        if not found:
+            return None, ""
+        fitting, doubt = allowed(self._index, hunk, found)
+        return chosen(self._index, fitting, stated, self._progress, self._made), doubt
 
     def _insert(self, hunk: PatchHunk) -> Match:
         """Place a hunk that only inserts and shows nothing of the file."""
         document = self._index.document
+        lines = len(document.bodies)
         rung, note = Rung.EXACT, ""
-        above = self._sought(hunk) if hunk.seek else None
-        if not document.bodies:
+        if not lines:
             at = 0
-        elif self._trusted and hunk.old_start is not None and hunk.old_start <= len(document.bodies):
+        elif self._trusted and hunk.old_start is not None and hunk.old_start <= lines:
             at = hunk.old_start
         elif hunk.at_end:
-            at = len(document.bodies)
-        elif above is not None:
-            at = above + 1
-            rung, note = Rung.LINE_HINT, "after the line that the hunk names"
+            at = lines
+        elif hunk.seek:
+            at = line_above(self._index, hunk) + 1
+            rung, note = Rung.DOUBTFUL, "after the line that the hunk names"
+        elif _goes_to_end(hunk):
+            at = lines
+            rung, note = Rung.DOUBTFUL, "at the end of the file, as the hunk shows no place"
         else:
             raise NoMatch(
                 "It only inserts lines and does not show where. Give at least two unchanged lines next to them, "
                 "each with a space before it."
             )
         start = Place(rung, at, at, ())
-        script = hunk.lines if not document.bodies or self._trusted else _without_endings(hunk.lines)
+        script = hunk.lines if not lines or self._trusted else _without_endings(hunk.lines)
+        floor = self._progress.floor
         self._take(splices(document, at, at, transplanted(script, start)))
+        if at == lines:
+            self._progress.floor = floor
         return Match(rung=rung, line=at + 1, note=note)
+
+
+def _goes_to_end(hunk: PatchHunk) -> bool:
+    """Whether a hunk without a line of the file is meant for its end."""
+    return hunk.at_end or (hunk.unnumbered and not hunk.seek and hunk.old_start is None)
+
+
+def doubted(match: Match, doubt: str) -> Match:
+    """The match with one more thing to say against it."""
+    rung = Rung.DOUBTFUL if match.rung.exact else match.rung
+    return Match(rung=rung, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
 
 
 def _place_at(start: int, block: Sequence[str]) -> Place:

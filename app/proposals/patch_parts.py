@@ -21,6 +21,13 @@ class PatchHunk:
     """The hunk ends where the file ends."""
     source_line: int = 0
     """Where its header stands in the patch text, from 1."""
+    doubt: str = ""
+    """What leaves a doubt that it is meant as it was read."""
+    unended: bool = False
+    """Its last line is inserted and ends with the patch text, without newline: perhaps the line was longer."""
+    unnumbered: bool = False
+    """It is of a form without line numbers: a line that it names must be there, and what shows no place is for the
+    end of the file."""
 
     @property
     def old_side(self) -> list[ScriptLine]:
@@ -53,6 +60,12 @@ class FilePatch:
     new_mode: int | None = None
     old_blob: str = ""
     """Git's id, perhaps shortened, of the content that the patch was made from."""
+    new_blob: str = ""
+    """Git's id of the content that it makes."""
+    spelled_out: bool = False
+    """The patch shows what it deletes, so that a deletion without hunks is of an empty file."""
+    left_out: str = ""
+    """Why the part can't be made and is passed over, if so."""
 
     @property
     def inserts_only(self) -> bool:
@@ -71,8 +84,9 @@ class FilePatch:
 
 
 def named_paths(parts: Iterable[FilePatch]) -> list[str]:
-    """Every path that the parts name, each once: no other file is looked at to make them."""
-    return list(dict.fromkeys(path for part in parts for path in (part.old_path, part.path) if path))
+    """Every path of the parts that are made, each once: no other file is looked at to make them."""
+    made = [part for part in parts if not part.left_out]
+    return list(dict.fromkeys(path for part in made for path in (part.old_path, part.path) if path))
 
 
 def script_line(line: str, *, terminated: bool = True) -> ScriptLine:

@@ -15,21 +15,24 @@ from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch
 
 _SHOWN_FILES = 20
 """Files that a report spells out."""
+_NAMED_FILES = 3
+"""Files that one line names as left out."""
 
 
-def read_patch(draft: Draft, text: str, folder: str = "") -> Sequence[FilePatch]:
+def read_patch(draft: Draft, text: str, folder: str = "", *, whole: bool = True) -> Sequence[FilePatch]:
     """The parts of a patch with paths from the workspace's root, in the order in which they are made.
 
     Args:
         draft: What the patch is for.
         text: The patch.
         folder: Where the workspace lies in its repository, if not at the top: paths may begin with it.
+        whole: The text is not cut off for certain.
 
     Raises:
         EditRefused: it is no patch that can be taken.
         UnsafePath: a part names a path that no tool may touch.
     """
-    return _deletions_first(_inside(scan_patch(text), folder, draft))
+    return _deletions_first(_inside(scan_patch(text, whole=whole), folder, draft))
 
 
 def apply_patch(draft: Draft, parts: Sequence[FilePatch]) -> EditReport:
@@ -46,6 +49,8 @@ def apply_patch(draft: Draft, parts: Sequence[FilePatch]) -> EditReport:
         EditRefused: a part can't be made.
         UnsafePath: a part names a path that no tool may touch.
     """
+    left_out = [part for part in parts if part.left_out]
+    parts = [part for part in parts if not part.left_out]
     deferred: list[tuple[str, bytes, Sequence[Match], int]] = []
     reports: list[EditReport] = []
     leaves = {part.old_path: index for index, part in enumerate(parts) if part.op is Op.RENAME}
@@ -59,7 +64,7 @@ def apply_patch(draft: Draft, parts: Sequence[FilePatch]) -> EditReport:
             reports += _apply_part(draft, part)
     for path, after, matches, mode in deferred:
         reports.append(draft.put_bytes(path, after, matches, mode))
-    return _joined(reports)
+    return _joined(reports, left_out)
 
 
 def _inside(parts: Sequence[FilePatch], folder: str, draft: Draft) -> Sequence[FilePatch]:
@@ -138,7 +143,7 @@ def _mode(part: FilePatch, mode: int) -> int:
     return mode | runnable if part.new_mode & 0o100 else mode & ~0o111
 
 
-def _joined(reports: Sequence[EditReport]) -> EditReport:
+def _joined(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> EditReport:
     """One report of all; a file that came up more than once is counted once."""
     stats: dict[str, FileStat] = {}
     for stat in (stat for report in reports for stat in report.files):
@@ -150,9 +155,18 @@ def _joined(reports: Sequence[EditReport]) -> EditReport:
                 removed=earlier.removed + stat.removed,
             )
         stats[stat.path] = stat
-    texts = [report.text for report in reports[:_SHOWN_FILES]]
+    texts = [f"{part.path} was left out: {part.left_out}" for part in left_out[:_SHOWN_FILES]]
+    if len(left_out) > _SHOWN_FILES:
+        texts.append(f"and {len(left_out) - _SHOWN_FILES} more were left out")
+    texts += [report.text for report in reports[:_SHOWN_FILES]]
     if len(reports) > _SHOWN_FILES:
         texts.append(f"and {len(reports) - _SHOWN_FILES} more")
     added, removed = (sum(getattr(stat, side) for stat in stats.values()) for side in ("added", "removed"))
     name = next(iter(stats)) if len(stats) == 1 else f"{len(stats)} files"
-    return EditReport(tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}")
+    without = f", without {_listed([part.path for part in left_out])} (binary)" if left_out else ""
+    return EditReport(tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}{without}")
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else ""
+    return ", ".join(paths[:_NAMED_FILES]) + more

@@ -1,65 +1,67 @@
 """Reading unified diffs, also sloppy ones, by what their bodies hold.
 
 The counts in hunk headers are hints: a body is taken by its counts only if it then ends where a body can end;
-otherwise it is taken as far as its lines look like one. A line with a change mark that belongs to no hunk is never
-passed over.
+otherwise it is taken as far as its lines look like one, and the hunk is in doubt. A text that ends before its last
+hunk does by its counts is cut off, which no hint can mend. A line with a change mark that belongs to no hunk is never
+passed over, unless it is plain that a list in prose begins there.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from app.proposals.models import Op
-from app.proposals.patch_names import NO_FILE, git_header_names, header_name, plain_names
+from app.proposals.hunk_header import HunkHeader, read_hunk_header
+from app.proposals.patch_names import NO_FILE, header_name, named, plain_names
 from app.proposals.patch_parts import FilePatch, PatchHunk, script_line
+from app.proposals.patch_prose import (
+    begins_file,
+    is_blank,
+    is_fence,
+    is_header_pair,
+    is_list_line,
+    is_new_section,
+    is_signature,
+    list_end,
+    skip_blank,
+)
 from app.proposals.refusals import MalformedPatch, UnsupportedPatch
-from app.proposals.transplant import ScriptLine
+from app.proposals.transplant import ScriptLine, Step
+from app.proposals.unified_part import UnifiedPart, finished_parts
 
-_NUMBERS = re.compile(r"^@@+ *-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? *@@+ ?(.*)$")
-_PLACEHOLDER = re.compile(r"^[-+.,\s\dxXyYnNaAbB…?]*$|^-.*\+.*$")
-_INDEX = re.compile(r"^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d+))?")
-_SIGNATURE_FOLLOWER = re.compile(r"^\d+(\.\w+)+")
-_NEW_SECTION = ("diff ", "Index: ", "Only in ", "commit ", "From ", "=======", "```", "~~~")
-_EXTENDED = ("similarity index ", "dissimilarity index ")
-
-
-@dataclass
-class _Part:
-    """One file of the patch while it is being read."""
-
-    line: int
-    git_names: tuple[str, str] | None = None
-    git_text: str = ""
-    old_name: str = ""
-    new_name: str = ""
-    rename: dict[str, str] = field(default_factory=dict)
-    modes: dict[str, int] = field(default_factory=dict)
-    old_blob: str = ""
-    hunks: list[PatchHunk] = field(default_factory=list)
-
-    @property
-    def named(self) -> bool:
-        return bool(self.old_name or self.new_name)
+_MARKS = ("+", "-")
+_LIST_AFTER = "the lines after it were taken for text around the patch"
 
 
 class UnifiedScanner:
     """Reads the lines of one patch text from first to last."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[str], *, whole: bool = True, open_end: bool = False) -> None:
+        """Nothing is read yet.
+
+        Args:
+            lines: The patch.
+            whole: It is not cut off for certain, so that a hunk with too few lines is only miscounted.
+            open_end: Its last line has no newline.
+        """
         self._lines = lines
-        self._parts: list[_Part] = []
-        self._part: _Part | None = None
+        self._whole = whole
+        self._open_end = open_end and not whole
+        self._parts: list[UnifiedPart] = []
+        self._part: UnifiedPart | None = None
         self._in_changes = False
         """Whether a change mark on a line outside any hunk would be a lost change."""
+        self._fenced = False
+        """Whether the patch stands in a block of code."""
         self.header_pairs = 0
         """How many `---` lines with their `+++` lines were taken as headers."""
+        self.prose: set[int] = set()
+        """Lines with a change mark, from 0, that were taken for text around the patch."""
 
     def scan(self) -> list[FilePatch]:
         """The files of the patch, in order; raises MalformedPatch and UnsupportedPatch."""
         at = 0
         while at < len(self._lines):
             at = self._take(at)
-        return [_finished(part) for part in self._parts]
+        return finished_parts(self._parts)
 
     def _take(self, at: int) -> int:
         """Take what begins at a line, return where the next thing begins."""
@@ -70,25 +72,16 @@ class UnifiedScanner:
                 "Make it against one parent (`git diff PARENT`)."
             )
         if line.startswith("diff --git "):
-            self._begin(at, git_text=line[11:])
-            return at + 1
-        if self._is_file_header(at):
+            self._begin(UnifiedPart.of_git(at, line[11:]))
+        elif begins_file(self._lines, at):
             return self._take_names(at)
-        if line.startswith("@@"):
+        elif line.startswith("@@"):
             return self._take_hunk(at, at + 1)
-        if self._part is not None and not self._part.hunks and self._take_extended(self._part, line, at):
-            return at + 1
-        if line.startswith(_NEW_SECTION) or self._is_signature(at):
-            self._in_changes = False
-            if not line.startswith(("```", "~~~")):
-                self._part = None
-            return at + 1
-        if line[:1] in ("+", "-") and self._in_changes:
-            self._refuse_loose(at)
+        elif not self._take_extended(line, at):
+            self._pass_over(at)
         return at + 1
 
-    def _begin(self, at: int, git_text: str = "") -> _Part:
-        part = _Part(at + 1, git_names=git_header_names(git_text) if git_text else None, git_text=git_text)
+    def _begin(self, part: UnifiedPart) -> UnifiedPart:
         self._parts.append(part)
         self._part = part
         self._in_changes = False
@@ -96,95 +89,95 @@ class UnifiedScanner:
 
     def _take_names(self, at: int) -> int:
         part = self._part
-        if part is None or part.named or part.hunks:
-            part = self._begin(at)
-        old_line, new_line = self._lines[at], self._lines[at + 1]
+        if part is None or part.named or part.hunks or part.no_data:
+            part = self._begin(UnifiedPart(at + 1))
+        part.old, part.new = named(self._lines[at][4:]), named(self._lines[at + 1][4:])
         self.header_pairs += 1
-        part.old_name, part.new_name = header_name(old_line[4:]), header_name(new_line[4:])
         self._in_changes = True
         after = at + 2
-        if after < len(self._lines) and self._lines[after][:1] in ("+", "-", " ") and not self._is_file_header(after):
+        if self._is_body(after) and not is_header_pair(self._lines, after):
             return self._take_hunk(at + 1, after)
         return after
 
-    def _is_file_header(self, at: int) -> bool:
-        """Whether a `---` line with its `+++` line begins a file, rather than being two changed lines of a body."""
-        return (
-            self._lines[at].startswith("--- ")
-            and at + 1 < len(self._lines)
-            and self._lines[at + 1].startswith("+++ ")
-        )
+    def _take_extended(self, line: str, at: int) -> bool:
+        """Take a line of a header that is neither names nor hunk; False if it is none."""
+        part = self._part
+        if part is not None and not part.hunks and part.take_extended(line, at):
+            return True
+        if part is None or part.named or part.hunks:
+            alone = UnifiedPart(at + 1)
+            if not alone.take_binary(line):
+                return False
+            self._begin(alone)
+            return True
+        return part.take_binary(line)
+
+    def _pass_over(self, at: int) -> None:
+        """Leave a line aside that is text around the patch; raises MalformedPatch if it may be a lost change."""
+        line = self._lines[at]
+        if is_fence(line):
+            self._in_changes = self._in_changes and not self._fenced
+            self._fenced = not self._fenced
+        elif is_new_section(line) or is_signature(self._lines, at):
+            self._in_changes, self._part = False, None
+        elif self._in_changes and line[:1] in _MARKS:
+            self._refuse_loose(at)
+        elif is_header_pair(self._lines, at):
+            self.prose.update((at, at + 1))
+        elif is_list_line(line):
+            self.prose.add(at)
 
     def _names_one_file(self, at: int) -> bool:
         old, new = header_name(self._lines[at][4:]), header_name(self._lines[at + 1][4:])
         old, new = plain_names(old, new, None)
         return old == new or NO_FILE in (old, new)
 
-    def _is_signature(self, at: int) -> bool:
-        """Whether the line is the `-- ` above git's version at the end of a mail."""
-        if self._lines[at].rstrip("\r") not in ("-- ", "--"):
-            return False
-        after = self._lines[at + 1] if at + 1 < len(self._lines) else ""
-        return not after or bool(_SIGNATURE_FOLLOWER.match(after))
-
-    def _take_extended(self, part: _Part, line: str, at: int) -> bool:
-        """Take one of git's extended header lines."""
-        line = line.rstrip("\r")
-        for words in ("old mode ", "new mode ", "new file mode ", "deleted file mode "):
-            if line.startswith(words):
-                part.modes[words.strip()] = _mode(line[len(words) :], at)
-                return True
-        for words in ("rename from ", "rename to "):
-            if line.startswith(words):
-                part.rename[words.strip()] = header_name(line[len(words) :])
-                return True
-        if index := _INDEX.match(line):
-            part.old_blob = index[1]
-            if index[3]:
-                _mode(index[3], at)
-            return True
-        if line.startswith(("copy from ", "copy to ")):
-            raise UnsupportedPatch(f"Line {at + 1}: copies are not taken. Make the diff without -C.")
-        if line.startswith(("Binary files ", "Binary file ", "GIT binary patch")):
-            names = plain_names(*part.git_names, part.git_names) if part.git_names else ("", part.new_name)
-            name = names[1]
-            raise UnsupportedPatch(
-                f"Line {at + 1}: the part for {name or 'this file'} is binary, which is not taken."
-            )
-        return line.startswith(_EXTENDED)
-
-    def _take_hunk(self, header: int, body: int) -> int:
+    def _take_hunk(self, header_at: int, body: int) -> int:
         part = self._part
         if part is None or not (part.named or part.git_names):
             raise MalformedPatch(
-                f"Line {header + 1}: a hunk without a file. Put `--- a/PATH` and `+++ b/PATH` lines before it."
+                f"Line {header_at + 1}: a hunk without a file. Put `--- a/PATH` and `+++ b/PATH` lines before it."
             )
-        numbers = _NUMBERS.match(self._lines[header].rstrip("\r"))
-        end = None
-        if numbers:
-            counts = [int(numbers[group]) if numbers[group] is not None else 1 for group in (2, 4)]
-            end = self._counted_end(body, *counts)
-        if end is None:
-            end = self._visible_end(body)
+        line = self._lines[header_at]
+        header = read_hunk_header(line, header_at) if line.startswith("@@") else HunkHeader()
+        counted = self._counted_end(header, header_at, body)
+        prose_end = None if counted is None else self._list_after(counted)
+        complete = prose_end is not None or (counted is not None and not self._goes_on(counted))
+        end = counted if counted is not None and complete else self._visible_end(body)
         lines = self._body(body, end)
         hunk = PatchHunk(
             lines,
-            old_start=int(numbers[1]) if numbers else None,
-            new_start=int(numbers[3]) if numbers else None,
-            seek=tuple(seek_text(self._lines[header])) if self._lines[header].startswith("@@") else (),
-            source_line=header + 1,
+            header.old_start,
+            header.new_start,
+            seek=(header.names,) if header.names else (),
+            source_line=header_at + 1,
+            unended=self._open_end and end == len(self._lines) and lines[-1:] != () and lines[-1].step is Step.INSERT,
         )
         if hunk.changes:
-            part.hunks.append(hunk)
-        elif any(line.strip() for line in self._lines[body:end]) and not lines:
-            raise MalformedPatch(f"Line {header + 1}: a hunk without lines.")
+            part.hunks.append(replace(hunk, doubt=_miscounted(hunk, header) if prose_end is None else _LIST_AFTER))
+        elif not lines and skip_blank(self._lines, end) == len(self._lines):
+            raise MalformedPatch(f"Line {header_at + 1}: a hunk without lines. Is the patch cut off?")
         self._in_changes = True
-        return end
+        return end if prose_end is None else prose_end
 
-    def _counted_end(self, at: int, old: int, new: int) -> int | None:
-        """Where the body ends by its counts, or None if they don't lead to a place where a body can end."""
+    def _counted_end(self, header: HunkHeader, header_at: int, at: int) -> int | None:
+        """Where the body ends by its counts, or None if they can't be right.
+
+        Raises:
+            MalformedPatch: the text ends before the hunk does.
+        """
+        if header.old_count is None or header.new_count is None:
+            return None
+        old, new = header.old_count, header.new_count
         while old > 0 or new > 0:
-            if at >= len(self._lines) or (self._is_file_header(at) and self._names_one_file(at)):
+            if at == len(self._lines):
+                if self._whole or old < 0 or new < 0:
+                    return None
+                raise MalformedPatch(
+                    f"Line {header_at + 1}: the text ends before this hunk does, by the counts in its header "
+                    f"({old} old and {new} new lines are missing). Give the whole patch, or the right counts."
+                )
+            if is_header_pair(self._lines, at) and self._names_one_file(at):
                 return None
             match self._lines[at][:1]:
                 case " " | "":
@@ -202,29 +195,42 @@ class UnifiedScanner:
             at += 1
         while at < len(self._lines) and self._lines[at].startswith("\\"):
             at += 1
-        if old < 0 or new < 0:
-            return None
-        return None if self._goes_on(at) else at
+        return None if old < 0 or new < 0 else at
 
     def _goes_on(self, at: int) -> bool:
         """Whether the line, or the one after empty lines, looks like one more of a body."""
-        while at < len(self._lines) and self._lines[at] in ("", "\r"):
-            at += 1
-        if at == len(self._lines):
+        at = skip_blank(self._lines, at)
+        if at == len(self._lines) or is_header_pair(self._lines, at) or is_signature(self._lines, at):
             return False
-        if self._is_file_header(at) or self._is_signature(at):
+        if at == len(self._lines) - 1 and (self._lines[at].startswith("--- ") or self._begins_names(at)):
             return False
-        return self._lines[at][:1] in ("+", "-", " ")
+        return self._is_body(at)
+
+    def _is_body(self, at: int) -> bool:
+        return at < len(self._lines) and self._lines[at][:1] in (*_MARKS, " ")
+
+    def _begins_names(self, at: int) -> bool:
+        """Whether the text was cut off in the very mark of a `---` line."""
+        return self._open_end and "--- ".startswith(self._lines[at])
+
+    def _list_after(self, at: int) -> int | None:
+        """Where text with a list in it ends that follows a complete body, if there is any."""
+        if self._is_body(at):
+            return None
+        end = list_end(self._lines, at)
+        if end is not None:
+            self.prose.update(line for line in range(at, end) if self._lines[line][:1] in _MARKS)
+        return end
 
     def _visible_end(self, at: int) -> int:
         """Where the body ends by the look of its lines; empty lines at its end are left out."""
         end = at
         while at < len(self._lines):
             line = self._lines[at]
-            if line in ("", "\r"):
+            if is_blank(line):
                 at += 1
                 continue
-            if line[0] not in " +-\\" or self._is_file_header(at) or self._is_signature(at):
+            if line[0] not in " +-\\" or is_header_pair(self._lines, at) or is_signature(self._lines, at):
                 break
             at += 1
             end = at
@@ -247,61 +253,9 @@ class UnifiedScanner:
         raise MalformedPatch(f"Line {at + 1}: the change {self._lines[at][:80]!r} {reason}. Nothing was applied.")
 
 
-def _mode(text: str, at: int) -> int:
-    try:
-        mode = int(text.strip(), 8)
-    except ValueError as error:
-        raise MalformedPatch(f"Line {at + 1}: {text.strip()[:40]!r} is no file mode.") from error
-    if mode & 0o170000 == 0o120000:
-        raise UnsupportedPatch(f"Line {at + 1}: symbolic links are not taken from patches.")
-    if mode & 0o170000 == 0o160000:
-        raise UnsupportedPatch(f"Line {at + 1}: submodules are not taken from patches.")
-    return mode & 0o777
-
-
-def header_numbers(header: str) -> tuple[int, int] | None:
-    """The first lines of both sides that a hunk header gives, if it does."""
-    numbers = _NUMBERS.match(header.rstrip("\r"))
-    return (int(numbers[1]), int(numbers[3])) if numbers else None
-
-
-def seek_text(header: str) -> list[str]:
-    """The line of the file that a hunk header without numbers names, if it names one."""
-    if _NUMBERS.match(header.rstrip("\r")):
-        return []
-    text = header.rstrip("\r").lstrip("@").removeprefix(" ")
-    if text.rstrip().endswith("@@"):
-        text = text.rstrip().rstrip("@").rstrip()
-    return [] if _PLACEHOLDER.match(text) else [text]
-
-
-def _finished(part: _Part) -> FilePatch:
-    old, new = part.old_name, part.new_name
-    if part.git_names:
-        if not part.named:
-            old, new = part.git_names
-            if "new file mode" in part.modes:
-                old = NO_FILE
-            elif "deleted file mode" in part.modes:
-                new = NO_FILE
-    elif not part.named and not part.rename:
-        raise MalformedPatch(f"Line {part.line}: can't tell which file is meant by {part.git_text[:120]!r}.")
-    old, new = plain_names(old, new, part.git_names)
-    if part.rename:
-        old, new = part.rename.get("rename from", old), part.rename.get("rename to", new)
-    modes = part.modes
-    old_mode = modes.get("old mode", modes.get("deleted file mode"))
-    new_mode = modes.get("new mode", modes.get("new file mode"))
-    if old == NO_FILE:
-        path, op, old_path = new, Op.CREATE, ""
-    elif new == NO_FILE:
-        path, op, old_path = old, Op.DELETE, ""
-    elif part.rename and old != new:
-        path, op, old_path = new, Op.RENAME, old
-    else:
-        path, op, old_path = new, Op.EDIT if part.hunks else Op.MODE, ""
-    if not path or path == NO_FILE:
-        raise MalformedPatch(f"Line {part.line}: the header names no file.")
-    if op is Op.MODE and new_mode is None:
-        raise MalformedPatch(f"Line {part.line}: there is no change for {path}.")
-    return FilePatch(path, op, tuple(part.hunks), old_path, old_mode, new_mode, part.old_blob)
+def _miscounted(hunk: PatchHunk, header: HunkHeader) -> str:
+    """What is wrong with the counts of a header, if anything is."""
+    old, new = len(hunk.old_side), len(hunk.new_side)
+    if not header.counted or (header.old_count, header.new_count) == (old, new):
+        return ""
+    return f"the hunk states {header.old_count} old and {header.new_count} new lines, but has {old} and {new}"

@@ -41,6 +41,12 @@ class SpliceList:
                 return False
         return True
 
+    def changes_within(self, start: int, end: int) -> bool:
+        """Whether any of them changes a line from `start` to `end` or inserts one between those."""
+        at = bisect_right(self._places, (start, end))
+        around = self._splices[max(at - 1, 0) : at + 1]
+        return any(splice.start < end and start < splice.end for splice in around)
+
     def add(self, changes: Iterable[Splice]) -> None:
         """Take these up; of two insertions at one place the later one goes behind."""
         for change in changes:

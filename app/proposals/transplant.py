@@ -4,7 +4,7 @@ A model's copy of the lines around its change is never written back: of the edit
 lines are used, and every line that stays keeps the file's bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
@@ -53,6 +53,7 @@ def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
 
 def transplanted(script: Sequence[ScriptLine], place: Place) -> list[int | NewLine]:
     """What the lines of the place become; raises NoMatch where the file leaves open where a new line goes."""
+    replaced = removed_lines(script)
     removed: set[int] = set()
     inserted: dict[int, list[NewLine]] = {}
     at = 0
@@ -65,7 +66,7 @@ def transplanted(script: Sequence[ScriptLine], place: Place) -> list[int | NewLi
                         "The lines were found at a smaller indentation than given, and a new line has less than the "
                         f"difference: {line.text.strip()[:80]!r}. Give old and new with the file's own indentation."
                     )
-                inserted.setdefault(_position(place, at), []).append(NewLine(text, line.ending))
+                inserted.setdefault(_position(place, at, replaced), []).append(NewLine(text, line.ending))
             case Step.REMOVE:
                 target = place.alignment[at]
                 if target is None:
@@ -83,16 +84,22 @@ def transplanted(script: Sequence[ScriptLine], place: Place) -> list[int | NewLi
     return parts
 
 
-def _position(place: Place, at: int) -> int:
-    """The line of the file before which an insertion goes that stands before line `at` of the block."""
+def _position(place: Place, at: int, removed: Set[int]) -> int:
+    """The line of the file before which an insertion goes that stands before line `at` of the block.
+
+    A new line is held by a line that it replaces (`removed`, lines of the block), or else by both its neighbours; one
+    of these that is only like the file's holds nothing.
+    """
     alignment = place.alignment
     if not alignment:
         return place.start
     before = alignment[at - 1] if at else None
     after = alignment[at] if at < len(alignment) else None
-    if at == 0 and after is not None:
+    next_to = {at - 1, at}
+    sure = not next_to & place.unlike or bool(next_to & removed)
+    if sure and at == 0 and after is not None:
         return after
-    if before is None or (at < len(alignment) and after != before + 1):
+    if not sure or before is None or (at < len(alignment) and after != before + 1):
         raise NoMatch(
             "The lines were nearly found, but the file has other text just where new lines would go. Read the file "
             "again and give the lines around the change as they are."

@@ -12,6 +12,7 @@ _RUNG_WORDS = {
     Rung.SPACING: "ignoring spacing and look-alike punctuation",
     Rung.ALIGNED: "by aligning lines: some context differs",
     Rung.LINE_HINT: "by the model's line number, among several equal places",
+    Rung.DOUBTFUL: "with a doubt",
 }
 
 _CONFLICT_LINES = 3

@@ -135,6 +135,9 @@ def test_other_tools_make_the_same_of_it(
     if not text:
         assert case.old == case.new
         return
+    if command[0] == "patch" and b"\n@@ " not in text and " " in case.path:
+        # GNU patch splits the one line that names such a file at its spaces.
+        return
     run(command, folder, text)
     assert found(folder, case) == case.new
 
