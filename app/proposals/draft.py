@@ -46,6 +46,11 @@ class ReplacementLike(Protocol):
         """About where."""
         ...
 
+    @property
+    def inside_words(self) -> bool:
+        """Whether places inside longer words are meant too."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class EditReport:
@@ -208,7 +213,9 @@ class Draft:
             version: What the model had read (SHA-256 hex, or its first digits). The places are looked for in that
                 content, if it is still known, and the edit is then merged into what the file is now.
         """
-        wanted = [Replacement(each.old, each.new, each.replace_all, each.line) for each in replacements]
+        wanted = [
+            Replacement(each.old, each.new, each.replace_all, each.line, each.inside_words) for each in replacements
+        ]
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
@@ -310,7 +317,8 @@ class Draft:
             return (*apply_replacements(Document(data), wanted), "")
         read = self._contents.find(version)
         if read is None:
-            return (*apply_replacements(Document(data), wanted), "")
+            note = f"version {version[:12]} is not known; the edit was made in {current[:12]}, which is there now"
+            return (*apply_replacements(Document(data), wanted), note)
         try:
             after, matches = apply_replacements(Document(read), wanted)
         except EditRefused:
@@ -426,6 +434,10 @@ def _told(path: str, result: FileVersion | None, matches: Sequence[Match], notes
     if result is None:
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]
-    lines += [f"line {match.line}: found {match.note or match.rung}" for match in matches if not match.rung.exact]
+    for match in matches:
+        if not match.rung.exact:
+            lines.append(f"line {match.line}: found {match.note or match.rung}")
+        elif match.note:
+            lines.append(f"line {match.line}: {match.note}")
     lines += notes
     return "\n".join(lines)

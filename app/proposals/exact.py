@@ -1,10 +1,11 @@
 """The first rung of a search/replace edit: the text as it is, whole lines or a part of one.
 
-Endings count as `\\n` on both sides. A place that begins or ends inside a word is no match: `timeout=3` is not meant
-by one who quotes it out of `timeout=30`.
+Endings count as `\\n` on both sides. A place that begins or ends inside a word is no match unless that is asked for:
+`timeout=3` is not meant by one who quotes it out of `timeout=30`. It counts as a place all the same: a text is unique
+only if it stands nowhere else at all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.proposals.document import split_text
@@ -57,17 +58,15 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def whole_words(index: TextIndex, found: list[Occurrence]) -> list[Occurrence]:
-    """The occurrences that cut no word; raises AmbiguousMatch if there are only such that do."""
-    kept = [occurrence for occurrence in found if not occurrence.cuts_word]
-    if found and not kept:
+def check_words(index: TextIndex, found: Sequence[Occurrence]) -> None:
+    """Raise AmbiguousMatch if all of the occurrences, one or more, begin or end inside a word."""
+    if all(occurrence.cuts_word for occurrence in found):
         lines = ", ".join(str(occurrence.first + 1) for occurrence in found[:5])
         raise AmbiguousMatch(
             f"The text to replace occurs only as part of a longer word or number (line {lines}). "
-            f"Give the whole word or line. Line {found[0].first + 1} reads: "
-            f"{index.texts[found[0].first].strip()[:200]}"
+            "Give the whole word or line, or inside_words if the part is meant. "
+            f"Line {found[0].first + 1} reads: {index.texts[found[0].first].strip()[:200]}"
         )
-    return kept
 
 
 def replacement_splices(index: TextIndex, place: Occurrence, old: str, new: str) -> list[Splice]:

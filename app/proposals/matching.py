@@ -8,11 +8,12 @@ checked for the new text: an edit that was made already is not made again.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from app.proposals.alignment import aligned_places
 from app.proposals.document import Document
 from app.proposals.elision import elided_line
-from app.proposals.exact import Occurrence, lines_of, occurrences, replacement_splices, whole_words
+from app.proposals.exact import Occurrence, check_words, lines_of, occurrences, replacement_splices
 from app.proposals.folding import BLANKS
 from app.proposals.ladder import Place, TextIndex, places
 from app.proposals.models import Match, Rung
@@ -46,6 +47,8 @@ class Replacement:
     """Replace every exact occurrence."""
     line: int | None = None
     """About where, from 1; it chooses among several exact places, never among others."""
+    inside_words: bool = False
+    """Take places that begin or end inside a word too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,12 @@ def resolve(document: Document, replacement: Replacement, index: TextIndex | Non
         raise MalformedEdit("old and new are the same text, so there is nothing to change.")
     _check_new_text(index, old, new)
     found = occurrences(index, old, overlapping=not replacement.replace_all)
-    if replacement.replace_all and found:
-        return _replace_all(index, found, old, new)
-    exact = whole_words(index, found)
-    if exact:
-        return _replace_one(index, exact, old, new, replacement.line)
+    if found and not replacement.inside_words:
+        check_words(index, found)
+    if found and replacement.replace_all:
+        return _replace_all(index, found, old, new, inside_words=replacement.inside_words)
+    if found:
+        return _replace_one(index, found, old, new, replacement)
     block, wanted = lines_of(old), lines_of(new)
     check_not_applied(index, wanted)
     if replacement.replace_all:
@@ -127,41 +131,51 @@ def _check_new_text(index: TextIndex, old: str, new: str) -> None:
         )
 
 
-def _replace_all(index: TextIndex, found: list[Occurrence], old: str, new: str) -> Resolution:
-    """Every occurrence, literally; lines with several are put together."""
+def _replace_all(
+    index: TextIndex, found: Sequence[Occurrence], old: str, new: str, *, inside_words: bool
+) -> Resolution:
+    """Every occurrence, literally, but for those inside words; lines with several are put together."""
+    wanted = [place for place in found if inside_words or not place.cuts_word]
     document = index.document
     text = document.text if document.final_newline else document.text + "\n"
     changed: list[Splice] = []
-    matches = [Match(rung=Rung.EXACT, line=place.first + 1) for place in found]
     at = 0
-    while at < len(found):
-        last = at
-        while last + 1 < len(found) and found[last + 1].first <= found[last].last:
-            last += 1
-        group = found[at : last + 1]
-        if len(group) == 1:
-            changed += replacement_splices(index, group[0], old, new)
-        else:
-            start, end = group[0].start, group[-1].end
-            piece = Occurrence(start, end, group[0].first, group[-1].last, False)
-            changed += replacement_splices(index, piece, text[start:end], text[start:end].replace(old, new))
-        at = last + 1
-    return Resolution(tuple(changed), tuple(matches))
+    while at < len(wanted):
+        group = [wanted[at]]
+        while at + len(group) < len(wanted) and wanted[at + len(group)].first <= group[-1].last:
+            group.append(wanted[at + len(group)])
+        start, end = group[0].start, group[-1].end
+        between = [text[before.end : after.start] for before, after in pairwise(group)]
+        piece = Occurrence(start, end, group[0].first, group[-1].last, False)
+        changed += replacement_splices(index, piece, text[start:end], new + "".join(f"{gap}{new}" for gap in between))
+        at += len(group)
+    left = len(found) - len(wanted)
+    note = f"{left} more inside longer words left as they are" if left else ""
+    matches = [Match(rung=Rung.EXACT, line=place.first + 1) for place in wanted]
+    return Resolution(tuple(changed), (matches[0].model_copy(update={"note": note}), *matches[1:]))
 
 
-def _replace_one(index: TextIndex, found: list[Occurrence], old: str, new: str, hint: int | None) -> Resolution:
+def _replace_one(
+    index: TextIndex, found: Sequence[Occurrence], old: str, new: str, replacement: Replacement
+) -> Resolution:
     place, rung, note = found[0], Rung.EXACT, ""
+    hint = replacement.line
     if len(found) > 1:
         chosen = nearest_to_hint([occurrence.first for occurrence in found], hint)
         if chosen is None:
             spans = [(occurrence.first, occurrence.last + 1) for occurrence in found]
+            inside = sum(occurrence.cuts_word for occurrence in found)
+            within = f", {inside} inside longer words" if inside else ""
             raise AmbiguousMatch(
-                f"The text to replace occurs {len(found)} times. Give more of the lines around the one you mean"
+                f"The text to replace occurs {len(found)} times{within}. "
+                "Give more of the lines around the one you mean"
                 f"{', or replace_all to change every one' if hint is None else ''}. Found at "
                 f"{describe_places(index, spans)}"
             )
         place, rung = found[chosen], Rung.LINE_HINT
         note = f"{len(found)} places, chosen by line hint {hint}"
+        if not replacement.inside_words:
+            check_words(index, [place])
     changed = tuple(replacement_splices(index, place, old, new))
     return Resolution(changed, (Match(rung=rung, line=place.first + 1, note=note),))
 

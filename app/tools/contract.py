@@ -106,6 +106,8 @@ class Replacement:
     replace_all: bool = False
     line: int | None = None
     """Where `old` begins, to choose among several places."""
+    inside_words: bool = False
+    """Take `old` inside longer words too."""
 
 
 class OverlayFile(Protocol):

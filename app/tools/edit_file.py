@@ -17,7 +17,10 @@ class EditArguments(BaseModel):
         "them to occur only once."
     )
     new: str = Field(description="The text that takes its place; empty to remove it.")
-    replace_all: bool = Field(default=False, description="Replace every occurrence of exactly this text.")
+    replace_all: bool = Field(
+        default=False, description="Replace every occurrence of exactly this text, except inside longer words."
+    )
+    inside_words: bool = Field(default=False, description="Take `old` inside longer words too: `id` in `width`.")
     line: int | None = Field(
         default=None, ge=1, description="The line number where `old` begins, if the same text occurs more than once."
     )
@@ -53,6 +56,9 @@ class EditFile(Tool):
         path = locate(context.workspace, arguments.path)
         # A refusal quotes the file, so the question comes before the edit.
         await ask_if_secret(context, path)
-        replacements = [Replacement(edit.old, edit.new, edit.replace_all, edit.line) for edit in arguments.edits]
+        replacements = [
+            Replacement(edit.old, edit.new, edit.replace_all, edit.line, edit.inside_words)
+            for edit in arguments.edits
+        ]
         version = arguments.version or ""
         return await stage(context, arguments.summary, lambda: context.draft.edit(path, replacements, version))

@@ -1,8 +1,11 @@
 """Search/replace edits: found by the right rung, or refused with what a second try needs."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.proposals.document import Document
 from app.proposals.matching import Replacement, apply_replacements
@@ -95,9 +98,20 @@ class TestExact:
         assert edit("a = 1  # one\nb = 2\n", "  # one\n", "")[0] == "a = 1\nb = 2\n"
 
     def test_a_word_is_not_found_inside_a_longer_one(self) -> None:
-        assert edit("id = valid\n", "id", "uid")[0] == "uid = valid\n"
         with pytest.raises(AmbiguousMatch, match=r"longer word or number \(line 1\)"):
             edit("timeout=30\n", "timeout=3", "timeout=5")
+        assert edit("timeout=30\n", "timeout=3", "timeout=5", inside_words=True)[0] == "timeout=50\n"
+
+    @pytest.mark.parametrize("source", ["id = valid\n", "id = 1\nvalid = 2\n"])
+    def test_a_word_that_stands_inside_another_too_is_not_unique(self, source: str) -> None:
+        with pytest.raises(AmbiguousMatch, match="occurs 2 times, 1 inside longer words"):
+            edit(source, "id", "uid")
+
+    def test_a_line_hint_never_chooses_the_inside_of_a_word(self) -> None:
+        source = "id = 1\n" + "x\n" * 20 + "valid = 2\n"
+        assert edit(source, "id", "uid", line=1)[0] == "u" + source
+        with pytest.raises(AmbiguousMatch, match=r"longer word or number \(line 22\)"):
+            edit(source, "id", "uid", line=22)
 
     def test_several_places_are_refused_with_lines_and_context(self) -> None:
         with pytest.raises(AmbiguousMatch) as caught:
@@ -108,9 +122,27 @@ class TestExact:
         assert "     8|            data = handle.read()" in message
 
     def test_replace_all_takes_every_occurrence(self) -> None:
-        data, matches = apply("aa a\nb\na\n", Replacement("a", "x", replace_all=True))
-        assert data == b"xx x\nb\nx\n"
-        assert [match.line for match in matches] == [1, 1, 1, 3]
+        data, matches = apply("a, a\nb\na\n", Replacement("a", "x", replace_all=True))
+        assert data == b"x, x\nb\nx\n"
+        assert [match.line for match in matches] == [1, 1, 3]
+
+    def test_replace_all_leaves_longer_words_alone_unless_asked(self) -> None:
+        source = "id = width(id)\nvalid = 1\nid\n"
+        data, matches = apply(source, Replacement("id", "key", replace_all=True))
+        assert data == b"key = width(key)\nvalid = 1\nkey\n"
+        assert [match.note for match in matches] == ["2 more inside longer words left as they are", "", ""]
+        data, _ = apply(source, Replacement("id", "key", replace_all=True, inside_words=True))
+        assert data == b"key = wkeyth(key)\nvalkey = 1\nkey\n"
+        with pytest.raises(AmbiguousMatch, match="inside_words"):
+            edit("width\n", "id", "key", replace_all=True)
+
+    @settings(deadline=None)
+    @given(st.text("id wx\n", max_size=40))
+    def test_replace_all_is_a_substitution_of_whole_words(self, source: str) -> None:
+        whole = re.sub(r"(?<!\w)id(?!\w)", "key", source)
+        if whole == source:
+            return
+        assert edit(source, "id", "key", replace_all=True)[0] == whole
 
     def test_a_line_hint_chooses_among_exact_places_and_says_so(self) -> None:
         result, match = edit(SOURCE, "        return data", "        return None", line=13)
@@ -214,6 +246,19 @@ class TestTolerantRungs:
             edit(SOURCE, old, old.replace("dada = handle.read()", "data = handle.readline()"))
         assert "given: ············dada = handle.read()" in caught.value.message
         assert "file:  ············data = handle.read()" in caught.value.message
+
+    @pytest.mark.parametrize("at", range(5))
+    def test_no_new_line_goes_next_to_one_that_is_only_alike(self, at: int) -> None:
+        lines = [f"    {name}_value = compute({name})\n" for name in ("first", "second", "third", "fourth")]
+        differing = [line.replace("compute", "computed") if n == 1 else line for n, line in enumerate(lines)]
+        old, new = "".join(differing), "".join([*differing[:at], "    new = 1\n", *differing[at:]])
+        if at in (1, 2):
+            with pytest.raises(NoMatch, match="just where new lines would go"):
+                edit("".join(lines), old, new)
+        else:
+            result, match = edit("".join(lines), old, new)
+            assert match.rung is Rung.ALIGNED
+            assert result == "".join([*lines[:at], "    new = 1\n", *lines[at:]])
 
     @pytest.mark.parametrize("there", ["    total = count_items(frst)\n", ""])
     def test_a_removed_line_that_stands_elsewhere_is_no_excuse(self, there: str) -> None:

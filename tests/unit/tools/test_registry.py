@@ -119,7 +119,7 @@ def test_harmless_sloppiness_is_forgiven(name: str, arguments: dict[str, Any], e
 )
 def test_edits_come_in_many_wrappings(edits: object) -> None:
     parsed = TOOLS.parse("edit_file", {"path": "x", "edits": edits, "version": None}).model_dump()
-    assert parsed["edits"] == [{"old": "a", "new": "b", "replace_all": False, "line": None}]
+    assert parsed["edits"] == [{"old": "a", "new": "b", "replace_all": False, "inside_words": False, "line": None}]
 
 
 @pytest.mark.parametrize(
