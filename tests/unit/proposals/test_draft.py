@@ -78,11 +78,21 @@ def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(9, l2="line 2\ninserted", l3="three")
 
 
-def test_an_unknown_version_falls_back_to_the_present(bench: Make) -> None:
+def test_an_unknown_version_falls_back_to_the_present_and_is_told(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     draft = site.desk.draft("session")
-    draft.edit("a.txt", [Replacement("line 2", "two")], "0123456789ab")
-    assert draft.changed
+    present = draft.read("a.txt").version[:12]
+    report = draft.edit("a.txt", [Replacement("line 2", "two")], "0123456789ab")
+    told = f"version 0123456789ab is not known; the edit was made in {present}, which is there now"
+    assert told in report.text.splitlines()
+    [change] = site.desk.stage(draft, "").files
+    assert change.notes == (told,)
+
+
+def test_words_that_replace_all_left_alone_are_told(bench: Make) -> None:
+    site = bench({"a.py": "id = width(id)\n"})
+    report = site.desk.draft("session").edit("a.py", [Replacement("id", "key", replace_all=True)])
+    assert "line 1: 1 more inside longer words left as they are" in report.text.splitlines()
 
 
 def test_inexact_places_are_told_to_the_model_and_kept(bench: Make) -> None:

@@ -6,7 +6,7 @@ from app.proposals.document import Document
 from app.proposals.models import Match, Op, Rung
 from app.proposals.patch_apply import apply_file_patch, is_blob
 from app.proposals.patch_text import scan_patch
-from app.proposals.refusals import AlreadyApplied, AmbiguousMatch, EditRefused, NoMatch
+from app.proposals.refusals import AlreadyApplied, AmbiguousMatch, EditRefused, MalformedPatch, NoMatch
 
 SOURCE = """\
 class A:
@@ -56,6 +56,109 @@ def test_the_line_above_narrows_to_its_block() -> None:
     assert matches[0].rung is Rung.EXACT
     with pytest.raises(AmbiguousMatch):
         apply(SOURCE, hunk(body, "@@     def run(self):"))
+
+
+BEGIN = "*** Begin Patch\n*** Update File: x\n{}*** End Patch\n"
+START_IN_A = "-        start()\n-        return 1\n"
+ONCE = SOURCE.replace("        return 1\n\nclass B", "        return 0\n\nclass B").replace("start()", "begin()", 1)
+"""Here `start()` and `return 1` stand in class B alone."""
+
+
+@pytest.mark.parametrize("named", ["class A:", "class B:", "    def run(self):", "class B:\n@@     def run(self):"])
+def test_lines_that_stand_once_must_stand_below_the_line_that_a_hunk_names(named: str) -> None:
+    patch = BEGIN.format(f"@@ {named}\n{START_IN_A}+        pass\n")
+    data, matches = apply(ONCE, patch)
+    assert data.decode() == ONCE.replace("        start()\n        return 1\n", "        pass\n")
+    assert (matches[0].rung is Rung.EXACT) == (named != "class A:"), "not in the block of A, so there is a doubt"
+
+
+@pytest.mark.parametrize(
+    ("named", "match"),
+    [
+        ("class B:", r"not below the line that its `@@` names \('class B:', line 6\)"),
+        ("class C:", r"The line that its `@@` names is not in the file: 'class C:'"),
+        ("class B:\n@@ class A:", r"is not in the file below the one before: 'class A:'"),
+    ],
+)
+@pytest.mark.parametrize("tolerantly", [False, True])
+def test_a_line_that_a_hunk_names_is_held_to(named: str, match: str, tolerantly: bool) -> None:
+    source = SOURCE.replace("start()", "stop()").replace("stop()", "start()", 1)
+    lines = START_IN_A.replace("        ", "      ") if tolerantly else START_IN_A
+    with pytest.raises(NoMatch, match=match):
+        apply(source, BEGIN.format(f"@@ {named}\n{lines}+        pass\n"))
+
+
+def test_a_heading_in_a_unified_diff_may_be_the_authors_own_words() -> None:
+    body = "-class A:\n+class C:\n"
+    data, matches = apply(SOURCE, hunk(body, "@@ rename the first class"))
+    assert data.decode() == SOURCE.replace("class A", "class C")
+    assert matches[0].rung is Rung.DOUBTFUL
+    with pytest.raises(NoMatch, match="not below"):
+        apply(SOURCE, hunk(body, "@@ class B:"))
+
+
+def test_additions_that_show_no_place_go_to_the_end_of_the_file() -> None:
+    for source in ("a\nb\n", "a\nb"):
+        data, matches = apply(source, BEGIN.format("@@\n+c\n+d\n@@\n+e\n"))
+        assert data.decode() == source.replace("b", "b\nc\nd\ne")
+        assert {match.rung for match in matches} == {Rung.DOUBTFUL}
+    data, matches = apply(SOURCE, BEGIN.format("@@ class A:\n+    x = 1\n"))
+    assert data.decode() == SOURCE.replace("class A:\n", "class A:\n    x = 1\n")
+    assert not matches[0].rung.exact
+
+
+def test_what_a_hunk_adds_at_the_end_does_not_order_the_ones_after_it() -> None:
+    data, _ = apply("a\nb\na\nc\n", BEGIN.format("@@\n a\n-b\n+x\n@@\n+end\n@@\n-a\n+y\n c\n"))
+    assert data == b"a\nx\ny\nc\nend\n"
+
+
+REPEATED = b"begin\nwork\nend\nx\nmid\ny\nbegin\nwork\nend\n"
+
+
+def numbered_hunk(old_start: int) -> str:
+    return f"@@ -{old_start},3 +{old_start},3 @@\n begin\n-work\n+WORK\n end\n"
+
+
+def test_a_number_that_fits_wins_over_the_order_of_the_hunks() -> None:
+    mid = "@@ -4,3 +4,3 @@\n x\n-mid\n+MID\n y\n"
+    data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(1)}")
+    assert data == REPEATED.replace(b"mid", b"MID").replace(b"work", b"WORK", 1)
+    assert matches[1].rung is Rung.LINE_HINT
+    data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(7)}")
+    assert data == b"WORK".join(REPEATED.replace(b"mid", b"MID").rsplit(b"work", 1))
+    assert matches[1].rung is Rung.EXACT, "number and order agree"
+
+
+def test_where_no_number_fits_the_order_decides_with_a_doubt() -> None:
+    mid = "@@ -4,3 +4,3 @@\n x\n-mid\n+MID\n y\n"
+    data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(5)}")
+    assert data.endswith(b"begin\nWORK\nend\n")
+    assert matches[1].rung is Rung.DOUBTFUL
+    with pytest.raises(AmbiguousMatch):
+        apply(REPEATED, f"--- a/x\n+++ b/x\n@@ -40,3 +40,3 @@\n x\n-mid\n+MID\n y\n{numbered_hunk(5)}")
+
+
+def test_the_same_hunk_twice_goes_to_two_places() -> None:
+    data, _ = apply(REPEATED, f"--- a/x\n+++ b/x\n{numbered_hunk(1)}{numbered_hunk(1)}")
+    assert data == REPEATED.replace(b"work", b"WORK")
+
+
+def test_a_hunk_that_counts_its_lines_wrongly_is_in_doubt() -> None:
+    two = "@@ -1,9 +1,9 @@\n begin\n-work\n+WORK\n end\n x\n@@ -5,2 +5,2 @@\n-mid\n+MID\n y\n"
+    data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{two}")
+    assert data == REPEATED.replace(b"mid", b"MID").replace(b"work", b"WORK", 1)
+    assert [match.rung for match in matches] == [Rung.DOUBTFUL, Rung.EXACT]
+    assert "states 9 old and 9 new lines, but has 4 and 4" in matches[0].note
+    created = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,9 @@\n+a\n```\n"
+    assert [match.rung for match in apply(b"", created)[1]] == [Rung.DOUBTFUL]
+
+
+def test_a_deletion_without_its_lines_is_of_an_empty_file() -> None:
+    header = "diff --git a/x b/x\ndeleted file mode 100644\n"
+    assert apply(b"", header)[0] == b""
+    with pytest.raises(MalformedPatch, match="cut off"):
+        apply(b"a\n", header)
+    assert apply(b"a\n", "*** Begin Patch\n*** Delete File: x\n*** End Patch\n")[0] == b""
 
 
 def test_hunks_come_in_order() -> None:

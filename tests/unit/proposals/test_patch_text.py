@@ -68,6 +68,87 @@ def test_sloppy_headers_and_wrapping_change_nothing(text: str) -> None:
     assert bodies(scan_patch(text)) == EXPECTED
 
 
+STAMP = "2024-02-03 04:05:06.700000000 +0100"
+LIST = "\n- it sets **x**\n+ and b\n- `c` stays\n"
+QUOTED = "The header was\n--- x\n+++ y\nand is right now.\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*** \n*** Note: this comes from elsewhere ***\n- one\n+ two\n\n***************\n" + PLAIN,
+        PLAIN + LIST,
+        f"{PLAIN}\nWhat it does:\n{LIST}",
+        f"```diff\n{PLAIN}```\n{LIST}---\n",
+        QUOTED + PLAIN,
+        f"{PLAIN}\n{QUOTED}",
+        f"```diff\n{PLAIN}```\n{QUOTED}",
+        f"{PLAIN}-- \n2.39.5\n\nFrom 0123456789abcdef Mon Sep 17 00:00:00 2001\nSubject: two\n{LIST}{QUOTED}---\n",
+    ],
+)
+def test_text_around_a_patch_is_told_from_it(text: str) -> None:
+    assert bodies(scan_patch(text)) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN + "\n-x = 3\n",
+        f"{PLAIN}\nAnd then\n- a list\n-x = 3\n",
+        f"```diff\n{PLAIN}```\n-x = 3\n",
+        PLAIN.replace(" y = 1\n", "```\n-x = 3\n").replace("-1,4 +1,4", "-1,5 +1,4"),
+    ],
+)
+def test_what_may_be_a_change_is_never_taken_for_text_around_it(text: str) -> None:
+    try:
+        files = scan_patch(text)
+    except MalformedPatch:
+        return
+    assert sum(file.removed for file in files) == PLAIN.count("\n-") + 1
+
+
+def test_a_list_after_a_patch_leaves_a_doubt() -> None:
+    (file,) = scan_patch(PLAIN + LIST)
+    assert [bool(hunk.doubt) for hunk in file.hunks] == [False, True]
+
+
+@pytest.mark.parametrize("cut", ["@@ -10,2 +10", "@@ -10,2 +10,3 @@\n", "@@ -10,2 +10,3 @@\n a\n+", "@@"])
+def test_a_text_that_ends_before_its_last_hunk_is_cut_off(cut: str) -> None:
+    text = PLAIN[: PLAIN.index("@@ -10")] + cut
+    with pytest.raises(MalformedPatch, match=r"ends before this hunk does|without lines"):
+        scan_patch(text, whole=False)
+
+
+def test_a_begin_patch_without_its_end_is_cut_off_unless_it_is_whole() -> None:
+    text = "*** Begin Patch\n*** Update File: x\n@@\n-a\n+b"
+    assert bodies(scan_patch(text)) == [["-a", "+b"]]
+    with pytest.raises(MalformedPatch, match="breaks off"):
+        scan_patch(text, whole=False)
+    assert bodies(scan_patch(f"```\n{text}\n```\n", whole=False)) == [["-a", "+b"]]
+
+
+@pytest.mark.parametrize("mark", ["git", "plain"])
+def test_a_file_without_data_is_left_out_by_name(mark: str) -> None:
+    header = "diff --git a/logo.png b/logo.png\nindex 1111111..2222222 100644\n" if mark == "git" else ""
+    left_out, file = scan_patch(f"{header}Binary files a/logo.png and b/logo.png differ\n{PLAIN}")
+    assert (left_out.path, left_out.hunks) == ("logo.png", ())
+    assert "binary" in left_out.left_out
+    assert bodies([file]) == EXPECTED
+
+
+def test_colours_get_a_hint() -> None:
+    coloured = "".join(f"\x1b[1m{line}\x1b[m\n" for line in PLAIN.splitlines())
+    with pytest.raises(MalformedPatch, match="--no-color"):
+        scan_patch(coloured)
+
+
+@pytest.mark.parametrize("header", ["@@ -{n},2 +1,2 @@", "@@ -1,2 +1,{n} @@"])
+@pytest.mark.parametrize("begin", ["--- a/x\n+++ b/x\n", "*** Begin Patch\n*** Update File: x\n"])
+def test_a_number_of_5000_digits(header: str, begin: str) -> None:
+    with pytest.raises(MalformedPatch, match="no file has as many lines"):
+        scan_patch(f"{begin}{header.format(n='9' * 5000)}\n-a\n+b\n")
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 12), min_size=4, max_size=4))
 def test_no_count_loses_a_change(counts: list[int]) -> None:
@@ -190,6 +271,9 @@ BEGIN = """\
         f"apply_patch <<'EOF'\n{BEGIN}EOF\n",
         f"```\n{BEGIN}```\n",
         BEGIN.replace("\n", "\r\n"),
+        re.sub(r"(?m)^\*\*\* (?!End of File|Move)", "  *** ", BEGIN),
+        re.sub(r"(?m)^\*\*\* (Begin|End) Patch", r" *** \1 Patch ", BEGIN),
+        f"{BEGIN}\n- what it does\n- and why\n",
     ],
 )
 def test_begin_patch(text: str) -> None:
@@ -217,6 +301,58 @@ def test_begin_patch(text: str) -> None:
 def test_malformed_begin_patch(text: str) -> None:
     with pytest.raises(MalformedPatch):
         scan_patch(text)
+
+
+def test_a_kept_line_that_reads_like_a_marker_is_kept() -> None:
+    body = "@@\n *** Update File: a\n@@\n-x\n+y\n *** End Patch\n-z\n"
+    (file,) = scan_patch(f"*** Begin Patch\n*** Update File: doc.md\n{body}*** End Patch\n")
+    assert bodies([file]) == [["-x", "+y", " *** End Patch", "-z"]]
+
+
+def recursive(old: str, new: str, *, old_stamp: str = STAMP, new_stamp: str = STAMP, gap: str = "\t") -> str:
+    return f"diff -ruN {old} {new}\n--- {old}{gap}{old_stamp}\n+++ {new}{gap}{new_stamp}\n"
+
+
+@pytest.mark.parametrize("gap", ["\t", "  "])
+@pytest.mark.parametrize(
+    "epoch", ["1970-01-01 00:00:00.000000000 +0000", "1969-12-31 19:00:00 -0500", "1970-01-01 05:30:00 +05:30"]
+)
+def test_what_diff_says_of_two_folders(gap: str, epoch: str) -> None:
+    files = scan_patch(
+        recursive("linux-1/f g.c", "linux-2/f g.c", gap=gap)
+        + "@@ -1 +1 @@\n-a\n+b\n"
+        + recursive("linux-1/new.c", "linux-2/new.c", old_stamp=epoch, gap=gap)
+        + "@@ -0,0 +1 @@\n+b\n"
+        + recursive("linux-1/gone.c", "linux-2/gone.c", new_stamp=epoch, gap=gap)
+        + "@@ -1 +0,0 @@\n-a\n"
+        + "--- /dev/null\n+++ linux-2/more.c\n@@ -0,0 +1 @@\n+b\n"
+        + recursive("linux-1/old.c", "linux-2/old.c", old_stamp=epoch, new_stamp=epoch, gap=gap)
+        + "@@ -1 +1 @@\n-a\n+b\n"
+    )
+    assert [(file.op, file.path) for file in files] == [
+        (Op.EDIT, "f g.c"),
+        (Op.CREATE, "new.c"),
+        (Op.DELETE, "gone.c"),
+        (Op.CREATE, "more.c"),
+        (Op.EDIT, "old.c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "stamp", ["1970-01-01 00:00:00 +0100", "1970-01-01 00:00:01 +0000", "2024-01-01 00:00:00 +0000", "(revision 3)"]
+)
+def test_a_file_that_is_emptied_stays(stamp: str) -> None:
+    text = recursive("old/x", "new/x", new_stamp=stamp) + "@@ -1 +0,0 @@\n-a\n"
+    assert [(file.op, file.path) for file in scan_patch(text)] == [(Op.EDIT, "x")]
+
+
+def test_folders_that_git_compared_outside_a_repository() -> None:
+    text = (
+        "diff --git a/one/x b/two/x\nindex 1111111..2222222 100644\n--- a/one/x\n+++ b/two/x\n@@ -1 +1 @@\n-a\n+b\n"
+    )
+    moved = text.replace("index", "rename from one/x\nrename to two/x\nindex")
+    assert [(file.op, file.old_path, file.path) for file in scan_patch(text)] == [(Op.EDIT, "", "x")]
+    assert [(file.op, file.old_path, file.path) for file in scan_patch(moved)] == [(Op.RENAME, "one/x", "two/x")]
 
 
 @pytest.mark.parametrize(
@@ -249,6 +385,8 @@ def test_prefixes(old: str, new: str, header: str | None, expected: tuple[str, s
         (r'a/x "b/\t"', ("a/x", "b/\t")),
         ("a/x b/y", ("a/x", "b/y")),
         ("a/x y b/z", None),
+        (r'"a/\4_1" "b/x"', None),
+        (r'"a/\777" "b/x"', None),
     ],
 )
 def test_git_header_names(header: str, expected: tuple[str, str] | None) -> None:

@@ -1,6 +1,7 @@
 """Patches in and out, byte for byte as git has it, over histories made from the installed packages' own files."""
 
 import random
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -149,6 +150,41 @@ def test_begin_patch_form(bench: Make) -> None:
     assert [(change.path, change.op) for change in proposal.files] == [("a.txt", Op.EDIT), ("b.txt", Op.CREATE)]
     site.desk.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(9, l3="three")
+
+
+def test_a_binary_part_without_data_is_left_out_and_named(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9), "logo.png": b"\0old"})
+    repository(site)
+    site.put(**{"a.txt": numbered(9, l2="two"), "logo.png": b"\0new"})
+    patch = git(site.root, "diff").decode()
+    git(site.root, "reset", "--quiet", "--hard")
+    proposal = site.desk.stage_patch(patch)
+    assert [change.path for change in proposal.files] == ["a.txt"]
+    assert proposal.summary == "Patch: a.txt +1 -1, without logo.png (binary)"
+    report = site.desk.draft("session").patch(patch)
+    assert "logo.png was left out: binary, and the patch does not hold its data" in report.text
+    with pytest.raises(PatchRefused, match=r"nothing but logo\.png"):
+        site.desk.stage_patch(patch[patch.index("diff --git a/logo.png") :])
+
+
+@pytest.mark.skipif(shutil.which("diff") is None, reason="needs diff")
+def test_a_recursive_diff_of_two_folders_is_made_like_git_apply(bench: Make, tmp_path: Path) -> None:
+    before = {"a b.txt": numbered(9), "gone.txt": "gone\n", "sub/same.txt": "same\n"}
+    site = bench(before)
+    after = {"a b.txt": numbered(9, l2="two"), "sub/new.txt": "new\n", "sub/same.txt": "same\n"}
+    for folder, files in (("one-1.0", before), ("one-1.1", after)):
+        for name, text in files.items():
+            path = tmp_path / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    command = ["diff", "-ruN", "one-1.0", "one-1.1"]
+    patch = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).stdout.decode()
+    proposal = site.desk.stage_patch(patch)
+    site.desk.approve(proposal.id)
+    assert {name: what.decode() for name, (what, _) in site.tree().items()} == after
+    site.desk.undo(proposal.id)
+    git(site.root, "apply", given=patch)
+    assert {name: what.decode() for name, (what, _) in site.tree().items()} == after
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,157 @@
+"""Patches that are cut off or out of order: what `git apply` makes of them, or a refusal, or a doubt."""
+
+import random
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.proposals.document import Document
+from app.proposals.errors import PatchRefused, ProposalError
+from app.proposals.patch_apply import apply_file_patch
+from app.proposals.patch_text import scan_patch
+from app.proposals.refusals import EditRefused
+from tests.unit.proposals.bench import Bench, Tree, tree
+
+Make = Callable[..., Bench]
+
+relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def git(folder: Path, *arguments: str, given: bytes = b"") -> tuple[bool, bytes]:
+    done = subprocess.run(["git", *arguments], cwd=folder, input=given, capture_output=True, check=False)
+    return done.returncode == 0, done.stdout
+
+
+def lines(dice: random.Random, count: int) -> list[bytes]:
+    """Text in which blocks come again, with some empty lines and prose between."""
+    block = [b"begin\n", b"    work()\n", b"\n", b"    return it\n", b"end\n"]
+    text: list[bytes] = []
+    while len(text) < count:
+        text += block if dice.random() < 0.5 else [b"line %d of the text\n" % dice.randrange(40)]
+    return text
+
+
+def changed(dice: random.Random, text: list[bytes], most: int) -> list[bytes]:
+    result = list(text)
+    for _ in range(dice.randint(1, most)):
+        at = dice.randrange(len(result))
+        result[at : at + dice.choice([0, 1, 1, 2])] = [b"new %d\n" % dice.randrange(9)] * dice.choice([0, 1, 1, 2])
+    return result
+
+
+def real_diff(folder: Path, before: Mapping[str, bytes], after: Mapping[str, bytes], *options: str) -> bytes:
+    """Git's diff between two sets of files; `folder` holds the first afterwards."""
+    for stale in folder.glob("*.txt"):
+        stale.unlink()
+    for name, data in before.items():
+        (folder / name).write_bytes(data)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    for name in before:
+        (folder / name).unlink()
+    for name, data in after.items():
+        (folder / name).write_bytes(data)
+    git(folder, "add", "--intent-to-add", "--all")
+    made = git(folder, "diff", "--no-renames", *options)[1]
+    git(folder, "reset", "--quiet")
+    for name in after:
+        (folder / name).unlink()
+    for name, data in before.items():
+        (folder / name).write_bytes(data)
+    return made
+
+
+def applied_by_git(folder: Path, patch: bytes) -> Tree | None:
+    """The files after `git apply`, which are put back then; None if it refuses."""
+    before = {path: path.read_bytes() for path in folder.glob("*.txt")}
+    accepted, _ = git(folder, "apply", "--whitespace=nowarn", given=patch)
+    after = texts(tree(folder))
+    for path in folder.glob("*.txt"):
+        path.unlink()
+    for path, data in before.items():
+        path.write_bytes(data)
+    return after if accepted else None
+
+
+def texts(files: Tree) -> Tree:
+    return {path: what for path, what in files.items() if path.endswith(".txt")}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["git", "plain", "no ids"])
+def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, seed: int, kind: str) -> None:
+    dice = random.Random(seed)
+    before = {f"{name}.txt": b"".join(lines(dice, 30)) for name in "abc"}
+    after = {name: b"".join(changed(dice, data.splitlines(keepends=True), 3)) for name, data in before.items()}
+    after["d.txt"] = after.pop(dice.choice("ac") + ".txt")
+    site = bench(before)
+    patch = real_diff(site.root, before, after)
+    if kind != "git":
+        patch = re.sub(rb"(?m)^index .*\n", b"", patch)
+    if kind == "plain":
+        patch = re.sub(rb"(?m)^(diff|new file|deleted file) .*\n", b"", patch)
+    there = texts(site.tree())
+    wrong = []
+    for cut in sorted({*dice.sample(range(len(patch)), 60), *(len(patch) - back for back in range(12))}):
+        part = patch[:cut]
+        try:
+            proposal = site.desk.stage_patch(part.decode())
+        except (PatchRefused, ProposalError):
+            continue
+        site.desk.approve(proposal.id)
+        ours = texts(site.tree())
+        site.desk.undo(proposal.id)
+        to_line_end = patch[: patch.find(b"\n", cut) + 1] or patch
+        in_doubt = any(change.inexact for change in proposal.files) and not part.endswith(b"\n")
+        if not in_doubt and ours not in (applied_by_git(site.root, part), applied_by_git(site.root, to_line_end)):
+            wrong.append((cut, part[-60:]))
+        assert texts(site.tree()) == there
+    assert not wrong
+
+
+@relaxed
+@given(seed=st.integers(0, 10**6), context=st.sampled_from(["-U1", "-U2", "-U3"]))
+def test_hunks_in_any_order_go_where_their_numbers_say(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, context: str
+) -> None:
+    dice = random.Random(seed)
+    folder = tmp_path_factory.mktemp("tree")
+    old = lines(dice, 60)
+    after = b"".join(changed(dice, old, 8))
+    before = b"".join(old)
+    patch = real_diff(folder, {"f.txt": before}, {"f.txt": after}, context)
+    patch = re.sub(rb"(?m)^index .*\n", b"", patch)
+    if not patch:
+        return
+    head, *hunks = re.split(rb"(?m)^(?=@@ )", patch)
+    dice.shuffle(hunks)
+    shuffled = head + b"".join(hunks)
+    try:
+        result, _ = apply_file_patch(Document(before), scan_patch(shuffled)[0])
+    except EditRefused:
+        return
+    assert result == after
+
+
+@relaxed
+@given(seed=st.integers(0, 10**6))
+def test_hunks_in_order_are_placed_by_their_numbers_without_a_doubt(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    dice = random.Random(seed)
+    folder = tmp_path_factory.mktemp("tree")
+    old = lines(dice, 60)
+    before, after = b"".join(old), b"".join(changed(dice, old, 8))
+    patch = real_diff(folder, {"f.txt": before}, {"f.txt": after})
+    if not patch:
+        return
+    theirs = applied_by_git(folder, patch)
+    result, matches = apply_file_patch(Document(before), scan_patch(patch)[0])
+    assert theirs is not None
+    assert result == after == (folder / "f.txt").read_bytes().replace(before, after)
+    assert all(match.rung.exact for match in matches)
