@@ -161,7 +161,11 @@ def test_a_binary_part_without_data_is_left_out_and_named(bench: Make) -> None:
     proposal = site.desk.stage_patch(patch)
     assert [change.path for change in proposal.files] == ["a.txt"]
     assert proposal.summary == "Patch: a.txt +1 -1, without logo.png (binary)"
-    report = site.desk.draft("session").patch(patch)
+    site.desk.deny(proposal.id)
+    draft = site.desk.draft("session")
+    read = draft.read_patch(patch)
+    assert read.paths == ["a.txt"]
+    report = draft.patch(read)
     assert "logo.png was left out: binary, and the patch does not hold its data" in report.text
     with pytest.raises(PatchRefused, match=r"nothing but logo\.png"):
         site.desk.stage_patch(patch[patch.index("diff --git a/logo.png") :])
