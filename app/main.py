@@ -73,7 +73,12 @@ class SignoffApp(App[None]):
         & > Vertical { width: 84; max-width: 100%; border: round $primary 80%; }
         #--input { border: none; border-bottom: hkey $panel; }
     }
-    ToastRack { dock: top; align: right top; }
+    ToastRack { dock: top; align: left top; }
+    ToastHolder { align-horizontal: left; }
+    .-narrow, .-review-only {
+        ToastRack { margin: 4 0 0 0; }
+        Toast { max-width: 100%; }
+    }
     """
 
     runtime: "Runtime"

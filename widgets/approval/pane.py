@@ -26,7 +26,8 @@ class ApprovalPane(Vertical):
 
         #headline {
             height: auto;
-            padding: 0 1;
+            padding: 0 1 0 0;
+            border-left: outer $surface;
             background: $surface;
             color: $foreground;
             text-wrap: nowrap;
@@ -49,6 +50,7 @@ class ApprovalPane(Vertical):
             &.shown { display: block; }
         }
         &.dragged { max-height: 80%; ReviewQueue { height: 1fr; max-height: 100%; } }
+        &:focus-within #headline { border-left: outer $primary; }
         &.-changed #headline { text-opacity: 60%; }
         &.-asking #headline { display: none; }
     }

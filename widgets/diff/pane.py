@@ -28,6 +28,8 @@ class DiffPane(Vertical):
         height: 1fr;
         & > Horizontal { height: 1fr; }
         DiffView { width: 1fr; height: 1fr; }
+        &:focus-within PositionBar { background: $primary 30%; color: $foreground; }
+        &:ansi:focus-within PositionBar { background: ansi_blue; color: ansi_bright_white; }
     }
     """
 
