@@ -66,6 +66,11 @@ class Attention:
 
         return NotedDriver
 
+    @property
+    def has_terminal(self) -> bool:
+        """Whether the app draws on the terminal at this moment."""
+        return self._driver is not None
+
     def call(self, kind: str, text: str) -> None:
         """Call for attention.
 

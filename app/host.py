@@ -82,7 +82,7 @@ class Host:
         previous, self.model, self.settings = self.model, model, settings
         if self.session is not None:
             record = await asyncio.to_thread(self.runtime.sessions.get, self.session.id)
-            self.session.use_model(model, turn_settings(self.runtime, settings, record))
+            self.session.use_model(model, await asyncio.to_thread(turn_settings, self.runtime, settings, record))
         if previous is not None:
             await previous.aclose()
 
@@ -109,7 +109,8 @@ class Host:
         return self._demo.base_url, MODEL_ID
 
     async def close(self) -> None:
-        """End the turn, stop watching, close the connections."""
+        """End the turn, stop watching and looking through the workspace, close the connections."""
+        self.runtime.workspace.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -110,6 +110,7 @@ class SignoffApp(App[None]):
         self.is_open = asyncio.Event()
         """Set once there is all that `Start` makes; a session may still lack a model."""
         self._sending = asyncio.Lock()
+        self._leaving: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
         self.input = InputOrder(self, super().on_event)
@@ -216,9 +217,16 @@ class SignoffApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave; the session is valid whatever it was doing."""
+        await self._leave(0)
+
+    def leave_soon(self, code: int) -> None:
+        """Begin to leave because the system asks for it, with this exit code."""
+        self._leaving = asyncio.create_task(self._leave(code))
+
+    async def _leave(self, code: int) -> None:
         if self.is_open.is_set():
             await self.host.close()
-        self.exit()
+        self.exit(return_code=code)
 
     # What the user does
 

@@ -39,6 +39,7 @@ def open_app(arguments: argparse.Namespace) -> int:
 
 async def _run(arguments: argparse.Namespace) -> int:
     from app.first_theme import first_theme
+    from app.leaving import leaving_on_signals
     from app.main import SignoffApp
 
     async with AsyncExitStack() as stack:
@@ -49,7 +50,8 @@ async def _run(arguments: argparse.Namespace) -> int:
         where = places()
         theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
-        await app.run_async()
+        with leaving_on_signals(app.leave_soon, lambda: app.attention.has_terminal):
+            await app.run_async()
         if app.failure is not None:
             raise app.failure
         if report := app.crash_report.getvalue():

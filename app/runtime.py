@@ -125,7 +125,8 @@ class Runtime:
         )
 
     def close(self) -> None:
-        """Close the database."""
+        """End what looks through the workspace, and close the database."""
+        self.workspace.close()
         self.database.close()
 
     def _load(self) -> "Configuration":

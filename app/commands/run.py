@@ -36,6 +36,7 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
 )
+from app.leaving import end_soon
 from app.recovery import recover
 from app.runtime import Runtime, open_runtime
 from app.safe_text import visible
@@ -176,7 +177,10 @@ def _came_to(result: ToolResult) -> str:
 
 
 class _Stop:
-    """Ctrl-C and SIGTERM: the first stops the model and lets the session be written to its end, the next quits."""
+    """Ctrl-C and SIGTERM: the first stops the model and lets the session be written to its end, the next quits.
+
+    Whoever sends SIGTERM does not wait for long, so neither does this.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -194,6 +198,8 @@ class _Stop:
         if self.received:
             raise KeyboardInterrupt
         self.received = number
+        if number == signal.SIGTERM:
+            end_soon(number)
         self._session.interrupt()
 
 

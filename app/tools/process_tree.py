@@ -11,8 +11,8 @@ from app.tools.command_environment import MARKER
 
 PLATFORM: str = sys.platform
 """`linux` has the `/proc` in which strays are found."""
-GRACE = 2.0
-"""Seconds between asking processes to end and killing them."""
+GRACE = 1.0
+"""Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
 _ROUNDS = 5
 """How often strays are looked for again, in case one starts another meanwhile."""
 

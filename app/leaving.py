@@ -1,0 +1,80 @@
+"""Leaving when the system asks for it: in order if that is soon done, and in any case soon.
+
+Threads can't be ended: one that waits for a file system that has gone away would keep the process for as long. What
+signoff writes can be cut off at any instant, so after a while the process just ends.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+PATIENCE = 1.8
+"""Seconds that leaving in order may take."""
+_REPORTS = (1000, 1002, 1003, 1004, 1006, 2004, 2048)
+"""Modes in which a terminal tells of the mouse, the focus, pastes and its size."""
+_PLAIN_TERMINAL = "".join(f"\x1b[?{mode}l" for mode in _REPORTS) + "\x1b[<u\x1b[?1049l\x1b[?25h"
+"""No reports, no kitty keys, no other screen, and the cursor back."""
+
+
+def end_soon(number: int, before: Callable[[], None] = lambda: None) -> None:
+    """End the process in `PATIENCE` if it is still there then, as if by this signal.
+
+    Args:
+        number: The signal.
+        before: Called at the very end, on a thread.
+    """
+
+    def end() -> None:
+        with suppress(Exception):
+            before()
+        os._exit(128 + number)
+
+    timer = threading.Timer(PATIENCE, end)
+    timer.daemon = True
+    timer.start()
+
+
+@contextmanager
+def leaving_on_signals(leave: Callable[[int], None], has_terminal: Callable[[], bool]) -> Iterator[None]:
+    """While this is open, SIGTERM and SIGHUP ask the app to leave, and end it if it does not.
+
+    Args:
+        leave: Begins to leave with an exit code; called on the running loop.
+        has_terminal: Whether the terminal is drawn on at this moment, so that it has to be given back.
+    """
+    loop = asyncio.get_running_loop()
+    give_back = _terminal_as_it_is()
+
+    def receive(number: int, _: object) -> None:
+        end_soon(number, lambda: give_back() if has_terminal() else None)
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(leave, 128 + number)
+
+    # Not `loop.add_signal_handler`: that needs the loop to turn, which is just what may have gone wrong.
+    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminal_as_it_is() -> Callable[[], None]:
+    """What brings the terminal back to how it is now."""
+    import termios
+
+    try:
+        descriptor = sys.__stderr__.fileno() if sys.__stderr__ else 2
+        attributes = termios.tcgetattr(descriptor)
+    except (OSError, termios.error):
+        return lambda: None
+
+    def give_back() -> None:
+        os.write(descriptor, _PLAIN_TERMINAL.encode())
+        termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
+
+    return give_back

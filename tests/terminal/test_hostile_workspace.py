@@ -1,0 +1,87 @@
+"""A workspace that wants to keep signoff from starting, drawing or ending, and a system that wants it to end."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.terminal import running, signoff_command, terminal_environment
+
+ENDPOINT = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON = b"\x1b[?1003l", b"\x1b[?1049l", b"\x1b[?25h"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "ws"
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [endless, os.mkfifo], ids=["device", "pipe"])
+def test_a_configuration_that_never_ends_is_named(folder: Path, make: Callable[[Path], None]) -> None:
+    make(folder / ".signoff.toml")
+    environment = terminal_environment(folder.parent / "home")
+    with running(signoff_command(*ENDPOINT), folder=folder, environment=environment) as terminal:
+        assert terminal.wait_for_exit() == 2
+        terminal.settle()
+        assert "signoff: .signoff.toml" in terminal.text and "move it away" in terminal.text
+
+
+def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(folder: Path) -> None:
+    (folder / ".gitignore").write_text("*a*a*a*a*a*a*a*a*ab\n**/*a*/**/*a*/**/*a*b\n" + "[" * 100)
+    (folder / ("a" * 60)).touch()
+    (folder / "wanted.py").touch()
+    (folder / ".git").mkdir()
+    os.mkfifo(folder / ".git/HEAD")
+    os.mkfifo(folder / "AGENTS.md")
+    (folder / "sub").mkdir()
+    endless(folder / "sub/AGENTS.md")
+    endless(folder / ".ignore")
+    environment = terminal_environment(folder.parent / "home")
+    with running(signoff_command(*ENDPOINT), folder=folder, environment=environment) as terminal:
+        terminal.wait_for("gate open")
+        terminal.type("@wan")
+        terminal.wait_for("wanted.py")
+        before = len(terminal.raw)
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait_for_exit() == 128 + signal.SIGTERM
+        terminal.settle()
+        after = bytes(terminal.raw[before:])
+        assert all(code in after for code in (MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON))
+
+
+STUCK = """
+import asyncio, os, signal, sys, threading, time
+from app.leaving import leaving_on_signals
+
+async def main():
+    sys.stdout.write("\\x1b[?1049h\\x1b[?1003h")
+    with leaving_on_signals(lambda code: None, lambda: True):
+        print("stuck", flush=True)
+        WAY
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["time.sleep(1000)", "await asyncio.to_thread(time.sleep, 1000)", "while True: pass"],
+    ids=["loop", "thread", "busy"],
+)
+def test_whatever_is_stuck_ends_and_gives_the_terminal_back(folder: Path, way: str) -> None:
+    environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    script = STUCK.replace("WAY", way)
+    with running([sys.executable, "-c", script], folder=folder, environment=environment) as terminal:
+        terminal.wait_for("stuck")
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait_for_exit() == 128 + signal.SIGTERM
+        terminal.settle()
+        assert all(code in terminal.raw for code in (MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON))
