@@ -26,12 +26,13 @@ from app.proposals.history import reopened, starts, transition_stats, undenied
 from app.proposals.journal import Action, Transition, effective, plan, undone
 from app.proposals.locking import WorkspaceLock
 from app.proposals.models import FileDiff, Proposal, ProposalState
-from app.proposals.overlay import Contents, Overlay, lay, undecided
+from app.proposals.overlay import Contents, Overlay, undecided
+from app.proposals.pending_paths import PendingPaths
 from app.proposals.preflight import check
 from app.proposals.rebase import rebase
 from app.proposals.recovery import recover
 from app.proposals.refusals import EditRefused
-from app.proposals.stacking import restack
+from app.proposals.stacking import paths_of, related, restack
 from app.proposals.staging import answered, compile_changes, folded_into, make_proposal, superseded, with_repeats
 from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
@@ -157,11 +158,11 @@ class ProposalDesk:
             EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
         """
         with self._writing():
-            self._restack()
+            self._restack(paths_of(self._waiting(proposal_id)))
             proposal = self._fresh(self._waiting(proposal_id))
             proposal = with_text(self._contents, proposal, path, text)
             self._save(proposal)
-            self._restack()
+            self._restack(paths_of(proposal))
             return self.get(proposal.id)
 
     # Deciding
@@ -188,7 +189,7 @@ class ProposalDesk:
         with self._writing():
             stored = self._waiting(proposal_id)
             seen = stored.revision if revision is None else revision
-            self._restack()
+            self._restack(paths_of(stored))
             proposal = self._fresh(self.get(proposal_id))
             if proposal.revision != seen:
                 raise ChangedSinceSeen(
@@ -199,7 +200,7 @@ class ProposalDesk:
             outcome = deciding.approve(self._contents, self._filesystem, proposal, choice, started)
             after = advance(outcome.proposal, standing(outcome.proposal))
             self._write("apply", proposal, after, outcome.transitions, None)
-            changed = self._settle(proposal.id)
+            changed = self._settle(proposal)
             facts: tuple[HunkFact, ...] = ()
             with suppress(Exception):
                 facts = self._facts(proposal, choice, choice.hunks)
@@ -220,7 +221,7 @@ class ProposalDesk:
             UndoConflict: a file has changed in the same places.
         """
         with self._writing():
-            self._restack()
+            self._restack(paths_of(self.get(proposal_id)))
             proposal = self.get(proposal_id)
             if proposal.state is ProposalState.DENIED:
                 return self._reopen(proposal)
@@ -274,17 +275,7 @@ class ProposalDesk:
             The proposals that are different now.
         """
         with self._writing():
-            if paths is not None:
-                names = set(paths)
-                mine = {
-                    path
-                    for each in self.waiting()
-                    for change in each.files
-                    for path in (change.path, change.old_path)
-                }
-                if not names & mine:
-                    return []
-            return self._restack()
+            return self._restack(paths)
 
     def watched(self) -> set[str]:
         """Paths whose change on disk matters to a waiting proposal."""
@@ -327,33 +318,42 @@ class ProposalDesk:
         """The overlay for drafts; the pending proposals are read again after each change that this process sees."""
         overlay = self._overlay
         if overlay is None:
-            overlay = self._overlay = lay(self._reader, self._contents, self.waiting())
+            pending = PendingPaths(lambda paths: related(self._store, paths))
+            overlay = self._overlay = Overlay(self._reader, self._contents, pending)
         return overlay.reread()
 
-    def _restack(self) -> list[Proposal]:
-        """Re-base every waiting proposal, oldest first, each on the disk with those before it; saves what changed."""
-        _, changed = restack(self._filesystem, self._contents, self.waiting())
+    def _restack(self, paths: Collection[str] | None = None) -> list[Proposal]:
+        """Re-base what waits, oldest first, each on the disk with those before it, and save what changed.
+
+        With `paths`, only the proposals that have to do with these are looked at; the others are independent of them.
+        """
+        _, changed = restack(self._filesystem, self._contents, related(self._store, paths))
         if changed:
             self._save(*changed)
         return changed
 
-    def _settle(self, proposal_id: str) -> tuple[Proposal, ...]:
+    def _settle(self, decided: Proposal) -> tuple[Proposal, ...]:
         """Re-base the others after a decision. The decision stands whatever happens here."""
         with suppress(Exception):
-            return tuple(each for each in self._restack() if each.id != proposal_id)
+            return tuple(each for each in self._restack(paths_of(decided)) if each.id != decided.id)
         return ()
 
     def _save(self, *proposals: Proposal) -> None:
         self._contents.save()
-        for proposal in proposals:
-            self._store.save_proposal(proposal)
+        self._store.save_proposal(*proposals)
 
     def _stage(self, draft: Draft, summary: str, answers: Sequence[str], origin: str) -> Proposal:
         with self._writing():
-            self._restack()
             old = answered(map(self.get, answers), draft)
-            others = [each for each in self.waiting() if old is None or each.id != old.id]
-            overlay, _ = restack(self._filesystem, self._contents, others)
+            paths = draft.held.keys() | (paths_of(old) if old else set())
+            others = related(self._store, paths)
+            overlay, moved = restack(self._filesystem, self._contents, others)
+            if moved:
+                self._save(*moved)
+            if old:
+                old = self.get(old.id)
+                others = [each for each in related(self._store, paths) if each.id != old.id]
+                overlay, _ = restack(self._filesystem, self._contents, others)
             held = draft.held
             if old and old.state.waiting:
                 held = folded_into(self._contents, old, overlay, held)
@@ -366,7 +366,8 @@ class ProposalDesk:
                     "version": old.version + 1 if old else 1,
                 }
             )
-            proposal = with_repeats(rebase(overlay, proposal), self.all())
+            earlier = [*self._store.decided_on(paths), *others, *([old] if old else [])]
+            proposal = with_repeats(rebase(overlay, proposal), earlier)
             proposal = proposal.model_copy(update={"revision": 1})
             self._save(*([superseded(old, proposal.id)] if old else []), proposal)
             return proposal
@@ -394,7 +395,7 @@ class ProposalDesk:
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
         self._save(after)
-        changed = self._settle(proposal.id)
+        changed = self._settle(proposal)
         return DecisionResult(self.get(proposal.id), tuple(outcome.files), self._facts(proposal, choice, ()), changed)
 
     def _reopen(self, proposal: Proposal) -> DecisionResult:
@@ -404,7 +405,7 @@ class ProposalDesk:
             raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
         again = undenied(proposal)
         self._save(again)
-        changed = self._settle(proposal.id)
+        changed = self._settle(proposal)
         waits = tuple(
             FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
             for change in again.files
@@ -440,7 +441,7 @@ class ProposalDesk:
         self, before: Proposal, after: Proposal, transitions: Sequence[Transition], *, backwards: bool = False
     ) -> DecisionResult:
         """What an undo or redo came to; like `_settle`, it never fails."""
-        changed = self._settle(after.id)
+        changed = self._settle(after)
         files: tuple[FileStat, ...] = ()
         with suppress(Exception):
             files = transition_stats(self._contents, before, transitions, backwards=backwards)

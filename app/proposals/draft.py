@@ -1,7 +1,8 @@
 """The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
 
 import os
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Protocol
@@ -134,6 +135,7 @@ class Draft:
         self._id = ""
         self.held: dict[str, Held] = {}
         """The paths that it has changed."""
+        self._sorted: list[str] = []
 
     @property
     def proposal_id(self) -> str:
@@ -291,6 +293,10 @@ class Draft:
             finally:
                 self._held_overlay = None
 
+    def foresee(self, paths: Collection[str]) -> None:
+        """Read what is pending at these paths all at once, rather than one by one as they are edited."""
+        self._overlay().pending.know(paths)
+
     def put_bytes(self, path: str, data: bytes, matches: Sequence[Match], mode: int | None = None) -> EditReport:
         """Set the content of a file, new or not; what a patch makes of it."""
         with self._lock:
@@ -365,6 +371,7 @@ class Draft:
             file = overlay.disk(path)
             mode = base.mode if base else default_mode()
             self.held[path] = Held(base, data, data, mode, links=file.links if file and base else 1)
+            insort(self._sorted, path)
         return self.held[path]
 
     def _data(self, overlay: Overlay, path: str) -> bytes | None:
@@ -386,17 +393,30 @@ class Draft:
 
     def _check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
         """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
-        gone = {name for name, held in self.held.items() if held.data is None} | {leaving}
-        put = {name for name, held in self.held.items() if held.data is not None and name != leaving}
-        if blocking := next((folder for folder in parents(path) if folder in put), ""):
+        if blocking := next((folder for folder in parents(path) if folder != leaving and self._puts(folder)), ""):
             raise EditRefused(f"{path} can't be made: {blocking} is a file, not a folder.")
-        if any(name.startswith(f"{path}/") for name in put):
+        if any(name != leaving and self._puts(name) for name in self._held_below(path)):
             raise EditRefused(f"{path} can't be made: {path} is a folder.")
-        if obstacle := overlay.obstacle(path, gone):
-            raise EditRefused(f"{path} can't be made: {obstacle}.")
-        clash = case_clash(overlay.filesystem, path)
-        if clash and clash not in gone and self._data(overlay, clash) is not None:
+        if overlay.obstacle(path):
+            gone = {name for name, held in self.held.items() if held.data is None} | {leaving}
+            if obstacle := overlay.obstacle(path, gone):
+                raise EditRefused(f"{path} can't be made: {obstacle}.")
+        clash = case_clash(overlay.filesystem, path, overlay.listings)
+        if clash and clash != leaving and self._data(overlay, clash) is not None:
             raise EditRefused(f"{path} differs from {clash} by case only. Use that path, or choose another name.")
+
+    def _puts(self, path: str) -> bool:
+        held = self.held.get(path)
+        return held is not None and held.data is not None
+
+    def _held_below(self, folder: str) -> Iterator[str]:
+        """The paths that the draft has changed below a folder."""
+        if len(self._sorted) != len(self.held):
+            self._sorted = sorted(self.held)
+        for at in range(bisect_left(self._sorted, f"{folder}/"), len(self._sorted)):
+            if not self._sorted[at].startswith(f"{folder}/"):
+                return
+            yield self._sorted[at]
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
         """The real path of a file to change, and a note if a link leads there."""

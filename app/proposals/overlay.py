@@ -1,7 +1,7 @@
 """The workspace as it would be with the pending proposals applied, oldest first."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -9,8 +9,11 @@ from app.proposals.diff import Change, diff
 from app.proposals.document import Document
 from app.proposals.errors import MissingContent
 from app.proposals.filesystem import DiskFile, Filesystem, Kind, files_below, version_of
-from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
+from app.proposals.models import FileVersion
+from app.proposals.pending_paths import PendingPaths, parents, undecided
 from app.proposals.store import ProposalStore
+
+__all__ = ["Contents", "Overlay", "OverlayFile", "parents", "same", "undecided"]
 
 CACHE_BYTES = 64 * 1024 * 1024
 """How much file content is kept in memory."""
@@ -126,35 +129,19 @@ class Contents:
 
 
 @dataclass(slots=True)
-class _Entry:
-    version: FileVersion | None
-    by: tuple[str, ...]
-
-
-@dataclass(slots=True)
 class Overlay:
     """Reads fall through to the disk where no proposal has put anything; disk files are read once."""
 
     filesystem: Filesystem
     contents: Contents
-    _entries: dict[str, _Entry] = field(default_factory=dict)
+    pending: PendingPaths = field(default_factory=PendingPaths)
+    listings: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """The names in folders on disk by their folded form, as far as they were asked for."""
     _disk: dict[str, DiskFile | None] = field(default_factory=dict)
 
     def reread(self) -> "Overlay":
         """The same pending changes over the disk as it is now."""
-        return Overlay(self.filesystem, self.contents, self._entries)
-
-    def put(self, proposal: Proposal) -> None:
-        """Lay the undecided part of a proposal over what is there; one that is stale or decided changes nothing."""
-        if proposal.state not in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED):
-            return
-        changes = [change for change in proposal.files if undecided(change) and not change.already_applied]
-        lower = {change.path: self.by(change.old_path or change.path) for change in changes}
-        for change in changes:
-            if change.old_path:
-                self._entries[change.old_path] = _Entry(None, (*self.by(change.old_path), proposal.id))
-        for change in changes:
-            self._entries[change.path] = _Entry(change.result, (*lower[change.path], proposal.id))
+        return Overlay(self.filesystem, self.contents, self.pending)
 
     def version(self, path: str) -> FileVersion | None:
         """The version of a file; None if there is none.
@@ -162,18 +149,18 @@ class Overlay:
         Raises:
             OSError: the disk would not give it.
         """
-        if entry := self._entries.get(path):
+        if entry := self.pending.get(path):
             return entry.version
         file = self.disk(path)
         return file.version if file else None
 
     def touched(self) -> set[str]:
         """Files that hold pending changes."""
-        return {path for path, entry in self._entries.items() if entry.version is not None}
+        return {path for path, entry in self.pending.all().items() if entry.version is not None}
 
     def content(self, path: str) -> bytes | None:
         """The bytes of a file; None if there is none."""
-        if entry := self._entries.get(path):
+        if entry := self.pending.get(path):
             return None if entry.version is None else self.contents.get(entry.version)
         file = self.disk(path)
         return file.data if file else None
@@ -188,27 +175,27 @@ class Overlay:
 
     def keep(self, path: str) -> None:
         """Have what was read from disk go to the store with the next `save`: a proposal is based on it."""
-        if path not in self._entries and (file := self.disk(path)):
+        if self.pending.get(path) is None and (file := self.disk(path)):
             self.contents.keep(file.version, file.data)
 
     def by(self, path: str) -> tuple[str, ...]:
         """Ids of the proposals whose waiting edits the path shows."""
-        entry = self._entries.get(path)
+        entry = self.pending.get(path)
         return entry.by if entry else ()
 
     def kind(self, path: str) -> Kind:
         """What the path is, with the pending changes in place."""
-        if entry := self._entries.get(path):
+        if entry := self.pending.get(path):
             if entry.version is not None:
                 return "file"
-            return "folder" if self._has_files_below(path) else "missing"
-        if self._has_files_below(path):
+            return "folder" if self.pending.puts_below(path) else "missing"
+        if self.pending.puts_below(path):
             return "folder"
         kind = self.filesystem.kind(path)
         if kind == "folder":
             return "folder"
         above = parents(path)
-        return "missing" if any(self._is_put(folder) for folder in above) else kind
+        return "missing" if any(self.pending.puts(folder) for folder in above) else kind
 
     def obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
         """Why no file can be made at a path where there is none; empty if one can.
@@ -234,47 +221,22 @@ class Overlay:
     def files_below(self, folder: str) -> list[str]:
         """Every file below a folder, with the pending changes in place."""
         below = f"{folder}/"
-        gone = {path for path, entry in self._entries.items() if entry.version is None}
-        put = {path for path, entry in self._entries.items() if entry.version is not None and path.startswith(below)}
+        self.pending.know((folder,))
+        here = {path: entry for path, entry in self.pending.known().items() if path.startswith(below)}
+        gone = {path for path, entry in here.items() if entry.version is None}
+        put = here.keys() - gone
         return sorted(({*files_below(self.filesystem, folder)} - gone) | put)
 
     def paths(self) -> tuple[set[str], set[str]]:
         """Paths that the pending changes add to the disk, and those that they take away."""
         added, removed = set(), set()
-        for path, entry in self._entries.items():
+        for path, entry in self.pending.all().items():
             on_disk = self.filesystem.kind(path) == "file"
             if entry.version is not None and not on_disk:
                 added.add(path)
             elif entry.version is None and on_disk:
                 removed.add(path)
         return added, removed
-
-    def _is_put(self, path: str) -> bool:
-        entry = self._entries.get(path)
-        return entry is not None and entry.version is not None
-
-    def _has_files_below(self, path: str) -> bool:
-        below = f"{path}/"
-        return any(name.startswith(below) and entry.version is not None for name, entry in self._entries.items())
-
-
-def undecided(change: FileChange) -> bool:
-    """Whether a part of the change still awaits a decision."""
-    return change.state is HunkState.PENDING
-
-
-def parents(path: str) -> list[str]:
-    """The folders above a path, outermost first, without the root."""
-    names = path.split("/")[:-1]
-    return ["/".join(names[: end + 1]) for end in range(len(names))]
-
-
-def lay(filesystem: Filesystem, contents: Contents, proposals: Iterable[Proposal]) -> Overlay:
-    """The overlay of these proposals, oldest first."""
-    overlay = Overlay(filesystem, contents)
-    for proposal in proposals:
-        overlay.put(proposal)
-    return overlay
 
 
 def same(one: FileVersion | None, other: FileVersion | None) -> bool:

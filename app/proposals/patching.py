@@ -51,6 +51,7 @@ def apply_patch(draft: Draft, parts: Sequence[FilePatch]) -> EditReport:
     """
     left_out = [part for part in parts if part.left_out]
     parts = [part for part in parts if not part.left_out]
+    draft.foresee([path for part in parts for path in (part.path, part.old_path) if path])
     deferred: list[tuple[str, bytes, Sequence[Match], int]] = []
     reports: list[EditReport] = []
     leaves = {part.old_path: index for index, part in enumerate(parts) if part.op is Op.RENAME}

@@ -69,6 +69,7 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
     gone = {step.path for step in transitions if step.after is None}
     puts = {step.path for step in transitions if step.after}
     names: dict[str, str] = {}
+    listings: Listings = {}
     for path in sorted(puts):
         other = names.setdefault(folded(path), path)
         if other != path:
@@ -85,23 +86,32 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
             left = [path for path in files_below(filesystem, step.path) if path not in gone]
             if left:
                 raise _Unfit(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
-        clash = case_clash(filesystem, step.path)
+        clash = case_clash(filesystem, step.path, listings)
         if clash and clash not in gone:
             raise _Unfit(f"{step.path} and {clash} differ by case only; some disks can't hold both")
 
 
-def case_clash(filesystem: Filesystem, path: str) -> str:
-    """The path on disk that differs from a new one by case (or Unicode form) only; empty if there is none."""
+Listings = dict[str, dict[str, list[str]]]
+"""The names in folders, by their folded form: read once for many paths."""
+
+
+def case_clash(filesystem: Filesystem, path: str, listings: Listings) -> str:
+    """The path on disk that differs from a new one by case (or Unicode form) only; empty if there is none.
+
+    `listings` is filled with what was read, for the next path.
+    """
     folder = ""
     for name in path.split("/"):
-        wanted = folded(name)
-        names = filesystem.names(folder)
-        if name not in names:
-            found = next((other for other in names if folded(other) == wanted), "")
-            if not found:
+        if folder not in listings:
+            listings[folder] = {}
+            for there in filesystem.names(folder):
+                listings[folder].setdefault(folded(there), []).append(there)
+        alike = listings[folder].get(folded(name), [])
+        if name not in alike:
+            if not alike:
                 return ""
             rest = path[len(folder) + 1 if folder else 0 :].partition("/")[2]
-            clash = f"{folder}/{found}" if folder else found
+            clash = f"{folder}/{alike[0]}" if folder else alike[0]
             return f"{clash}/{rest}" if rest else clash
         folder = f"{folder}/{name}" if folder else name
     return ""

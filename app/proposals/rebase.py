@@ -36,7 +36,7 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     something else; stale, with the reason and the conflicting lines, if a change does not fit. New contents are added
     to the overlay's `contents`, not yet saved.
     """
-    if not proposal.state.waiting:
+    if not proposal.state.waiting or _stands(overlay, proposal):
         return proposal
     changes: list[FileChange] = []
     reasons: list[str] = []
@@ -74,6 +74,24 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
         update={"files": tuple(changes), "revision": proposal.revision + (1 if written else 0)}
     )
     return advance(moved_proposal, standing(moved_proposal))
+
+
+def _stands(overlay: Overlay, proposal: Proposal) -> bool:
+    """Whether all that is below a proposal is as it was: then so is what comes of it, by the same steps."""
+    if proposal.state is ProposalState.STALE:
+        return False
+    try:
+        return all(
+            change.base is not None
+            and not change.old_path
+            and not change.already_applied
+            and same(overlay.version(change.path), change.base)
+            and overlay.by(change.path) == change.stacked_on
+            for change in proposal.files
+            if undecided(change)
+        )
+    except OSError:
+        return False
 
 
 def merged_bytes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, MergeResult[bytes]]:
@@ -117,16 +135,17 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
     stacked_on = overlay.by(source)
     if not same(base, change.base):
         overlay.keep(source)
-    moved = change.model_copy(
-        update={
-            "base": base,
-            "result": result,
-            "already_applied": applied,
-            "conflicts": (),
-            "stacked_on": stacked_on,
-            "rebased": not _same_bytes(base, change.origin_base) and not applied,
-        }
-    )
+    facts = {
+        "base": base,
+        "result": result,
+        "already_applied": applied,
+        "conflicts": (),
+        "stacked_on": stacked_on,
+        "rebased": not _same_bytes(base, change.origin_base) and not applied,
+    }
+    if all(getattr(change, name) == value for name, value in facts.items()):
+        return change
+    moved = change.model_copy(update=facts)
     if same(base, change.base) and same(result, change.result):
         return moved
     return recompared(overlay.contents, moved, next_number=number)

@@ -22,7 +22,7 @@ def recover(store: ProposalStore, rollback: Rollback) -> list[str]:
         One line for each record that was rolled back or forward, or could not be yet.
     """
     lines = []
-    for record in store.journal()[:1]:
+    for record in store.journal(limit=1):
         if record.state in ("done", "rolled_back"):
             lines += _tidied(rollback, record)
     # Earlier versions left records blocked where a file had been changed by others.

@@ -1,11 +1,13 @@
 """The stack of waiting proposals: each stands on the disk with all older ones in place."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from app.proposals.filesystem import Filesystem
 from app.proposals.models import Proposal
 from app.proposals.overlay import Contents, Overlay
+from app.proposals.pending_paths import parents
 from app.proposals.rebase import rebase
+from app.proposals.store import ProposalStore
 
 
 def restack(
@@ -22,5 +24,30 @@ def restack(
         moved = rebase(overlay, proposal)
         if moved != proposal:
             changed.append(moved)
-        overlay.put(moved)
+        overlay.pending.put(moved)
     return overlay, changed
+
+
+def related(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:
+    """The waiting proposals that have to do with some paths, oldest first; None for all that wait.
+
+    That is each that changes one of them, a folder above or a file below, and each that is tied to such a one by
+    another file: what they come to depends on all of these, and on no others.
+    """
+    if paths is None:
+        return list(store.proposals(waiting_only=True))
+    found: dict[str, Proposal] = {}
+    asked: set[str] = set()
+    todo = set(paths)
+    while todo:
+        asked |= todo
+        above = {folder for path in todo for folder in parents(path)}
+        fresh = [each for each in store.waiting_on(todo, above) if each.id not in found]
+        found |= {each.id: each for each in fresh}
+        todo = {path for each in fresh for path in paths_of(each)} - asked
+    return sorted(found.values(), key=lambda each: int(each.id[1:]))
+
+
+def paths_of(proposal: Proposal) -> set[str]:
+    """Every path that a proposal names."""
+    return {path for change in proposal.files for path in (change.path, change.old_path) if path}

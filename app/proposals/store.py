@@ -1,6 +1,6 @@
 """What the proposals engine needs of a store; `app.storage` keeps it in SQLite, tests keep it in memory."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
 from app.proposals.models import Identity, Op, Proposal, Value
@@ -57,8 +57,8 @@ class ProposalStore(Protocol):
         """Reserve the next short id (`P7`); never given twice, also not to another process."""
         ...
 
-    def save_proposal(self, proposal: Proposal) -> None:
-        """Insert or replace."""
+    def save_proposal(self, *proposals: Proposal) -> None:
+        """Insert or replace, all or none."""
         ...
 
     def proposal(self, proposal_id: str) -> Proposal | None:
@@ -67,6 +67,14 @@ class ProposalStore(Protocol):
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
         """Oldest first."""
+        ...
+
+    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
+        """Those that wait and name one of `paths`, a file below one of them, or one of `folders`; oldest first."""
+        ...
+
+    def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:
+        """The latest of those that no longer wait and name one of the paths; oldest first."""
         ...
 
     def put_blob(self, data: bytes) -> str:
@@ -93,6 +101,6 @@ class ProposalStore(Protocol):
         """Write the record's final state and the proposal's new one in one transaction."""
         ...
 
-    def journal(self, *, proposal: str = "", state: str = "") -> Sequence[JournalRecord]:
-        """Records, newest first, filtered."""
+    def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
+        """Records, newest first, filtered; the first `limit` of them, if not 0."""
         ...

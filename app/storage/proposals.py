@@ -1,9 +1,11 @@
 """The proposals of one workspace in SQLite; implements `app.proposals.store.ProposalStore`."""
 
 import hashlib
+import json
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import TypeVar, cast
 
 from pydantic import ValidationError
@@ -36,10 +38,11 @@ class SqliteProposalStore:
             ).fetchone()
         return f"P{row[0]}"
 
-    def save_proposal(self, proposal: Proposal) -> None:
-        """Insert or replace."""
+    def save_proposal(self, *proposals: Proposal) -> None:
+        """Insert or replace, all or none."""
         with self._database.transaction() as connection:
-            self._save(connection, proposal)
+            for proposal in proposals:
+                self._save(connection, proposal)
         self._signal.send()
 
     def proposal(self, proposal_id: str) -> Proposal | None:
@@ -50,7 +53,7 @@ class SqliteProposalStore:
         rows = self._database.rows(
             "SELECT body FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(number[:15]))
         )
-        return _read(Proposal, rows[0][0]) if rows else None
+        return _proposal(rows[0][0]) if rows else None
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
         """Oldest first."""
@@ -58,7 +61,18 @@ class SqliteProposalStore:
             "SELECT body FROM proposals WHERE workspace = ? AND waiting >= ? ORDER BY number",
             (self._workspace, int(waiting_only)),
         )
-        return [_read(Proposal, body) for (body,) in rows]
+        return [_proposal(body) for (body,) in rows]
+
+    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> list[Proposal]:
+        """Those that wait and name one of `paths`, a file below one of them, or one of `folders`; oldest first."""
+        exact, above = json.dumps([*paths, *folders]), json.dumps([*paths])
+        rows = self._database.rows(_WAITING_ON, (self._workspace, exact, above))
+        return [_proposal(body) for (body,) in rows]
+
+    def decided_on(self, paths: Collection[str]) -> list[Proposal]:
+        """The latest of those that no longer wait and name one of the paths; oldest first."""
+        rows = self._database.rows(_DECIDED_ON, (self._workspace, json.dumps([*paths]), _LATEST_DECIDED))
+        return [_proposal(body) for (body,) in reversed(rows)]
 
     def recent(self) -> list[Proposal]:
         """What waits, and the newest of those on which nothing is left to decide, oldest first."""
@@ -68,7 +82,7 @@ class SqliteProposalStore:
             " ORDER BY number",
             (self._workspace, self._workspace, RECENT),
         )
-        return [_read(Proposal, body) for (body,) in rows]
+        return [_proposal(body) for (body,) in rows]
 
     def unrecorded(self, seconds: float) -> list[str]:
         """Proposals that were decided more than `seconds` ago by a process that ended before it said so."""
@@ -120,12 +134,12 @@ class SqliteProposalStore:
                 self._save(connection, proposal)
         self._signal.send()
 
-    def journal(self, *, proposal: str = "", state: str = "") -> Sequence[JournalRecord]:
-        """Records, newest first, filtered."""
+    def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
+        """Records, newest first, filtered; the first `limit` of them, if not 0."""
         rows = self._database.rows(
             "SELECT id, body FROM journal WHERE workspace = ?"
-            " AND (? = '' OR proposal = ?) AND (? = '' OR state = ?) ORDER BY id DESC",
-            (self._workspace, proposal, proposal, state, state),
+            " AND (? = '' OR proposal = ?) AND (? = '' OR state = ?) ORDER BY id DESC LIMIT ?",
+            (self._workspace, proposal, proposal, state, state, limit or -1),
         )
         return [_read(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
 
@@ -139,6 +153,11 @@ class SqliteProposalStore:
                 "INSERT OR REPLACE INTO unrecorded VALUES (?, ?, ?)", (self._workspace, proposal.id, time.time())
             )
         connection.execute(_SAVE, self._row(proposal))
+        names = {path for change in proposal.files for path in (change.path, change.old_path) if path}
+        number = int(proposal.id[1:])
+        connection.executemany(
+            "INSERT INTO proposal_paths VALUES (?, ?, ?)", [(self._workspace, path, number) for path in names]
+        )
 
     def _row(self, proposal: Proposal) -> tuple[object, ...]:
         return (
@@ -150,6 +169,17 @@ class SqliteProposalStore:
             proposal.created,
             proposal.model_dump_json(),
         )
+
+
+def _proposal(body: object) -> Proposal:
+    """A proposal as it was stored; small ones are kept, as what waits is looked at again and again."""
+    text = cast(str, body)
+    return _kept_proposal(text) if len(text) < _LARGEST_KEPT else _read(Proposal, text)
+
+
+@lru_cache(maxsize=4096)
+def _kept_proposal(body: str) -> Proposal:
+    return _read(Proposal, body)
 
 
 def _read(kind: type[_Kept], body: object) -> _Kept:
@@ -170,6 +200,26 @@ def _journal_row(record: JournalRecord) -> tuple[object, ...]:
 RECENT = 20
 """Decided proposals that stay in the review's history."""
 
+_LARGEST_KEPT = 8 * 1024
+"""Characters of JSON."""
+_LATEST_DECIDED = 100
+"""Decided proposals in which a new one is looked for as a repetition."""
+
+_WAITING_ON = """
+    SELECT body FROM proposals WHERE workspace = ?1 AND waiting = 1 AND number IN (
+        SELECT number FROM proposal_paths WHERE workspace = ?1 AND path IN (SELECT value FROM json_each(?2))
+        UNION
+        SELECT number FROM json_each(?3) AS wanted CROSS JOIN proposal_paths
+        WHERE workspace = ?1
+          AND proposal_paths.path > wanted.value || '/' AND proposal_paths.path < wanted.value || '0'
+    ) ORDER BY number
+"""
+"""What lies below a folder sorts between its name with a slash and its name with the character after the slash."""
+_DECIDED_ON = """
+    SELECT body FROM proposals WHERE workspace = ?1 AND waiting = 0 AND number IN (
+        SELECT number FROM proposal_paths WHERE workspace = ?1 AND path IN (SELECT value FROM json_each(?2))
+    ) ORDER BY number DESC LIMIT ?3
+"""
 _PUT = (
     "INSERT INTO blobs (sha256, data, added) VALUES (?, ?, ?)"
     # Putting the same again is free, but for an old one, which may be about to be pruned, and for a damaged one.

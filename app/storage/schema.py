@@ -88,5 +88,32 @@ _ALLOWED_COMMANDS = (
 )
 """Forms of commands that the user has allowed for good in a workspace."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_INITIAL, _AGE_OF_CONTENTS, _UNRECORDED, _ALLOWED_COMMANDS)
+_PROPOSAL_PATHS = (
+    """
+    CREATE TABLE proposal_paths (
+        workspace TEXT NOT NULL,
+        path TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (workspace, path, number),
+        FOREIGN KEY (workspace, number) REFERENCES proposals (workspace, number) ON DELETE CASCADE
+    ) STRICT, WITHOUT ROWID
+    """,
+    "CREATE INDEX paths_of_proposal ON proposal_paths (workspace, number)",
+    """
+    INSERT OR IGNORE INTO proposal_paths
+    SELECT workspace, json_extract(file.value, '$.path'), number FROM proposals, json_each(body, '$.files') file
+    UNION
+    SELECT workspace, json_extract(file.value, '$.old_path'), number FROM proposals, json_each(body, '$.files') file
+    WHERE json_extract(file.value, '$.old_path') != ''
+    """,
+)
+"""The files that proposals name, so that what has to do with a file is found without a look at all that waits."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    _INITIAL,
+    _AGE_OF_CONTENTS,
+    _UNRECORDED,
+    _ALLOWED_COMMANDS,
+    _PROPOSAL_PATHS,
+)
 """Each entry brings the schema one version further; entries are appended, never changed."""

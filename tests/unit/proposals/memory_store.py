@@ -1,9 +1,10 @@
 """A `ProposalStore` in memory, which keeps JSON as a real one does; a hook lets tests fail any write."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from app.proposals.models import Proposal
+from app.proposals.stacking import paths_of
 from app.proposals.store import JournalRecord
 
 
@@ -21,18 +22,36 @@ class MemoryStore:
         self._number += 1
         return f"P{self._number}"
 
-    def save_proposal(self, proposal: Proposal) -> None:
+    def save_proposal(self, *proposals: Proposal) -> None:
         self.before_write("save_proposal")
-        self._proposals[proposal.id] = proposal.model_dump_json()
+        self._proposals |= {proposal.id: proposal.model_dump_json() for proposal in proposals}
 
     def proposal(self, proposal_id: str) -> Proposal | None:
         body = self._proposals.get(proposal_id.strip().upper())
         return Proposal.model_validate_json(body) if body else None
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
+        return [proposal for proposal in self._sorted() if proposal.state.waiting or not waiting_only]
+
+    def _sorted(self) -> list[Proposal]:
         found = [Proposal.model_validate_json(body) for body in self._proposals.values()]
-        found.sort(key=lambda proposal: int(proposal.id[1:]))
-        return [proposal for proposal in found if proposal.state.waiting or not waiting_only]
+        return sorted(found, key=lambda proposal: int(proposal.id[1:]))
+
+    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
+        below = tuple(f"{path}/" for path in paths)
+        return [
+            proposal
+            for proposal in self._sorted()
+            if proposal.state.waiting
+            and any(name in paths or name in folders or name.startswith(below) for name in paths_of(proposal))
+        ]
+
+    def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:
+        return [
+            proposal
+            for proposal in self._sorted()
+            if not proposal.state.waiting and paths_of(proposal).intersection(paths)
+        ]
 
     def put_blob(self, data: bytes) -> str:
         return self.put_blobs((data,))[0]
@@ -62,10 +81,11 @@ class MemoryStore:
         if proposal:
             self._proposals[proposal.id] = proposal.model_dump_json()
 
-    def journal(self, *, proposal: str = "", state: str = "") -> Sequence[JournalRecord]:
+    def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
         records = [JournalRecord.model_validate_json(body) for body in reversed(self._journal)]
-        return [
+        found = [
             record
             for record in records
             if (not proposal or record.proposal == proposal) and (not state or record.state == state)
         ]
+        return found[: limit or None]

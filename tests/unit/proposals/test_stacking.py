@@ -1,13 +1,21 @@
 """Proposals on top of each other, and the disk moving under them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 import pytest
 
 from app.proposals.draft import Replacement
 from app.proposals.errors import ChangedSinceSeen, StackedProposal, StaleProposal
-from app.proposals.models import ProposalState
+from app.proposals.models import Proposal, ProposalState
+from app.proposals.stacking import related
+from app.proposals.store import ProposalStore
+from app.storage.database import Database
+from app.storage.proposals import SqliteProposalStore
+from app.storage.schema import MIGRATIONS
+from app.storage.signals import Signal
 from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.memory_store import MemoryStore
 
 Make = Callable[..., Bench]
 
@@ -256,3 +264,75 @@ def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
     assert site.desk.watched() == {"a.txt", "b.txt", "d.txt"}
     site.desk.deny(first.id)
     assert site.desk.watched() == {"b.txt", "d.txt"}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ProposalStore:
+    if request.param == "memory":
+        return MemoryStore()
+    return SqliteProposalStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
+
+
+def test_what_has_to_do_with_a_file_is_found(bench: Make, store: ProposalStore) -> None:
+    files = {f"f{number}.txt": numbered(3) for number in range(5)}
+    site = bench({**files, "d/a.txt": numbered(3), "d-b.txt": numbered(3)}, store=store)
+    site.write(**{"f0.txt": "1\n", "f1.txt": "1\n"})
+    site.write(**{"f1.txt": "2\n", "f2.txt": "2\n"})
+    site.write(**{"f3.txt": "3\n"})
+    site.write(**{"d/a.txt": "4\n"})
+    site.write(**{"d-b.txt": "5\n"})
+    denied = site.write(**{"f3.txt": "6\n"})
+    site.desk.deny(denied.id)
+    expected = {
+        "f0.txt": ["P1", "P2"],
+        "f2.txt": ["P1", "P2"],
+        "f3.txt": ["P3"],
+        "f4.txt": [],
+        "d": ["P4"],
+        "d/a.txt/x": ["P4"],
+    }
+    assert {path: [each.id for each in related(store, {path})] for path in expected} == expected
+    assert [each.id for each in related(store, {"f3.txt", "d"})] == ["P3", "P4"]
+    assert [each.id for each in store.decided_on({"f3.txt"})] == [denied.id]
+
+
+class CountingStore(MemoryStore):
+    """Counts the proposals that it hands out."""
+
+    handed_out = 0
+
+    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
+        found = super().waiting_on(paths, folders)
+        self.handed_out += len(found)
+        return found
+
+
+def test_one_more_proposal_does_not_read_what_waits_elsewhere(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CountingStore()
+    site = bench({f"f{number}.txt": numbered(3) for number in range(12)}, store=store)
+    for number in range(11):
+        site.write(**{f"f{number}.txt": "new\n"})
+    store.handed_out = 0
+    site.write(**{"f11.txt": "new\n"})
+    site.desk.approve("P12")
+    site.desk.undo("P12")
+    assert store.handed_out <= 6
+    site.write(**{"f0.txt": "newer\n"})
+    assert store.proposal("P13").files[0].stacked_on == ("P1",)
+
+
+def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    store = SqliteProposalStore(database, "here", Signal(tmp_path, "here"))
+    site = bench({"a.txt": numbered(3), "b.txt": numbered(3)}, store=store)
+    draft = site.desk.draft("session")
+    draft.rename("a.txt", "c.txt")
+    site.desk.stage(draft, "Move")
+    before = MIGRATIONS.index(next(each for each in MIGRATIONS if "CREATE TABLE proposal_paths" in each[0]))
+    with database.transaction() as connection:
+        connection.execute("DROP TABLE proposal_paths")
+        connection.execute(f"PRAGMA user_version = {before}")
+    database.close()
+    store = SqliteProposalStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
+    for path, found in {"a.txt": ["P1"], "c.txt": ["P1"], "b.txt": []}.items():
+        assert [each.id for each in related(store, {path})] == found

@@ -1,0 +1,120 @@
+"""What the pending proposals have put at each path, read from the store as paths are asked for."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from threading import RLock
+
+from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A path that a pending proposal has changed."""
+
+    version: FileVersion | None
+    """None if the file goes away."""
+    by: tuple[str, ...]
+    """Ids of the proposals, oldest first."""
+
+
+Related = Callable[[Collection[str] | None], Iterable[Proposal]]
+"""The waiting proposals that have to do with some paths (None: all there are), oldest first."""
+
+
+class PendingPaths:
+    """Pending changes by path; its methods may be called from any thread."""
+
+    def __init__(self, related: Related | None = None) -> None:
+        """Nothing is read yet.
+
+        Args:
+            related: Where proposals come from that are not put one by one.
+        """
+        self._related = related
+        self._lock = RLock()
+        self._paths: dict[str, Pending] = {}
+        self._folders: Counter[str] = Counter()
+        """How many pending files lie below a folder."""
+        self._asked: set[str] = set()
+        self._put: set[str] = set()
+
+    def know(self, paths: Collection[str] | None = None) -> None:
+        """Read what has to do with these paths, all at once; None for all there is."""
+        if self._related is None:
+            return
+        with self._lock:
+            wanted = None if paths is None else set(paths) - self._asked
+            if wanted is not None and not wanted:
+                return
+            # What belongs together comes together, so it does not matter which of two groups is put first.
+            for proposal in self._related(wanted):
+                self.put(proposal)
+            if wanted is None:
+                self._related = None
+            else:
+                self._asked |= wanted
+
+    def put(self, proposal: Proposal) -> None:
+        """Lay the undecided part of a proposal over what is there; one that is stale or decided changes nothing."""
+        with self._lock:
+            if proposal.id in self._put:
+                return
+            self._put.add(proposal.id)
+            if proposal.state not in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED):
+                return
+            changes = [change for change in proposal.files if undecided(change) and not change.already_applied]
+            lower = {change.path: self._by(change.old_path or change.path) for change in changes}
+            for change in changes:
+                if change.old_path:
+                    self._set(change.old_path, Pending(None, (*self._by(change.old_path), proposal.id)))
+            for change in changes:
+                self._set(change.path, Pending(change.result, (*lower[change.path], proposal.id)))
+
+    def get(self, path: str) -> Pending | None:
+        """What is pending at a path."""
+        self.know((path,))
+        return self._paths.get(path)
+
+    def puts(self, path: str) -> bool:
+        """Whether there is a pending file."""
+        pending = self.get(path)
+        return pending is not None and pending.version is not None
+
+    def puts_below(self, folder: str) -> bool:
+        """Whether there is a pending file below a folder."""
+        self.know((folder,))
+        return self._folders[folder] > 0
+
+    def all(self) -> dict[str, Pending]:
+        """Every path with a pending change."""
+        self.know()
+        return self.known()
+
+    def known(self) -> dict[str, Pending]:
+        """Those paths that were read so far."""
+        with self._lock:
+            return dict(self._paths)
+
+    def _by(self, path: str) -> tuple[str, ...]:
+        pending = self._paths.get(path)
+        return pending.by if pending else ()
+
+    def _set(self, path: str, pending: Pending) -> None:
+        before = self._paths.get(path)
+        was, will = before is not None and before.version is not None, pending.version is not None
+        self._paths[path] = pending
+        if was != will:
+            for folder in parents(path):
+                self._folders[folder] += 1 if will else -1
+
+
+def undecided(change: FileChange) -> bool:
+    """Whether a part of the change still awaits a decision."""
+    return change.state is HunkState.PENDING
+
+
+def parents(path: str) -> list[str]:
+    """The folders above a path, outermost first, without the root."""
+    names = path.split("/")[:-1]
+    return ["/".join(names[: end + 1]) for end in range(len(names))]
