@@ -1,13 +1,16 @@
 """The workspace's files as they would be with the pending edits, for the tools that look at many."""
 
+from collections.abc import Iterator
+from heapq import merge
+
 from app.tools.contract import ToolContext, ToolError
 from app.tools.targets import explained
 
 
-def overlay_files(context: ToolContext, under: str) -> tuple[list[str], set[str]]:
-    """All files in a folder that no ignore rule leaves out, sorted, and those of them that only pending edits add.
+def overlay_files(context: ToolContext, under: str) -> Iterator[tuple[str, bool]]:
+    """All files in a folder that no ignore rule leaves out, sorted, each with whether only pending edits add it.
 
-    For a file, the file itself. Walks the disk, so call it on a thread.
+    For a file, the file itself. The disk is walked as the files are asked for, so do that on a thread.
 
     Raises:
         ToolError: There is no such file or folder, on disk or pending.
@@ -15,11 +18,9 @@ def overlay_files(context: ToolContext, under: str) -> tuple[list[str], set[str]
     added, removed = context.draft.paths()
     added = {path for path in added if under in (".", path) or path.startswith(f"{under}/")}
     with explained(under):
-        if added and context.workspace.kind(under) == "missing":
-            on_disk: set[str] = set()
-        else:
-            on_disk = set(context.workspace.files(under))
-    files = sorted((on_disk - removed) | added)
-    if not files and under in removed:
+        nothing_there = bool(added) and context.workspace.kind(under) == "missing"
+        on_disk = iter(()) if nothing_there else context.workspace.files(under)
+    if not added and under in removed:
         raise ToolError(f"{under} does not exist any more: a staged edit deletes or renames it.")
-    return files, added - on_disk
+    there = ((path, False) for path in on_disk if path not in removed and path not in added)
+    return merge(there, ((path, True) for path in sorted(added)))

@@ -9,6 +9,7 @@ from app.tools.matching import LiteralMatcher, Matcher, RegexMatcher
 from app.tools.ripgrep import Sieve, find_ripgrep
 from app.tools.searching import Findings, Search
 from app.tools.targets import ask_if_secret, explained, locate_real
+from app.tools.time_limit import finished
 
 TIME_LIMIT = 20.0
 """Seconds; what was found by then is the result."""
@@ -61,7 +62,7 @@ class SearchText(Tool):
         else:
             matcher = LiteralMatcher(arguments.pattern, arguments.ignore_case)
         search = Search(context, under, arguments.glob or "", matcher, _sieve(arguments, context), allowed)
-        return _report(arguments.pattern, await _finish(search))
+        return _report(arguments.pattern, await finished(search, TIME_LIMIT))
 
 
 def _sieve(arguments: SearchTextArguments, context: ToolContext) -> Sieve | None:
@@ -70,19 +71,6 @@ def _sieve(arguments: SearchTextArguments, context: ToolContext) -> Sieve | None
     if program is None:
         return None
     return Sieve(program, root, arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case)
-
-
-async def _finish(search: Search) -> Findings:
-    """The findings, in `TIME_LIMIT` at the latest; cancellation stops the search too."""
-    work = asyncio.ensure_future(asyncio.to_thread(search.run))
-    try:
-        await asyncio.wait({work}, timeout=TIME_LIMIT)
-    finally:
-        if not work.done():
-            search.stop()
-            # The thread ends by itself; whatever it has to say then is of no interest.
-            work.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return await work
 
 
 def _report(pattern: str, found: Findings) -> ToolOutput:

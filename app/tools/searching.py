@@ -1,7 +1,8 @@
 """One search through the files of a workspace, with the pending edits in place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from app.proposals.document import Document
 from app.tools.contract import ToolContext
@@ -17,6 +18,8 @@ SHOWN_LINES = 200
 """Matching lines in one result."""
 SHOWN_CHARACTERS = 300
 """Characters of one line, around its first match."""
+BATCH_FILES = 2_000
+"""Files that ripgrep is given at once: the first are searched while the others have not been found yet."""
 FEW_FILES = 50
 """Up to so many files, starting ripgrep costs more than it saves."""
 
@@ -75,28 +78,33 @@ class Search:
             self.sieve.stop()
         self.matcher.stop()
 
-    def _candidates(self) -> list[tuple[str, bool]]:
-        """Files that may match, sorted, each with whether pending edits touch it."""
-        files, _ = overlay_files(self.context, self.under)
-        if self.glob:
-            prefix = "" if self.under == "." else f"{self.under}/"
-            matches = glob_matcher(self.glob)
-            files = [path for path in files if matches(path.removeprefix(prefix)) or matches(path)]
-        open_files = []
-        for path in files:
+    def _candidates(self) -> Iterator[tuple[str, bool]]:
+        """Files that may match, sorted, each with whether pending edits touch it; found as they are asked for."""
+        touched = self.context.draft.touched()
+        files = self._open_files()
+        while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
+            on_disk = [path for path in batch if path not in touched]
+            if self.sieve is not None and len(on_disk) > FEW_FILES:
+                passed = set(self.sieve.passed(on_disk))
+                batch = [path for path in batch if path in touched or path in passed]
+            yield from ((path, path in touched) for path in batch)
+
+    def _open_files(self) -> Iterator[str]:
+        """Files that are to be searched, without those that look like secrets."""
+        prefix = "" if self.under == "." else f"{self.under}/"
+        matches = glob_matcher(self.glob) if self.glob else None
+        for path, _ in overlay_files(self.context, self.under):
+            if self._stopped:
+                return
+            if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
+                continue
             if path != self.allowed_secret and secret_reason(path):
                 self.findings.secrets.append(path)
-            else:
-                open_files.append(path)
-        self.findings.files_searched = len(open_files)
-        touched = self.context.draft.touched()
-        on_disk = [path for path in open_files if path not in touched]
-        if self.sieve is not None and len(on_disk) > FEW_FILES:
-            on_disk = self.sieve.passed(on_disk)
-        pending = [path for path in open_files if path in touched]
-        return sorted([*((path, False) for path in on_disk), *((path, True) for path in pending)])
+                continue
+            self.findings.files_searched += 1
+            yield path
 
-    def _contents(self, candidates: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, bytes]]:
+    def _contents(self, candidates: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bytes]]:
         for path, pending in candidates:
             try:
                 content = self.context.draft.read(path).content if pending else self.context.workspace.read(path)

@@ -1,10 +1,16 @@
 """`list_files`: what is there, with the pending edits in place."""
 
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
 import pytest
 
+from app.tools import list_files, search_text
 from app.tools.contract import ToolError
 from app.tools.globs import matcher
-from tests.unit.tools.memory_draft import Bench
+from app.workspace.paths import Workspace
+from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
 
 def put(bench: Bench, *paths: str) -> None:
@@ -51,6 +57,36 @@ async def test_pending_edits_add_and_remove(bench: Bench) -> None:
     assert (await bench.call("list_files", path="new")).text == "new/made.py  [staged, not on disk yet]"
     with pytest.raises(ToolError, match="a staged edit deletes"):
         await bench.call("list_files", path="gone.py")
+
+
+class EndlessWorkspace(Workspace):
+    """Has another file for whoever asks for one more."""
+
+    def files(self, under: str = ".") -> Iterator[str]:
+        return (f"{number:012}.txt" for number in count())
+
+
+async def test_a_listing_ends_in_time_with_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_files, "TIME_LIMIT", 0.2)
+    workspace = EndlessWorkspace(tmp_path)
+    output = await Bench(workspace, MemoryDraft(workspace)).call("list_files")
+    assert output.summary.endswith("cut short")
+    assert "[stopped after" in output.text.split("\n")[-1]
+
+
+@pytest.mark.parametrize("with_ripgrep", [True, False])
+@pytest.mark.parametrize("regex", [True, False])
+async def test_a_search_looks_into_files_before_all_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regex: bool, with_ripgrep: bool
+) -> None:
+    monkeypatch.setattr(search_text, "TIME_LIMIT", 2.0)
+    if not with_ripgrep:
+        monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
+    (tmp_path / "000000000003.txt").write_text("a needle\n")
+    workspace = EndlessWorkspace(tmp_path)
+    output = await Bench(workspace, MemoryDraft(workspace)).call("search_text", pattern="needle", regex=regex)
+    assert output.text.startswith("000000000003.txt\n  1: a needle\n")
+    assert "[stopped after" in output.text
 
 
 async def test_counts_by_folder_where_there_are_too_many(bench: Bench) -> None:
