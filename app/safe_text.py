@@ -11,6 +11,7 @@ DerivedCoreProperties) and the interlinear annotation marks.
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.homoglyphs import lookalikes, reading_of
@@ -84,8 +85,10 @@ class Findings:
     """Blanks that are no spaces, and spaces that are not U+0020 where no language needs them."""
     reordered: int = 0
     """Lines of code that right-to-left letters turn around, without any control character."""
-    quiet: tuple[str, ...] = ()
-    """What is ordinary in the languages of people, and worth no more than a mention."""
+    right_to_left: int = 0
+    """Other lines with right-to-left letters: ordinary in some languages, and worth no more than a mention."""
+    spaces: int = 0
+    """Spaces that are not U+0020 where people write them: no more than that, either."""
 
     def __bool__(self) -> bool:
         return bool(self.control or self.bidi or self.invisible or self.lookalikes or self.blank or self.reordered)
@@ -106,6 +109,16 @@ class Findings:
             more = f" and {len(self.lookalikes) - 3} more" if len(self.lookalikes) > 3 else ""
             parts.append(f"look-alike letters in {words}{more}")
         return ", ".join(part for part in parts if part)
+
+    @property
+    def quiet(self) -> tuple[str, ...]:
+        """What is ordinary in the languages of people."""
+        lines, spaces = self.right_to_left, self.spaces
+        mentions = (
+            f"Right-to-left text on {_counted(lines, 'line')}." if lines else "",
+            f"{_counted(spaces, 'typographic space')}." if spaces else "",
+        )
+        return tuple(mention for mention in mentions if mention)
 
     @property
     def meaning(self) -> str:
@@ -171,9 +184,22 @@ def inspect(text: str) -> Findings:
         return Findings(control)
     words = tuple(dict.fromkeys(text[start:end] for start, end in lookalikes(text)))
     reordered, other = _right_to_left(text)
-    quiet = [f"right-to-left text on {_counted(other, 'line')}"] if other else []
-    quiet += [_counted(spaces, "typographic space")] if spaces else []
-    return Findings(control, bidi, invisible, words, blank, reordered, tuple(quiet))
+    return Findings(control, bidi, invisible, words, blank, reordered, other, spaces)
+
+
+def together(parts: Iterable[Findings]) -> Findings:
+    """The findings of several texts as those of one."""
+    found = list(parts)
+    return Findings(
+        sum(part.control for part in found),
+        sum(part.bidi for part in found),
+        sum(part.invisible for part in found),
+        tuple(dict.fromkeys(word for part in found for word in part.lookalikes)),
+        sum(part.blank for part in found),
+        sum(part.reordered for part in found),
+        sum(part.right_to_left for part in found),
+        sum(part.spaces for part in found),
+    )
 
 
 _RTL = re.compile(f"[{_RIGHT_TO_LEFT}]")

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from app.proposals.models import FileChange, FileDiff, Hunk, Proposal
+from app.proposals.remarks import cautions_of, facts_of
 
 
 class Document(BaseModel):
@@ -37,6 +38,64 @@ class FileLine(Document):
         return cls(path=change.path, op=change.op, added=change.added, removed=change.removed)
 
 
+class MatchLine(Document):
+    """A place in a file that was not found exactly."""
+
+    line: int
+    """From 1."""
+    how: str
+    """indentation, spacing, aligned or line_hint."""
+    note: str
+
+
+class FileRemarks(FileLine):
+    """A file, and everything that has to be known of it before it is decided on."""
+
+    old_path: str
+    """For a rename."""
+    old_mode: str | None
+    """Permission bits on disk, in octal: `644`, `4755`; null for a new file."""
+    mode: str | None
+    """Those that an approval writes; null for a deletion."""
+    binary: bool
+    inexact: list[MatchLine]
+    rebased: bool
+    """Whether the file changed after the edit was made, so that it was merged."""
+    edited: bool
+    """Whether the user changed the proposed text."""
+    stacked_on: list[str]
+    """Ids of waiting proposals that it builds on."""
+    warnings: list[str]
+    """Sentences to read before saying yes: characters that deceive, modes, inexact places and re-bases among them."""
+    notes: list[str]
+    """Sentences that are worth knowing."""
+
+    @classmethod
+    def of(cls, change: FileChange) -> "FileRemarks":
+        """From the file change."""
+        base, result = change.base, change.result
+        return cls(
+            path=change.path,
+            op=change.op,
+            added=change.added,
+            removed=change.removed,
+            old_path=change.old_path,
+            old_mode=None if base is None else f"{base.mode:o}",
+            mode=None if result is None else f"{result.mode:o}",
+            binary=change.binary,
+            inexact=[
+                MatchLine(line=match.line, how=match.rung, note=match.note)
+                for match in change.matches
+                if not match.rung.exact
+            ],
+            rebased=change.rebased,
+            edited=change.edited,
+            stacked_on=list(change.stacked_on),
+            warnings=[*change.warnings, *cautions_of(change)],
+            notes=list(facts_of(change)),
+        )
+
+
 class ProposalLine(Document):
     """`signoff proposals --json`: a list of these."""
 
@@ -46,7 +105,9 @@ class ProposalLine(Document):
     summary: str
     created: float
     """Unix time in seconds."""
-    files: list[FileLine]
+    revision: int
+    """Grows whenever what an approval would write has changed."""
+    files: list[FileRemarks]
 
     @classmethod
     def of(cls, proposal: Proposal) -> "ProposalLine":
@@ -56,7 +117,8 @@ class ProposalLine(Document):
             state=proposal.state,
             summary=proposal.summary,
             created=proposal.created,
-            files=[FileLine.of(change) for change in proposal.files],
+            revision=proposal.revision,
+            files=[FileRemarks.of(change) for change in proposal.files],
         )
 
 
@@ -74,13 +136,10 @@ class HunkLine(Document):
     added: list[str]
 
 
-class FileDetail(FileLine):
+class FileDetail(FileRemarks):
     """A file with its hunks."""
 
-    old_path: str
-    """For a rename."""
     hunks: list[HunkLine]
-    notes: list[str]
 
 
 class ProposalDetail(Document):
@@ -189,16 +248,8 @@ class DoctorDocument(Document):
 
 
 def _file_detail(diff: FileDiff) -> FileDetail:
-    change = diff.change
-    return FileDetail(
-        path=change.path,
-        op=change.op,
-        added=change.added,
-        removed=change.removed,
-        old_path=change.old_path,
-        hunks=[_hunk_line(hunk, diff) for hunk in change.hunks],
-        notes=[*change.notes, *([change.trouble] if change.trouble else [])],
-    )
+    remarks = FileRemarks.of(diff.change).model_dump()
+    return FileDetail(**remarks, hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks])
 
 
 def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:

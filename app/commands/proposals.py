@@ -22,8 +22,10 @@ from app.proposals.desk import DecisionResult
 from app.proposals.errors import ProposalError
 from app.proposals.models import Proposal
 from app.proposals.refusals import EditRefused
+from app.proposals.remarks import all_cautions
 from app.recovery import record_decision
 from app.runtime import Runtime
+from app.safe_text import visible
 from app.storage.errors import StorageError
 
 
@@ -37,6 +39,9 @@ def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     if arguments.hunks:
         _list_hunks(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
         return Exit.DONE
+    # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
+    for path, words in all_cautions(proposal):
+        print_line(f"# {visible(f'{path}: {words}', keep='')}")
     print_text(runtime.desk.as_unified_diff(proposal.id))
     return Exit.DONE
 
@@ -46,6 +51,10 @@ def _list_hunks(proposal: ProposalDetail) -> None:
     for file in proposal.files:
         moved = f"{file.old_path} → " if file.old_path else ""
         print_line(f"{moved}{file.path} ({file.op}, +{file.added} -{file.removed})")
+        for words in file.warnings:
+            print_line(f"! {words}")
+        for words in file.notes:
+            print_line(f"· {words}")
         for hunk in file.hunks:
             print_line(f"hunk {hunk.number}, {hunk.state}: {hunk.header}")
             for mark, lines in (("-", hunk.removed), ("+", hunk.added)):

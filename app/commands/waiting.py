@@ -20,7 +20,17 @@ def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_line(f"Nothing waits for you here{f', but in {above[0]} (--workspace)' if above else ''}.")
     for proposal in [] if arguments.json else found:
         print_line(line_of(proposal))
+        if proposal.state.waiting:
+            _print_cautions(proposal)
     return Exit.DONE
+
+
+def _print_cautions(proposal: "Proposal") -> None:
+    """What has to be known before saying yes, a line each."""
+    from app.proposals.remarks import all_cautions
+
+    for path, words in all_cautions(proposal):
+        print_line(f"    ! {path}: {words}")
 
 
 def line_of(proposal: "Proposal") -> str:

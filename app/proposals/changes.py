@@ -6,6 +6,7 @@ from app.proposals.document import Document
 from app.proposals.hunks import Compared, compare
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Match, Op
 from app.proposals.overlay import Contents
+from app.proposals.remarks import deceptions
 
 
 def make_change(
@@ -66,12 +67,16 @@ def recompared(
             state=state,
             changes=contents.line_changes(change.base, change.result),
         )
+    pending = [hunk for hunk in compared.hunks if hunk.state is state]
+    warnings, mentions = deceptions(change.path, Document(result), pending)
     return change.model_copy(
         update={
             "hunks": compared.hunks,
             "added": compared.added,
             "removed": compared.removed,
             "binary": binary,
+            "warnings": warnings,
+            "mentions": mentions,
         }
     )
 

@@ -160,6 +160,10 @@ class FileChange(Value):
     conflicts: tuple[Conflict, ...] = ()
     stacked_on: tuple[str, ...] = ()
     """Proposals whose pending edits this one builds on."""
+    warnings: tuple[str, ...] = ()
+    """What in the name or the added lines could deceive a reader."""
+    mentions: tuple[str, ...] = ()
+    """What is unusual there, but ordinary in the languages of people."""
     notes: tuple[str, ...] = ()
     """Facts worth a line in the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
 

@@ -4,7 +4,9 @@ import difflib
 import hashlib
 from collections.abc import Sequence
 
+from app.proposals.document import Document
 from app.proposals.models import FileChange, FileDiff, FileVersion, Hunk, Match, Op, Proposal, ProposalState, Rung
+from app.proposals.remarks import deceptions
 
 BEFORE = '''\
 """Fetches pages."""
@@ -135,7 +137,9 @@ def file_diff(
         added=sum(hunk.new_count for hunk in found),
         removed=sum(hunk.old_count for hunk in found),
         matches=(Match(rung=rung, line=found[0].old_start + 1),) if found else (),
-    ).model_copy(update=facts)
+    )
+    warnings, mentions = deceptions(path, Document((new or "").encode("utf-8", "surrogatepass")), found)
+    change = change.model_copy(update={"warnings": warnings, "mentions": mentions} | facts)
     return FileDiff(
         change=change,
         old=tuple(old_lines),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.homoglyphs import lookalikes
 from app.safe_text import inspect, is_plain, strip_unsafe, visible
 
 BIDI_CLASSES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -149,3 +150,95 @@ def test_other_scripts_by_themselves_are_fine(text: str) -> None:
 
 def test_findings_are_themselves_safe_to_show() -> None:
     assert str(inspect("pа\u200bypal\u202e")).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('if user == "tokeп":', ["tokeп"]),
+        ("def сору(a):", ["сору"]),
+        ("import раураӏ", ["раураӏ"]),
+        ("а = 1", ["а"]),
+        ("x = с + ο", ["с", "ο"]),
+        ("Κ = 2", ["Κ"]),
+        ("rате_limit = аdmin_а", ["rате", "аdmin", "а"]),
+        ("K = \u212a", ["\u212a"]),
+        ("de\ufb01ne(o\ufb03ce)", ["de\ufb01ne", "o\ufb03ce"]),
+        ("pa\u017fs = 1", ["pa\u017fs"]),
+        ("f\uff08x\uff09\uff1b rm", ["\uff08", "\uff09", "\uff1b"]),
+        ("ꓳꓑꓰꓠ()", ["ꓳꓑꓰꓠ"]),
+        ("f(рау, данные)", ["рау"]),
+        ("рау = 1  # здесь цена", ["рау"]),
+    ],
+)
+def test_what_reads_as_another_word_is_named(line: str, words: list[str]) -> None:
+    findings = inspect(f"ok\n{line}\nfine")
+    assert list(findings.lookalikes) == words
+    assert findings
+    spans = list(lookalikes(line))
+    assert list(dict.fromkeys(line[start:end] for start, end in spans)) == words
+
+
+def test_the_reading_is_told() -> None:
+    assert "раураӏ (not paypal)" in str(inspect("import раураӏ"))
+    assert "de\ufb01ne (not define)" in str(inspect("de\ufb01ne"))
+
+
+@pytest.mark.parametrize("blank", "\u2800\U0001d159\U00016fe4\u1680\u2003\u205f\u00a0\u202f\u3000")
+def test_blanks_in_code_are_shown_and_counted_and_left_to_the_terminal(blank: str) -> None:
+    line = f"if{blank}x"
+    assert visible(line) in ("if␣x", "if⍽x")
+    assert inspect(line).blank == 1
+    assert strip_unsafe(line) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'levels = ["א", "ב"]',
+        "א = 5",
+        'if access != "א" and x or "א" < 5:',
+        'total("א" * 100)',
+        "x = ا + ب",
+    ],
+)
+def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None:
+    findings = inspect(f"a\n{line}\n")
+    assert findings.reordered == 1
+    assert "right-to-left" in str(findings)
+    assert findings.meaning == "The code may run in another order than it reads."
+
+
+@pytest.mark.parametrize(
+    ("line", "quiet"),
+    [
+        ("# как она с ней, и о том же", ""),
+        ("# Рост цен: «сор» и оса у них", ""),
+        ('print("Введите имя и пароль")', ""),
+        ("// die Größe der Tür: „groß“", ""),
+        ("# z.\u00a0B. drei", "1 typographic space."),
+        ("print('Bonjour\u00a0! Ça\u202f?')", "2 typographic spaces."),
+        ("« mot\u00a0» : 10\u00a0000\u202f€", "3 typographic spaces."),
+        ("# זו הערה בעברית (עם סוגריים), ועוד: 5 = 2 + 3", "Right-to-left text on 1 line."),
+        ('greeting = "שלום עולם"', "Right-to-left text on 1 line."),
+        ("x = 1  // مرحبا = ب", "Right-to-left text on 1 line."),
+        ("请输入（user）后，再试！", ""),
+        ("\u3000你好\u3000世界", "2 typographic spaces."),
+        ("Δt = α·β, μs, Ωm, σ²; ñandú, œuvre, 1ª, nº 5, m²", ""),
+        ("και για το παιδί", ""),
+        ("ＤＢに接続する", ""),
+        ("данные_1 = получить_имя(пользователь)", ""),
+        ("한글 변수 = 값", ""),
+    ],
+)
+def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
+    findings = inspect(line)
+    assert not findings, str(findings)
+    assert ", ".join(findings.quiet) == quiet
+    assert visible(line) == line
+
+
+@given(st.text(alphabet=st.sampled_from('aбвгдежзийклмнопрсту ЁЯ#,.-\u00a0א"=5'), max_size=40))
+def test_the_places_are_those_of_the_words(text: str) -> None:
+    found = [text[start:end] for start, end in lookalikes(text)]
+    assert tuple(dict.fromkeys(found)) == inspect(text).lookalikes

@@ -13,14 +13,13 @@ from app.proposals.models import FileDiff, Proposal, ProposalState
 from widgets.diff.arrange import Comment, Shape, arrange
 from widgets.diff.layout import Landmarks, Layout
 from widgets.diff.marks import Marks, moved_lines
-from widgets.diff.notes import proposal_notes
+from widgets.diff.notes import proposal_notes, warning_notes
 from widgets.diff.painted import Painted, note_line
 from widgets.diff.rows import CommentRow, LineRow, NoteRow, Row, Segment, Side
 from widgets.diff.scene import Scene
 from widgets.diff.seen import Seen
 from widgets.diff.surface import DiffSurface
 from widgets.diff.syntax import Syntax
-from widgets.diff.warnings import character_warnings
 from widgets.diff.widths import widest
 from widgets.diff.wrapping import rows_of, wrap_words
 
@@ -64,7 +63,6 @@ class DiffCanvas(DiffSurface):
         self._split_choice: bool | None = None
         self._comments: tuple[Comment, ...] = ()
         self._top: tuple[NoteRow, ...] = ()
-        self._warnings: tuple[NoteRow, ...] = ()
         self._extra: tuple[NoteRow, ...] = ()
         self._painted = Painted()
         self._painted_at = 0
@@ -101,7 +99,8 @@ class DiffCanvas(DiffSurface):
             self.forget_place()
         if seen is not None:
             self.seen = seen
-        self._top, self._extra = tuple(proposal_notes(proposal)), tuple(extra)
+        warnings = warning_notes(diff.change for diff in self.diffs)
+        self._top, self._extra = (*warnings, *proposal_notes(proposal)), tuple(extra)
         self._look_at_diffs()
         self._rebuild(row, offset)
         if not same:
@@ -144,7 +143,7 @@ class DiffCanvas(DiffSurface):
 
     def _show_no_diff(self) -> None:
         self.proposal, self.diffs, self.cursor = None, (), 0
-        self._top, self._warnings, self._extra, self._message = (), (), (), ""
+        self._top, self._extra, self._message = (), (), ""
         self.plain_text = self.versions = False
         self.forget_place()
 
@@ -183,25 +182,19 @@ class DiffCanvas(DiffSurface):
             query=self.scene.query,
         )
         self.set_scene(scene)
-        self._warnings, self._widest = (), 0
+        self._widest = 0
         self._waiting.clear()
         if _is_small(diffs):
             scene.marks.moved = moved_lines(diffs)
-            self._warnings = tuple(character_warnings(diffs))
         else:
             self._waiting["inspect"] = partial(self._inspect, scene)
 
     async def _inspect(self, scene: Scene) -> None:
-        """Find dangerous characters and moved lines of a large change, in a thread."""
-        warnings = tuple(await asyncio.to_thread(lambda: tuple(character_warnings(scene.diffs))))
+        """Find the moved lines of a large change, in a thread."""
         moved = await asyncio.to_thread(moved_lines, scene.diffs)
-        if scene is self.scene:
+        if scene is self.scene and moved:
             scene.marks.moved = moved
-            self._warnings = warnings
-            if warnings:
-                self.relayout()
-            elif moved:
-                self.repaint()
+            self.repaint()
 
     # Layout
 
@@ -267,7 +260,7 @@ class DiffCanvas(DiffSurface):
         self.rows = arrange(
             self.diffs,
             self.shape,
-            top=(*self._warnings, *self._top, *self._extra),
+            top=(*self._top, *self._extra),
             comments=self._comments,
             measure=self._measure,
             fits=self._fits if self._wrap else None,

@@ -57,8 +57,8 @@ def _selected_text(scene: Scene, row: Row, part: int, selection: Selection, line
 
 def _source(scene: Scene, row: LineRow, side: Side, number: int, part: int, span: tuple[int, int]) -> str:
     """The selected characters of a line, or of one part of it where lines are wrapped; `span` counts drawn ones."""
-    source, shown = scene.line(row.file, side, number), scene.shown(row, side, number)
-    starts = scene.starts(row, side, number)
+    source = scene.line(row.file, side, number)
+    shown, starts, _ = scene.shown(row, side, number)
     if part >= len(starts):
         return ""
     end = starts[part + 1] if part + 1 < len(starts) else len(shown.text)

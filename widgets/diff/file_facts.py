@@ -3,6 +3,7 @@
 from rich.cells import cell_len
 
 from app.proposals.models import FileChange, HunkState, Op
+from app.proposals.remarks import mode_words
 from widgets.diff.cells import display
 from widgets.diff.scene import Scene
 
@@ -11,7 +12,7 @@ _OPS = {
     Op.EDIT: ("~", ""),
     Op.DELETE: ("-", "deleted"),
     Op.RENAME: ("→", "renamed"),
-    Op.MODE: ("±", "mode"),
+    Op.MODE: ("±", ""),
 }
 
 Fact = tuple[str, str]
@@ -47,6 +48,8 @@ def file_facts(change: FileChange, scene: Scene) -> list[Fact]:
         facts.append((f"{len(change.hunks)} hunks", "diff--file-quiet"))
     if word := _OPS[change.op][1]:
         facts.append((word, "diff--file-quiet"))
+    if mode := mode_words(change):
+        facts.append((mode, "diff--file-warning"))
     if added:
         facts.append((f"+{added:,}", "diff--file-added"))
     if removed:

@@ -1,19 +1,12 @@
 """The lines of plain words above a change: what is special about a file, and about the whole proposal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from app.proposals.models import Conflict, FileChange, Op, Proposal, ProposalState, Rung
+from app.proposals.models import Conflict, FileChange, Proposal, ProposalState
+from app.proposals.remarks import cautions_of, facts_of
 from widgets.diff.rows import NoteRow
 
-_RUNG_WORDS = {
-    Rung.EXACT: "exactly",
-    Rung.TRAILING_SPACE: "ignoring trailing spaces",
-    Rung.INDENTATION: "ignoring indentation",
-    Rung.SPACING: "ignoring spacing and look-alike punctuation",
-    Rung.ALIGNED: "by aligning lines: some context differs",
-    Rung.LINE_HINT: "by the model's line number, among several equal places",
-    Rung.DOUBTFUL: "with a doubt",
-}
+_MOST_WARNINGS = 5
 
 _CONFLICT_LINES = 3
 """Lines shown of each side of a conflict."""
@@ -25,16 +18,13 @@ _STATE_WORDS = {
 }
 
 
-def rung_words(rung: Rung) -> str:
-    """How an edit was found, as the end of `found …`."""
-    return _RUNG_WORDS[rung]
-
-
-def size_words(size: int) -> str:
-    """A file size for people: `512 B`, `1.2 kB`."""
-    if size < 1000:
-        return f"{size} B"
-    return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
+    """One line for each file whose added lines or name hold something that a reader can't see or could mistake."""
+    warned = [(change.path, words) for change in changes for words in change.warnings]
+    for path, words in warned[:_MOST_WARNINGS]:
+        yield NoteRow(-1, f"{path}: {words}", "warning")
+    if len(warned) > _MOST_WARNINGS:
+        yield NoteRow(-1, f"The same holds for {len(warned) - _MOST_WARNINGS} more files.", "warning")
 
 
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
@@ -54,51 +44,12 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
 
 def file_notes(file: int, change: FileChange) -> Iterator[NoteRow]:
     """What stands under the head of a file."""
-    for text in _facts(change):
+    for text in facts_of(change):
         yield NoteRow(file, text, "note")
-    for text in _cautions(change):
+    for text in cautions_of(change):
         yield NoteRow(file, text, "warning")
     for conflict in change.conflicts:
         yield from _conflict(file, conflict)
-
-
-def _facts(change: FileChange) -> Iterator[str]:
-    if change.already_applied:
-        yield "The disk already holds this."
-    if change.binary:
-        yield _binary_words(change)
-    elif not change.hunks and change.op is Op.RENAME:
-        yield "Moved; the content stays the same."
-    elif not change.hunks and change.op is Op.CREATE:
-        yield "A new, empty file."
-    if change.edited:
-        yield "You changed the proposed text."
-    if change.stacked_on:
-        yield f"Builds on {', '.join(change.stacked_on)}, still pending."
-    yield from change.notes
-
-
-def _cautions(change: FileChange) -> Iterator[str]:
-    if change.op is Op.DELETE:
-        yield "The file is deleted."
-    if change.trouble:
-        yield change.trouble
-    if change.base and change.result and change.base.mode != change.result.mode:
-        yield f"Mode changes from {change.base.mode:o} to {change.result.mode:o}."
-    for match in change.matches:
-        if not match.rung.exact:
-            extra = f" ({match.note})" if match.note else ""
-            yield f"Line {match.line} was found {rung_words(match.rung)}{extra}."
-    if change.rebased:
-        yield "Re-based: the file changed after the model wrote this edit."
-    for repeated in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
-        yield f"Repeats an edit that you denied in {repeated} (↻)."
-
-
-def _binary_words(change: FileChange) -> str:
-    before = size_words(change.base.size) if change.base else "nothing"
-    after = size_words(change.result.size) if change.result else "nothing"
-    return f"Binary file: {before} → {after}. It is decided as a whole."
 
 
 def _conflict(file: int, conflict: Conflict) -> Iterator[NoteRow]:

@@ -163,8 +163,9 @@ class CodePainter:
     def _code(self, at: Drawn, looks: Looks) -> list[Segment]:
         """The visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.scene.code_width
-        shown = self.scene.shown(at.row, at.side, at.number)
-        first, last, blank, before, after = self.scene.cut(at.row, at.side, at.number, at.part)
+        line = self.scene.shown(at.row, at.side, at.number)
+        shown = line.text
+        first, last, blank, before, after = self.scene.cut(line, at.part)
         base = ["diff--plain"]
         if looks.dim:
             base.append("diff--left-out")

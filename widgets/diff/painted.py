@@ -7,7 +7,7 @@ from widgets.diff.rows import FileRow, LineRow, Side
 from widgets.diff.scene import Scene
 from widgets.diff.seen import Seen
 
-_PROBES = 6
+_PROBES = 3
 """Cells of a line, evenly spread, that have to be the widget's own for the line to count as visible."""
 
 
@@ -77,7 +77,8 @@ def _note_side(seen: Seen, scene: Scene, row: LineRow, side: Side, number: int, 
     if scene.fits(line) and not scene.scroll:
         seen.note(hunk, place)
         return
-    shown, cut = scene.shown(row, side, number), scene.cut(row, side, number, part)
-    end = len(line) if cut.last == len(shown.text) else shown.source(cut.last)
-    wanted = scene.changed(row, side, number) or ((0, len(line)),)
-    seen.note_part(hunk, place, (shown.source(cut.first), end), wanted)
+    shown = scene.shown(row, side, number)
+    cut, text = scene.cut(shown, part), shown.text
+    end = len(line) if cut.last == len(text.text) else text.source(cut.last)
+    changed = scene.changed(row, side, number) if scene.fits(line) else shown.changed
+    seen.note_part(hunk, place, (text.source(cut.first), end), changed or ((0, len(line)),))

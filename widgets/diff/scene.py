@@ -18,6 +18,20 @@ StyleOf = Callable[[tuple[str, ...]], Style]
 """The Rich style of component classes laid over each other."""
 
 
+_MOST_LONG_LINES = 512
+"""Lines that have no room on one terminal line of which it is kept how they are drawn."""
+
+
+class Shown(NamedTuple):
+    """A line as it is drawn."""
+
+    text: DisplayText
+    starts: Sequence[int]
+    """The characters of the drawn text at which the terminal lines begin that it is wrapped to."""
+    changed: Spans
+    """Of a line that has no room on one terminal line, the characters that its counterpart doesn't have."""
+
+
 class Cut(NamedTuple):
     """What of a line is on one terminal line, in characters of its drawn text."""
 
@@ -59,6 +73,8 @@ class Scene:
     """What is searched for; lower-case text matches both cases."""
     found: tuple[int, Side, int] | None = None
     """The line of the current match."""
+    _look: tuple[object, ...] = ()
+    _long_lines: dict[tuple[int, Side, int], Shown] = field(default_factory=dict)
 
     @property
     def gutter(self) -> int:
@@ -97,8 +113,7 @@ class Scene:
 
     def changed(self, row: LineRow, side: Side, number: int) -> Spans:
         """The characters of a line of a hunk that its counterpart doesn't have; nothing if it is new as a whole."""
-        assert row.hunk is not None
-        return self.marks.words(row.file, row.hunk, side, number)[0]
+        return () if row.hunk is None else self.marks.words(row.file, row.hunk, side, number)[0]
 
     def kept(self, row: LineRow, side: Side, number: int) -> Spans | None:
         """The stretches of a long line that are shown; None for all of it."""
@@ -109,26 +124,29 @@ class Scene:
             return kept_of_context(line, self.wrap)
         return kept_of_change(line, self.changed(row, side, number), self.code_width, self.wrap)
 
-    def shown(self, row: LineRow, side: Side, number: int) -> DisplayText:
+    def shown(self, row: LineRow, side: Side, number: int) -> Shown:
         """A line as it is drawn."""
-        kept, line = self.kept(row, side, number), self.line(row.file, side, number)
-        return display(line) if kept is None else display_around(line, kept)
+        line = self.line(row.file, side, number)
+        if self.fits(line):
+            return Shown(display(line), (0,), ())
+        look = (self.code_width, self.wrap, self.opened)
+        if look != self._look or len(self._long_lines) > _MOST_LONG_LINES:
+            self._look, self._long_lines = look, {}
+        key = (row.file, side, number)
+        if key not in self._long_lines:
+            kept = self.kept(row, side, number)
+            text = display(line) if kept is None else display_around(line, kept)
+            starts = breaks(line, self.code_width, kept) if self.wrap else (0,)
+            self._long_lines[key] = Shown(text, starts, self.changed(row, side, number))
+        return self._long_lines[key]
 
-    def starts(self, row: LineRow, side: Side, number: int) -> Sequence[int]:
-        """The characters of the drawn text at which the terminal lines begin that a line is wrapped to."""
-        if not self.wrap:
-            return (0,)
-        return breaks(self.line(row.file, side, number), self.code_width, self.kept(row, side, number))
-
-    def cut(self, row: LineRow, side: Side, number: int, part: int) -> Cut:
+    def cut(self, shown: Shown, part: int) -> Cut:
         """What of a line is drawn on one of the terminal lines that it takes."""
-        shown = self.shown(row, side, number)
+        text, starts = shown.text, shown.starts
         if self.wrap:
-            starts = self.starts(row, side, number)
             if part >= len(starts):
-                return Cut(len(shown.text), len(shown.text), 0, False, False)
-            last = starts[part + 1] if part + 1 < len(starts) else len(shown.text)
-            return Cut(starts[part], last, 0, False, False)
+                return Cut(len(text.text), len(text.text), 0, False, False)
+            return Cut(starts[part], starts[part + 1] if part + 1 < len(starts) else len(text.text), 0, False, False)
         begin, end = self.scroll, self.scroll + self.code_width
-        before, after = begin > 0 and shown.width > 0, shown.width > end
-        return Cut(*shown.cut(begin + before, max(begin + before, end - after)), before, after)
+        before, after = begin > 0 and text.width > 0, text.width > end
+        return Cut(*text.cut(begin + before, max(begin + before, end - after)), before, after)

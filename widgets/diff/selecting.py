@@ -47,4 +47,4 @@ def _source_at(layout: Layout, scene: Scene, place: Offset) -> tuple[int, str] |
     number = row.new if side == "new" else row.old
     if number is None:
         return None
-    return RIGHT_SIDE if right else 0, scene.shown(row, side, number).text
+    return RIGHT_SIDE if right else 0, scene.shown(row, side, number).text.text

@@ -5,7 +5,7 @@ Only what is on view is looked at, so that a line of any length costs the same.
 
 import re
 
-from app.safe_text import inspect
+from app.homoglyphs import lookalikes
 from widgets.diff.cells import DisplayText
 
 _NOT_PLAIN = re.compile(r"[^\x20-\x7e\t]")
@@ -25,10 +25,8 @@ def suspects(line: str, shown: DisplayText, first: int, last: int) -> list[tuple
         if shown.text[at] != match[0]:
             found.append((at, at + 1))
     low = max(0, start - _LONGEST_WORD)
-    around = line[low : end + _LONGEST_WORD]
-    for word in inspect(around).lookalikes:
-        found += (
-            (shown.drawn(low + match.start()), shown.drawn(low + match.end()))
-            for match in re.finditer(re.escape(word), around)
-        )
-    return found
+    found += (
+        (shown.drawn(low + begin), shown.drawn(low + stop))
+        for begin, stop in lookalikes(line[low : end + _LONGEST_WORD])
+    )
+    return [span for span in found if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]

@@ -117,10 +117,10 @@ class UnseenPlaces(DiffCursor):
         if found is None:
             return
         scene = self.scene
-        shown, source = scene.shown(row, side, line), scene.line(file, side, line)
-        wanted = scene.changed(row, side, line) or ((0, len(source)),)
+        shown, starts, _ = scene.shown(row, side, line)
+        wanted = scene.changed(row, side, line) or ((0, len(scene.line(file, side, line))),)
         character = shown.drawn(self.seen.missing(hunk, number, wanted))
-        part = max(0, bisect_right(scene.starts(row, side, line), character) - 1)
+        part = max(0, bisect_right(starts, character) - 1)
         if not self.wrap:
             cell = shown.cell(character)
             self.scroll_to(x=0 if cell < scene.code_width - 1 else cell - _BESIDE, animate=False, immediate=True)

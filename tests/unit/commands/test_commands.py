@@ -73,7 +73,9 @@ def test_a_patch_is_staged_shown_and_approved(signoff: Run, workspace: Path) -> 
     assert document(signoff("proposals", "--json")) == []
     staged = document(signoff("stage", "-", "--json", stdin=PATCH))
     assert staged["id"] == "P1" and staged["state"] == "pending"
-    assert staged["files"] == [{"path": "notes.txt", "op": "edit", "added": 2, "removed": 2}]
+    (file,) = staged["files"]
+    assert [file[name] for name in ("path", "op", "added", "removed")] == ["notes.txt", "edit", 2, 2]
+    assert file["warnings"] == file["notes"] == file["inexact"] == [] and not file["rebased"]
     assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
     shown = document(signoff("show", "p1", "--json"))
     assert [hunk["number"] for hunk in shown["files"][0]["hunks"]] == [1, 2]
@@ -182,7 +184,7 @@ def test_a_new_name_that_hurts_on_another_system_is_flagged(signoff: Run) -> Non
     staged = signoff("stage", stdin="--- /dev/null\n+++ b/NUL.txt\n@@ -0,0 +1 @@\n+x\n")
     assert staged.returncode == 0
     assert "'NUL.txt' is a device" in staged.stderr
-    assert "'NUL.txt' is a device" in document(signoff("show", "P1", "--json"))["files"][0]["notes"][0]
+    assert "'NUL.txt' is a device" in document(signoff("show", "P1", "--json"))["files"][0]["warnings"][0]
 
 
 @pytest.mark.parametrize("hunks", ["3", "0", "x", "1,", "2-1", "1-9", ""])
@@ -387,6 +389,76 @@ def test_the_hunks_are_listed_by_the_numbers_that_approve_takes(signoff: Run, wo
     assert listed[1:4] == ["hunk 1, pending: @@ -1,1 +1,1 @@", "-one", "+ONE"]
     assert listed[4] == "hunk 2, pending: @@ -3,1 +3,1 @@"
     assert "signoff show P1 --hunks" in refused(signoff("approve", "P1", "--hunks", "7"), 2)
+
+
+ODD_PATCH = """diff --git a/notes.txt b/notes.txt
+--- a/notes.txt
++++ b/notes.txt
+@@ -1,3 +1,3 @@
+   one
+-  two
++  pаssword = 2
+   three
+diff --git a/run.sh b/run.sh
+new file mode 100755
+--- /dev/null
++++ b/run.sh
+@@ -0,0 +1 @@
++echo
+diff --git a/tool b/tool
+old mode 100644
+new mode 100755
+--- a/tool
++++ b/tool
+@@ -1 +1 @@
+-a
++b
+"""
+
+
+def test_everything_that_would_be_written_is_told_before_it_is(signoff: Run, workspace: Path) -> None:
+    tool, helper = workspace / "tool", workspace / "helper"
+    for file, mode in ((tool, 0o644), (helper, 0o4755)):
+        file.write_text("a\n")
+        file.chmod(mode)
+    patches = [ODD_PATCH, "--- a/helper\n+++ b/helper\n@@ -1 +1 @@\n-a\n+b\n"]
+    for patch in patches:
+        assert signoff("stage", stdin=patch).returncode == 0
+    (workspace / "notes.txt").write_text("zero\n\n\n\none\ntwo\nthree\n")
+    expected = [
+        ("notes.txt", "look-alike letters in pаssword (not password). A name may not be the name it looks like."),
+        ("notes.txt", "Line 1 was found ignoring indentation"),
+        ("notes.txt", "Re-based: the file changed after the model wrote this edit."),
+        ("run.sh", "The new file can be executed: its mode is 755."),
+        ("tool", "Mode changes from 644 to 755, which lets it be executed, with whichever hunk is approved."),
+        ("helper", "The file stays setuid (mode 4755)."),
+    ]
+    first, second = document(signoff("proposals", "--json"))
+    files = [*first["files"], *second["files"]]
+    told = [(file["path"], text) for file in files for text in file["warnings"]]
+    assert len(told) == len(expected)
+    assert all(path == name and words in text for (path, text), (name, words) in zip(told, expected, strict=True))
+    notes, run, changed = first["files"]
+    assert notes["rebased"] and [match["how"] for match in notes["inexact"]] == ["indentation"]
+    assert (run["old_mode"], run["mode"]) == (None, "755")
+    assert (changed["old_mode"], changed["mode"]) == ("644", "755")
+    detail = document(signoff("show", "P1", "--json"))["files"]
+    assert [file["warnings"] for file in detail] == [file["warnings"] for file in first["files"]]
+    surfaces = [
+        signoff("proposals").stdout,
+        signoff("show", "P1").stdout + signoff("show", "P2").stdout,
+        signoff("show", "P1", "--hunks").stdout + signoff("show", "P2", "--hunks").stdout,
+    ]
+    for text in surfaces:
+        assert all(words in text for _, words in expected), text
+    for command in (["git", "apply", "--check"], ["patch", "-p1", "--dry-run"]):
+        done = subprocess.run(
+            command, input=signoff("show", "P1").stdout, cwd=workspace, text=True, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done
+    again = signoff("show", "P2").stdout
+    signoff("deny", "P2")
+    assert signoff("stage", stdin=again).returncode == 0, "signoff takes its own diff"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

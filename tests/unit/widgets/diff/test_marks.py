@@ -7,10 +7,10 @@ from tests.ui.sample_diffs import file_diff, many_lines
 from widgets.diff.layout import Layout
 from widgets.diff.marks import Marks, compare, moved_lines
 from widgets.diff.minimap import map_rows
+from widgets.diff.notes import warning_notes
 from widgets.diff.pairing import only_space_differs, pair_lines
 from widgets.diff.rows import Single
 from widgets.diff.syntax import WHOLE_FILE_LINES, Syntax, lex
-from widgets.diff.warnings import character_warnings
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
 
@@ -100,13 +100,13 @@ async def test_long_files_are_lexed_near_the_viewport_only() -> None:
 
 def test_trojan_source_is_warned_about() -> None:
     diff = file_diff("a.py", "x\n", "x\nif admin:  # \u202e } \u2066\n    p\u0430ssword = 1\n")
-    (warning,) = character_warnings([diff])
+    (warning,) = warning_notes([diff.change])
     assert "2 bidirectional controls" in warning.text
     assert "p\u0430ssword" in warning.text
 
 
 def test_old_lines_and_context_are_not_warned_about() -> None:
-    assert list(character_warnings([file_diff("a.py", "\u202e\nold\u200b\n", "\u202e\nnew\n")])) == []
+    assert list(warning_notes([file_diff("a.py", "\u202e\nold\u200b\n", "\u202e\nnew\n").change])) == []
 
 
 def test_the_map_shows_every_hunk_however_small() -> None:
