@@ -50,6 +50,8 @@ class ApprovalPane(Vertical):
             &.shown { display: block; }
         }
         &.dragged { max-height: 80%; ReviewQueue { height: 1fr; max-height: 100%; } }
+        /* Textual looks for what has to be drawn anew only where the pane itself has such a rule. */
+        &:focus-within { background: $surface; }
         &:focus-within #headline { border-left: outer $primary; }
         &.-changed #headline { text-opacity: 60%; }
         &.-asking #headline { display: none; }
