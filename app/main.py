@@ -114,6 +114,8 @@ class SignoffApp(App[None]):
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
         self.input = InputOrder(self, super().on_event)
+        self.left_waiting: int | None = None
+        """How many proposals wait, once a session was left that has something in it."""
         self.commands = CommandRunner(self)
         self.external_editor = ExternalEditor(self)
         self.workbench = Workbench()
@@ -225,6 +227,8 @@ class SignoffApp(App[None]):
 
     async def _leave(self, code: int) -> None:
         if self.is_open.is_set():
+            if (session := self.current_session) is not None and session.log.events:
+                self.left_waiting = self.workbench.tabs.waiting
             await self.host.close()
         self.exit(return_code=code)
 

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -56,7 +57,24 @@ async def _run(arguments: argparse.Namespace) -> int:
             raise app.failure
         if report := app.crash_report.getvalue():
             _report_crash(report, where.log)
+        elif app.left_waiting is not None and (arguments.workspace or not arguments.demo):
+            # The sample repository of the demo is gone by now, and its session with it.
+            _tell_the_way_back(arguments, app.left_waiting)
         return app.return_code or 0
+
+
+def _tell_the_way_back(arguments: argparse.Namespace, waiting: int) -> None:
+    """How to go on with the session that was left, and what waits meanwhile."""
+    from app.commands.output import print_line
+
+    folder = f" {shlex.quote(arguments.workspace)}" if arguments.workspace else ""
+    back = f"`signoff{folder}{' --demo' if arguments.demo else ''} --continue` goes on where you were."
+    if not waiting:
+        print_line(back)
+        return
+    where = f" --workspace {shlex.quote(arguments.workspace)}" if arguments.workspace else ""
+    what = "1 proposal waits" if waiting == 1 else f"{waiting} proposals wait"
+    print_line(f"{what} for you: `signoff proposals{where}`. {back}")
 
 
 def _report_crash(report: str, log: Path) -> None:

@@ -207,3 +207,19 @@ def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(tmp_path
         assert list(temp.glob("signoff-edit-*")) == [], "nothing of it is left behind"
         terminal.press("ctrl+q")
         assert terminal.wait_for_exit() == 0
+
+
+def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path) -> None:
+    folder = tmp_path / "my code"
+    folder.mkdir()
+    environment = terminal_environment(tmp_path / "home")
+    (folder / "greet.py").write_text("def greet():\n    return 'Hello'\n")
+    command = signoff_command("--demo", str(folder))
+    with running(command, folder=tmp_path, environment=environment, columns=100, rows=30) as terminal:
+        terminal.wait_for("gate open", "demo model")
+        terminal.type("add docstrings to greet.py")
+        terminal.press("enter")
+        terminal.wait_for("1 proposal waiting", "tool call")
+        terminal.press("ctrl+q")
+        terminal.wait_for("1 proposal waits for you: `signoff proposals --workspace", "--demo --continue` goes on")
+        assert f"'{folder}'" in terminal.text.replace("\n", "")
