@@ -92,6 +92,31 @@ class InputOrder:
         self._time = None
 
 
+class OrderedApp(App[None]):
+    """An app whose input goes through an `InputOrder`."""
+
+    def __init__(self) -> None:
+        """As any app begins."""
+        super().__init__()
+        self.input = InputOrder(self, super().on_event)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take the user's input in its order, and everything else at once."""
+        if self.input.concerns(event):
+            await self.input.take(event)
+        else:
+            await super().on_event(event)
+
+    def simulate_key(self, key: str) -> None:
+        """Press a key for the user, who has clicked its name."""
+        self.input.press(key)
+
+
+def arrival(app: App[Any]) -> float:
+    """When the input came that an app is dealing with, in monotonic seconds."""
+    return app.input.arrived if isinstance(app, OrderedApp) else time.monotonic()
+
+
 class Followed:
     """Follows one event until all that it gave rise to is done."""
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
-from textual import events, on
-from textual.app import App, SystemCommand
+from textual import on
+from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.driver import Driver
 from textual.filter import LineFilter
@@ -25,7 +25,7 @@ from app.attention import Attention
 from app.command_runner import CommandRunner
 from app.external_editor import EditorFailed, ExternalEditor
 from app.first_theme import STANDARD, fitting, own_theme
-from app.input_order import InputOrder
+from app.input_order import OrderedApp
 from app.messages import SessionUpdated
 from app.opened import Opener
 from app.problems import told
@@ -60,7 +60,7 @@ _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "
 """Actions that make sense only while the workbench is in front."""
 
 
-class SignoffApp(App[None]):
+class SignoffApp(OrderedApp):
     """The app over one workspace."""
 
     TITLE = "signoff"
@@ -113,7 +113,6 @@ class SignoffApp(App[None]):
         self._leaving: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
-        self.input = InputOrder(self, super().on_event)
         self.left_waiting: int | None = None
         """How many proposals wait, once a session was left that has something in it."""
         self.commands = CommandRunner(self)
@@ -231,19 +230,6 @@ class SignoffApp(App[None]):
                 self.left_waiting = self.workbench.tabs.waiting
             await self.host.close()
         self.exit(return_code=code)
-
-    # What the user does
-
-    async def on_event(self, event: events.Event) -> None:
-        """Take the user's input in its order, and everything else at once."""
-        if self.input.concerns(event):
-            await self.input.take(event)
-        else:
-            await super().on_event(event)
-
-    def simulate_key(self, key: str) -> None:
-        """Press a key for the user, who has clicked its name."""
-        self.input.press(key)
 
     # What the session says
 

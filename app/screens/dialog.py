@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from app.safe_text import visible
 from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.common.sight import Sight
 
 Result = TypeVar("Result")
 
@@ -87,6 +88,11 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     }
     """
 
+    def __init__(self, *, classes: str | None = None) -> None:
+        """`classes` choose its size."""
+        super().__init__(classes=classes)
+        self._sight = Sight()
+
     def compose(self) -> ComposeResult:
         """Frame, body, keys."""
         with Vertical(id="dialog") as frame:
@@ -110,6 +116,17 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         """A word in the frame, at the bottom right: how many, what is going on."""
         said = visible(text, keep="")
         self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
+
+    @on(events.Mount)
+    def _await_picture(self) -> None:
+        self.call_after_refresh(self._sight.gain)
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that came before the dialog was on the screen answers nothing; what is written in a field is kept."""
+        if event.key != "escape" and not self._sight.had(event.time):
+            event.stop()
+            event.prevent_default()
+            self.say("A key came before this was on the screen. Press it again.")
 
     def on_click(self, event: events.Click) -> None:
         """A click beside the frame leaves, as Escape does."""

@@ -244,6 +244,11 @@ class Workbench(Screen[None]):
             case "approvals":
                 self.set_focus(self.review.pane.queue)
 
+    def on_screen_resume(self) -> None:
+        """A dialog has closed: what it covered has to be painted before a key decides anything there."""
+        if self._review_side is not None:
+            self.review.lose_picture()
+
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The tab follows the focus, wherever a click or Tab has put it."""
         above = event.widget.ancestors_with_self

@@ -23,7 +23,7 @@ async def still(pilot: Pilot[None], keys: tuple[str, ...]) -> None:
     await pilot.pause()
     app.review.view.focus()
     await pilot.pause()
-    app.clock.pass_grace()
+    await app.pass_grace()
     await pilot.press(*keys)
     await pilot.pause()
     app.review.pane.remove_class("-changed")

@@ -1,7 +1,9 @@
 """A small app around the review, for its tests: it keeps proposals in memory and records every message."""
 
+import asyncio
 import html
 import re
+import time
 from collections.abc import Sequence
 
 from textual.app import App, ComposeResult
@@ -62,6 +64,16 @@ class ReviewApp(App[None]):
         self.tell()
         if self.first_confirmation is not None:
             self.review.add_confirmation("c1", self.first_confirmation)
+
+    async def pass_grace(self) -> None:
+        """Let the grace period go by, and wait until all is painted."""
+        review = self.review
+        for _ in range(200):
+            now = time.monotonic()
+            if review.picture.had(now) and (review.sight.had(now) or not review.in_focus):
+                break
+            await asyncio.sleep(0.01)
+        self.clock.pass_grace()
 
     def tell(self) -> None:
         """Hand the proposals to the review."""

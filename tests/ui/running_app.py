@@ -3,6 +3,7 @@
 import contextlib
 import html
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,12 @@ class Running:
     async def review(self) -> None:
         """Go to the approvals and let the grace period pass."""
         await self.pilot.press("f4")
-        await self.until(lambda: self.app.workbench.review.guard.open and self.app.workbench.review.diffs, "the diff")
+        await self.until(self.can_decide, "the diff")
+
+    def can_decide(self) -> bool:
+        """Whether a key in the review counts now."""
+        review = self.app.workbench.review
+        return review.guard.open and bool(review.diffs) and review.sight.had(time.monotonic())
 
     async def screen(self, name: str) -> None:
         """Wait until a screen of that class is in front."""

@@ -21,7 +21,7 @@ async def opened(pilot: Pilot[None]) -> DiffView:
     await pilot.pause()
     app.review.view.focus()
     await pilot.pause()
-    app.clock.pass_grace()
+    await app.pass_grace()
     return app.review.view
 
 

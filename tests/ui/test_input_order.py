@@ -14,9 +14,10 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from app.input_order import InputOrder
+from app.input_order import OrderedApp
 from app.proposals.models import ProposalState
-from tests.ui.running_app import Running, running
+from app.screens.ask import AskScreen
+from tests.ui.running_app import Running, running, screen_text
 from tests.ui.test_app_decisions import stage
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
@@ -85,24 +86,15 @@ class Hops(Vertical):
         self.screen.set_focus(self.screen.query_one("#last", Input))
 
 
-class Order(App[None]):
+class Order(OrderedApp):
     """Fields between which keys move the focus in every way that there is."""
 
+    ENABLE_COMMAND_PALETTE = False
     CSS = "Hops { height: auto; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f3", "to('last')", "Last", priority=True),
         Binding("ctrl+p", "open", "Open"),
     ]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.input = InputOrder(self, super().on_event)
-
-    async def on_event(self, event: events.Event) -> None:
-        if self.input.concerns(event):
-            await self.input.take(event)
-        else:
-            await super().on_event(event)
 
     def compose(self) -> ComposeResult:
         yield Hops(Input(id="first"))
@@ -213,6 +205,30 @@ async def test_a_key_does_not_wait_for_messages_that_never_cease() -> None:
         app.exit()
 
 
+async def test_a_dialog_is_not_answered_by_a_key_that_came_before_its_picture() -> None:
+    answers: list[bool | None] = []
+
+    class Asking(Order):
+        def action_open(self) -> None:
+            self.push_screen(AskScreen("Delete?", "It would be gone.", "delete", "keep"), answers.append)
+
+    app = Asking()
+    async with app.run_test() as pilot:
+        hand_in(app, "ctrl+p", "y")
+        for _ in range(200):
+            if "came before" in screen_text(app):
+                break
+            await pilot.pause(0.02)
+        assert "came before" in screen_text(app)
+        assert not answers
+        await pilot.press("y")
+        assert answers == [True]
+        # What comes after it has closed goes where the focus is then.
+        hand_in(app, "ctrl+p", "escape", "word")
+        await app.until(["word", ""])
+        assert answers == [True, None]
+
+
 # In the whole app.
 
 
@@ -242,6 +258,33 @@ async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireSe
         hand_in(run.app, "one", "f3", "Gg", "j", "f2", "two")
         await run.until(lambda: run.app.workbench.composer.draft == "onetwo", "the words")
         assert review.view.cursor == 1
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
+async def test_a_decision_that_came_before_its_picture_is_refused_and_counts_when_pressed_again(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        await in_review(run, server)
+        await run.pilot.press("f2")
+        await run.pilot.pause(0.1)
+        for keys in (("f3", "y"), ("f2", "f4", "n"), ("f2", "f3", "Y"), ("f1", "escape", "y"), ("f2", "f3", "r")):
+            hand_in(run.app, *keys)
+            await run.see("before this was on the screen")
+            assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+            run.app.workbench.review.pane.outcome(None)
+        await run.until(run.can_decide, "the picture")
+        await run.pilot.press("y")
+        await run.until(lambda: run.file != FILE, "the file")
+
+
+async def test_a_stray_letter_is_named_when_it_holds_the_keys(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(160, 40)) as run:
+        await in_review(run, server)
+        hand_in(run.app, "qy")
+        await run.see("“q” does nothing here")
+        assert "That changed just now" not in run.text
+        assert run.file == FILE
 
 
 async def test_a_comment_and_what_follows_it_stay_apart(tmp_path: Path, server: WireServer) -> None:

@@ -37,7 +37,7 @@ async def ready(pilot: Pilot[None]) -> ReviewApp:
     await pilot.pause()
     app.review.view.focus()
     await pilot.pause()
-    app.clock.pass_grace()
+    await app.pass_grace()
     return app
 
 
@@ -93,7 +93,7 @@ async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -
         app.put(item[0].model_copy(update={"revision": 2}))
         await pilot.press("y")
         assert posted(app) == []
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 2, None)]
 
@@ -111,7 +111,7 @@ async def test_a_second_press_does_not_decide_twice() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("y")
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y", "n")
         assert len(posted(app)) == 1
 
@@ -167,7 +167,7 @@ async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
         await pilot.press("space")
         assert "1 of 2 hunks" in screen(app)
         assert "+2 -0" in screen(app)
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, (second.id,))]
 
@@ -187,7 +187,7 @@ async def test_nothing_chosen_is_refused() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("space")
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == []
         assert "No hunk is chosen" in screen(app)
@@ -227,7 +227,7 @@ async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
         assert f"{unseen.lines} of 8 changed lines of P1 were never on screen (long.txt)" in screen(app)
         await pilot.press("y")
         assert posted(app) == [], "the question has a grace period of its own"
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, None)]
 
@@ -242,7 +242,7 @@ async def test_hunks_that_were_scrolled_over_are_seen() -> None:
         for _ in range(4):
             await pilot.press("right_square_bracket")
             await pilot.pause()
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, None)]
 
@@ -267,7 +267,7 @@ async def test_a_question_lapses_when_its_proposal_changes() -> None:
         await ready(pilot)
         await pilot.press("y")
         app.put(first.model_copy(update={"revision": 2}))
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [], "that was a new question, not a yes to the old one"
 
@@ -281,7 +281,7 @@ async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
         assert "P2 (inexact match in loose.py, 2 of 2 changed lines were never on screen)" in " ".join(
             screen(app).split()
         )
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.ApproveAll(("P1", "P3"), (1, 1), (None, None))]
 
@@ -292,7 +292,7 @@ async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("Y")
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("Y")
         assert posted(app) == [Review.ApproveAll(("P1", "P2"), (1, 1), (None, None))]
 
@@ -303,7 +303,7 @@ async def test_deny_all_asks_once() -> None:
         await ready(pilot)
         await pilot.press("N")
         assert posted(app) == []
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.DenyAll(("P1", "P2"))]
 
@@ -328,7 +328,7 @@ async def test_nothing_is_approved_before_its_diff_is_on_screen() -> None:
         other = [file_diff("a.py", "one\ntwo\nthree\n", "one\nevil\nthree\n")]
         app.review.set_diffs("P1", other)
         await pilot.pause()
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == []
 
@@ -342,13 +342,13 @@ async def test_undo_of_the_last_approval_while_the_next_proposal_is_shown() -> N
         app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
         app.review.outcome("P1: wrote 1 file; u undoes")
         await pilot.pause()
-        app.clock.pass_grace()
+        await app.pass_grace()
         assert "P1: wrote 1 file; u undoes" in screen(app)
         await pilot.press("u")
         assert posted(app)[-1] == Review.Undo("P1")
         app.put(first[0].model_copy(update={"state": ProposalState.UNDONE}))
         await pilot.pause()
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("U")
         assert posted(app)[-1] == Review.Redo("P1"), "what was taken back, not what was shown before"
 
@@ -378,7 +378,7 @@ async def test_keys_work_from_the_list_of_approvals_too() -> None:
         await pilot.press("j")
         await pilot.pause()
         assert app.review.state.current == "P2"
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P2", 1, None)]
 

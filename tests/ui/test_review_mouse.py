@@ -30,7 +30,7 @@ async def ready(pilot: Pilot[None]) -> ReviewApp:
     await pilot.pause()
     app.review.view.focus()
     await pilot.pause()
-    app.clock.pass_grace()
+    await app.pass_grace()
     return app
 
 
@@ -229,13 +229,13 @@ async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        app.review.hold_keys()
+        app.review.hold_keys("“q” does nothing here.")
         await slide(pilot, spot := place(app, "request changes"), spot)
-        assert "That changed just now" in app.text()
-        app.clock.pass_grace()
+        assert "“q” does nothing here." in app.text()
+        await app.pass_grace()
         await slide(pilot, spot := place(app, "request changes"), spot)
         assert app.query_one("#feedback", WritingField).is_open
-        assert "That changed just now" not in app.text()
+        assert "“q”" not in app.text()
 
 
 async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> None:

@@ -40,7 +40,7 @@ async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
         await pilot.pause()
         await click_on(pilot, " y  approve")
         assert app.posted == []
-        app.clock.pass_grace()
+        await app.pass_grace()
         await click_on(pilot, " n  deny")
         assert app.posted == [Review.Deny("P1", 2)]
 
@@ -60,7 +60,7 @@ async def test_a_question_is_answered_by_a_click() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("y")
-        app.clock.pass_grace()
+        await app.pass_grace()
         await click_on(pilot, " y  yes")
         assert app.posted == [Review.Approve("P1", 1, None)]
 
@@ -96,7 +96,7 @@ async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
             await ready(pilot)
             await pilot.press(*("space" if key == " " else key for key in words.replace(",", "")))
             assert app.posted == [], words
-            app.clock.pass_grace()
+            await app.pass_grace()
             await pilot.press("n")
             assert app.posted == [Review.Deny("P1", 1)]
 

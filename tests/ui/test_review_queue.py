@@ -52,7 +52,7 @@ async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
         await ready(pilot)
         app.review.pane.queue.focus()
         await pilot.press("j")
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert app.posted == [Review.Approve("P15", 1, None)]
 

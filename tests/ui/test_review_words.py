@@ -35,7 +35,7 @@ async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_dr
         await ready(pilot)
         await pilot.press("r", "y", "n", "Y", "N", "space", "enter", "u", "escape")
         assert posted(app) == []
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("r")
         assert isinstance(app.focused, TextArea)
         assert app.focused.text == "ynYN \nu"
@@ -69,7 +69,7 @@ async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> No
         await pilot.press(*"why", "ctrl+s")
         await pilot.pause()
         assert "▌ why" in screen(app)
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("r")
         assert "a.py:2  why" in screen(app)
         await pilot.press("ctrl+s")
@@ -117,12 +117,12 @@ async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_proje
         await ready(pilot)
         assert "begins with pytest" in screen(app)
         await pilot.press("a")
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("greater_than_sign")
-        app.clock.pass_grace()
+        await app.pass_grace()
         assert "begins with pytest -q" in screen(app)
         await pilot.press("A")
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("r", "n", "o", "ctrl+s")
         assert posted(app) == [
             Review.Confirmed("c1", allowed(Span.SESSION, CommandForm(("pytest",), open=True))),
@@ -140,7 +140,7 @@ async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
         assert "Or just pytest -q tests" in screen(app)
         await pilot.press("a")
         assert posted(app) == [], "what it would allow has just changed"
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("a")
         form = CommandForm(("pytest", "-q", "tests"), open=False)
         assert posted(app) == [Review.Confirmed("c1", allowed(Span.SESSION, form))]
@@ -154,7 +154,7 @@ async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good()
         assert "it has a |" in screen(app)
         await pilot.press("A", "greater_than_sign")
         assert posted(app) == []
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("a")
         assert posted(app) == [Review.Confirmed("c1", allowed(Span.SESSION))]
 
@@ -164,7 +164,7 @@ async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:
     async with app.run_test(size=BIG) as pilot:
         app.review.view.focus()
         await pilot.pause()
-        app.clock.pass_grace()
+        await app.pass_grace()
         app.review.add_confirmation("c1", COMMAND)
         await pilot.press("y", "a", "n")
         assert posted(app) == []
@@ -223,12 +223,12 @@ async def test_the_version_before_against_this_one() -> None:
         await pilot.pause()
         assert "zwei" in screen(app)
         assert "P1 → P2" in screen(app)
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [], "that isn't the diff that would be written"
         await pilot.press("V")
         await pilot.pause()
         assert "zwei" not in screen(app)
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P2", 1, None)]

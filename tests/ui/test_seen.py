@@ -63,7 +63,7 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
         await pilot.press("n")
         await page_to_the_end(pilot, app)
         assert not unseen(app)
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, None)]
 
@@ -251,7 +251,7 @@ async def test_all_and_a_part_are_asked_about_alike() -> None:
         assert "180 of 180 changed lines of P2 were never on screen (big.py)" in " ".join(screen(app).split())
         await pilot.press("n", "J")
         await pilot.pause()
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("space")
         await pilot.pause()
         assert app.review.state.unseen(app.proposals["P2"]) == Unseen(), "what is left out doesn't count"

@@ -6,6 +6,9 @@ GRACE_SECONDS = 0.5
 """How long decision keys are dead after what they would decide has changed."""
 
 
+CHANGED = "That changed just now. Look again, then press the key."
+
+
 class Guard:
     """Watches what a key would decide, and since when."""
 
@@ -14,17 +17,20 @@ class Guard:
         self._clock = clock
         self._subject: Hashable = None
         self._since = clock() - GRACE_SECONDS
+        self.why = CHANGED
+        """Why it is not open, and what to do, if it isn't."""
 
     def watch(self, subject: Hashable) -> bool:
         """Note what would be decided now; whether that is new."""
         if subject == self._subject:
             return False
         self._subject = subject
-        self._since = self._clock()
+        self.restart(CHANGED)
         return True
 
-    def restart(self) -> None:
+    def restart(self, why: str) -> None:
         """Begin the grace period anew, with the same subject."""
+        self.why = why
         self._since = self._clock()
 
     @property

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -26,6 +26,8 @@ from widgets.approval.shown import content_of, content_of_diffs
 from widgets.approval.splitter import Splitter
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import confirmation_notes, question_line, safe
+from widgets.common.sight import Sight
+from widgets.diff.file_list import FileList
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
@@ -61,11 +63,17 @@ class ReviewPanes(Vertical):
         self.state = ReviewState()
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
+        self.view.drawn = self._gain_sight
         self.pane = ApprovalPane()
         self.guard = Guard(clock)
         """Over decisions: what would be written, and the question that is open."""
         self.choice_guard = Guard(clock)
         """Over taking hunks in and out: the proposal that is shown."""
+        self.picture = Sight()
+        """Over clicks that decide: whether what would be decided was on the screen."""
+        self.sight = Sight()
+        """Over keys that decide: whether it was there with the focus here."""
+        self._had_focus = False
         self.question: Ask | None = None
         self.comparing = False
         """Whether the diff pane compares two versions instead of showing what would be written."""
@@ -237,6 +245,8 @@ class ReviewPanes(Vertical):
         changed = self.guard.watch((item, shown, chosen, self.state.form, self.question))
         if changed or not self.state.queue_position(self.state.current):
             self._dim_keys()
+        if changed:
+            self.lose_picture()
         self.draw_approvals()
         self.diff_pane.set_title(self._title())
 
@@ -252,11 +262,36 @@ class ReviewPanes(Vertical):
             for subject in question.subjects
         )
 
-    def hold_keys(self) -> None:
+    def hold_keys(self, why: str) -> None:
         """Begin the grace period anew."""
-        self.guard.restart()
-        self.choice_guard.restart()
+        self.guard.restart(why)
+        self.choice_guard.restart(why)
         self._dim_keys()
+
+    def lose_picture(self) -> None:
+        """Let nothing decide before all this has been painted anew."""
+        self.picture.lose()
+        self.sight.lose()
+        self.view.refresh()
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _follow_focus(self) -> None:
+        if self.in_focus != self._had_focus:
+            self._had_focus = self.in_focus
+            self.sight.lose()
+            self.view.refresh()
+
+    def _gain_sight(self) -> None:
+        self.picture.gain()
+        if self.in_focus:
+            self.sight.gain()
+
+    @property
+    def in_focus(self) -> bool:
+        """Whether keys come here rather than to a field."""
+        focused = self.screen.focused
+        return focused is self.view or isinstance(focused, ReviewQueue | FileList)
 
     def _dim_keys(self) -> None:
         """Show that the keys are dead, while there is something to decide."""

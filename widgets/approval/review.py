@@ -7,6 +7,7 @@ from textual import events, on
 from textual.binding import BindingType
 
 from app.actions import bindings
+from app.input_order import arrival
 from app.proposals.models import HunkState, Proposal, ProposalState
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
@@ -15,11 +16,9 @@ from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict, approv
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.guard import Guard
 from widgets.approval.panes import ReviewPanes
-from widgets.approval.queue import ReviewQueue
 from widgets.approval.state import Remark
 from widgets.approval.wording import ACTION, safe
 from widgets.common.key_hints import MAIN_BUTTON
-from widgets.diff.file_list import FileList
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
@@ -73,6 +72,8 @@ class Review(ReviewPanes):
     """The actions that had something to act on when it was drawn last."""
     _held: str | None = None
     """The action of the chip on which the mouse button went down."""
+    _clicked = False
+    """Whether it is a click that acts, which needs no focus."""
 
     # Keys that decide
 
@@ -81,7 +82,7 @@ class Review(ReviewPanes):
         if action in _NEED_FOCUS:
             # Most disabled keys are shown as such; these only mean something once there is something to act on.
             disabled = None if action not in _SHOWN_IF_POSSIBLE else False
-            return self._in_focus and (self._is_possible(action) or disabled)
+            return self.in_focus and (self._is_possible(action) or disabled)
         return True
 
     def _is_possible(self, action: str) -> bool:
@@ -119,17 +120,16 @@ class Review(ReviewPanes):
             self._possible = possible
             self.refresh_bindings()
 
-    @property
-    def _in_focus(self) -> bool:
-        focused = self.screen.focused
-        return focused is self.view or isinstance(focused, ReviewQueue | FileList)
-
     def _ready(self, guard: Guard | None = None) -> bool:
         """Whether a decision key counts now; says so if it doesn't."""
-        if not self._in_focus:
+        if not self.in_focus:
             return False
-        if not (guard or self.guard).open:
-            self.say("That changed just now. Look again, then press the key.")
+        guard = guard or self.guard
+        if not guard.open:
+            self.say(guard.why)
+            return False
+        if not (self.picture if self._clicked else self.sight).had(arrival(self.app)):
+            self.say("That came before this was on the screen, and decided nothing. Look, then press it again.")
             return False
         return True
 
@@ -306,8 +306,11 @@ class Review(ReviewPanes):
             event.stop()
             self._ask(None)
             return
-        if self._in_focus and event.is_printable and not self.known_keys.intersection((event.key, event.character)):
-            self.hold_keys()
+        if self.in_focus and event.is_printable and not self.known_keys.intersection((event.key, event.character)):
+            self.hold_keys(
+                f"“{event.character}” does nothing here. In case you were writing to the chat, keys decide nothing "
+                "for a moment. Press the key again."
+            )
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember the chip on which a click begins."""
@@ -322,9 +325,13 @@ class Review(ReviewPanes):
         if action is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION) != action:
             return
         event.stop()
-        if not self._in_focus:
+        if not self.in_focus:
             self.screen.set_focus(self.view)
-        await self.run_action(action)
+        self._clicked = True
+        try:
+            await self.run_action(action)
+        finally:
+            self._clicked = False
 
     # Keys that shape
 

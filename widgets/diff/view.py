@@ -83,6 +83,8 @@ class DiffView(UnseenPlaces):
         """Whether a search is under way in a thread."""
         self.current_match: int | None = None
         """Which of the lines that match the cursor was sent to last."""
+        self.drawn: Callable[[], None] | None = None
+        """Called whenever some of it has been painted."""
         self._steps = 0
         self._held: tuple[int, bool] | None = None
 
@@ -106,6 +108,12 @@ class DiffView(UnseenPlaces):
         super().forget_place()
         self.search_text, self.found, self.matches, self.current_match = "", [], 0, None
         self.searching, self._steps = False, 0
+
+    def after_drawing(self, first: int, last: int) -> None:
+        """Tell that it was painted."""
+        super().after_drawing(first, last)
+        if self.drawn is not None:
+            self.drawn()
 
     # Keys
 

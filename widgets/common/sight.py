@@ -1,0 +1,24 @@
+"""Whether the user can have seen what a key decides: on the screen, as it is now, with the focus."""
+
+import time
+
+
+class Sight:
+    """Knows since when something stands on the screen as it is, by the clock that input is stamped with."""
+
+    def __init__(self) -> None:
+        """It was never on the screen."""
+        self._since: float | None = None
+
+    def lose(self) -> None:
+        """It is not on the screen as it is now: it has changed, or something else has the focus or covers it."""
+        self._since = None
+
+    def gain(self) -> None:
+        """It was painted just now."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def had(self, moment: float) -> bool:
+        """Whether it was on the screen at that moment."""
+        return self._since is not None and self._since <= moment
