@@ -204,6 +204,8 @@ def checked_value(key: str, value: Any) -> Any:
 def save(user_file: Path, changes: Mapping[str, Any]) -> None:
     """Write changed keys to the user's file, keeping its comments and order; None removes a key.
 
+    A link stays one: the file that it leads to is replaced. Nobody but the user can read it, at no moment.
+
     Raises:
         ConfigError: the file cannot be read or written.
     """
@@ -217,13 +219,29 @@ def save(user_file: Path, changes: Mapping[str, Any]) -> None:
                 document.pop(key, None)
             else:
                 document[key] = value
-        user_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = user_file.with_suffix(".toml.new")
-        partial.write_text(tomlkit.dumps(document), encoding="utf-8")
-        partial.chmod(0o600)
-        partial.replace(user_file)
-    except (OSError, UnicodeDecodeError, TOMLKitError) as error:
+        _replace(user_file, tomlkit.dumps(document).encode())
+    except (OSError, RuntimeError, UnicodeDecodeError, TOMLKitError) as error:
+        # A loop of links is a RuntimeError.
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put new content in the place of a file, or of the one that a link leads to, in one step."""
+    import tempfile
+
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Made with 0600, whatever the umask.
+    descriptor, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(descriptor)
+        Path(partial).replace(target)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
 
 
 def _check(values: Mapping[str, Any], name: str) -> None:

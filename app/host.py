@@ -15,6 +15,7 @@ from app.agent.updates import Failed, ProposalsChanged, Update
 from app.config import Settings
 from app.connection import committer, connect, open_session, turn_settings
 from app.demo.process import DemoServer
+from app.drafts import Drafts
 from app.llm.client import ModelClient
 from app.proposals.errors import UnknownProposal
 from app.proposals.models import Proposal
@@ -48,6 +49,8 @@ class Host:
         self._opening = asyncio.Lock()
         self._rewatch = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
+        self.drafts = Drafts(runtime.sessions, lambda line: subscriber(Failed(line)))
+        """What stands in the composer, session by session."""
         self._brought_up: list[str] = []
         """Decided proposals that the user opened although they are not recent."""
 
@@ -116,6 +119,7 @@ class Host:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._leave()
+        await self.drafts.settled()
         if self.model is not None:
             await self.model.aclose()
         if self._demo is not None:
@@ -162,19 +166,11 @@ class Host:
         if proposal_id not in self._brought_up:
             self._brought_up = [*self._brought_up[-4:], proposal_id]
 
-    async def draft(self, session_id: str) -> str:
-        """What was being written in a session."""
-        return await asyncio.to_thread(self.runtime.sessions.setting, _draft_key(session_id)) or ""
-
-    async def keep_draft(self, session_id: str, text: str) -> None:
-        """Keep what is being written, once there is a pause in it."""
-        await asyncio.sleep(_DRAFT_PAUSE)
-        await asyncio.to_thread(self.runtime.sessions.set_setting, _draft_key(session_id), text or None)
-
     async def keep_taken(self, draft: str) -> None:
         """What was queued is in the draft now: keep that, and only then let go of the queue."""
         if self.session is not None:
-            await asyncio.to_thread(self.runtime.sessions.set_setting, _draft_key(self.session.id), draft)
+            self.drafts.keep(self.session.id, draft)
+            await self.drafts.settled()
             await self.session.forget_taken()
 
     async def _leave(self) -> None:
@@ -240,14 +236,6 @@ class Host:
                 else:
                     await asyncio.to_thread(self.runtime.desk.refresh, paths)
                 await self._notice_proposals()
-
-
-def _draft_key(session_id: str) -> str:
-    return f"draft:{session_id}"
-
-
-_DRAFT_PAUSE = 0.3
-"""Seconds without a key before a draft is written."""
 
 
 def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str]]:

@@ -198,11 +198,12 @@ class SignoffApp(OrderedApp):
         session = await self.host.open(record)
         chat.open_log(session.log.events)
         history = await asyncio.to_thread(self.runtime.sessions.sent_messages)
-        draft = await self.host.draft(session.id)
+        draft = await self.host.drafts.recall(session.id, fresh=record is None)
         chat.composer.set_history(history)
         if chat.composer.draft == left_behind:
             # Else the user has typed meanwhile, and what is being typed is never taken away.
             chat.composer.restore(draft)
+        self.host.drafts.keep(session.id, chat.composer.kept_draft)
         chat.composer.set_queue(session.queue)
         self._back_to_composer(session.take_back())
         if session.follows:
@@ -324,7 +325,7 @@ class SignoffApp(OrderedApp):
     def keep_draft(self, event: Composer.DraftChanged) -> None:
         """What is being written survives a restart."""
         if (session := self.current_session) is not None:
-            self.work(lambda: self.host.keep_draft(session.id, event.kept()), group="draft", exclusive=True)
+            self.host.drafts.keep(session.id, event.kept())
 
     # Actions
 

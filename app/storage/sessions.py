@@ -264,6 +264,21 @@ class SessionStore:
         )
         return cast(str, rows[0][0]) if rows else None
 
+    def settings(self, prefix: str) -> dict[str, str]:
+        """The small values of this workspace whose keys begin with `prefix`."""
+        rows = self._database.rows(
+            "SELECT key, value FROM settings WHERE scope = ? AND substr(key, 1, ?) = ?",
+            (self._workspace, len(prefix), prefix),
+        )
+        return {cast(str, key): cast(str, value) for key, value in rows}
+
+    def rename_setting(self, key: str, new_key: str) -> None:
+        """Give a small value of this workspace another key, in the place of what that had."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE OR REPLACE settings SET key = ? WHERE scope = ? AND key = ?", (new_key, self._workspace, key)
+            )
+
     def set_setting(self, key: str, value: str | None, *, shared: bool = False) -> None:
         """Keep a small value, or forget it with None."""
         scope = "" if shared else self._workspace

@@ -1,13 +1,14 @@
 """Where settings come from, and what a workspace's own file may say before and after the user trusts it."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError, Configuration, Settings, load
+from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError, Configuration, Settings, load, save
 from app.runtime import Runtime, open_runtime
 from app.workspace import trust
 
@@ -142,3 +143,54 @@ def test_a_file_that_is_none_is_refused_at_once(root: Path, opened: Callable[[],
                 stream.truncate(1 << 30)
     with pytest.raises(ConfigError, match=r"\.signoff\.toml"):
         opened()
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["file", "dangling"])
+def test_saving_follows_a_link_and_keeps_it(tmp_path: Path, exists: bool) -> None:
+    real, link = tmp_path / "dotfiles" / "signoff.toml", tmp_path / "home" / "config.toml"
+    link.parent.mkdir()
+    link.symlink_to("../dotfiles/signoff.toml")
+    if exists:
+        real.parent.mkdir()
+        real.write_text("# mine\nwrap = true\n")
+        real.chmod(0o644)
+    save(link, {"theme": "signoff-light"})
+    assert link.is_symlink()
+    assert real.read_text() == ("# mine\nwrap = true\n" if exists else "") + 'theme = "signoff-light"\n'
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (*link.parent.iterdir(), *real.parent.iterdir())] == ["config.toml", "signoff.toml"]
+
+
+def test_what_is_saved_can_never_be_read_by_others(tmp_path: Path) -> None:
+    """Whatever the umask: the modes are looked at whenever a file is opened, renamed or has its mode changed."""
+    file, modes = tmp_path / "config.toml", set()
+    looking = True
+
+    def look(event: str, arguments: tuple[object, ...]) -> None:
+        if looking and event in ("os.chmod", "os.rename", "os.remove"):
+            modes.update(path.stat().st_mode & 0o777 for path in tmp_path.iterdir())
+
+    sys.addaudithook(look)
+    before = os.umask(0)
+    try:
+        save(file, {"api_key": "secret"})
+        save(file, {"api_key": "other"})
+    finally:
+        looking = False
+        os.umask(before)
+    assert modes == {0o600}
+    assert file.read_text() == 'api_key = "other"\n'
+
+
+def test_a_loop_of_links_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        save(tmp_path / "a", {"wrap": True})
+
+
+def test_a_failed_save_leaves_the_file_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(ConfigError):
+        save(tmp_path / "config.toml", {"wrap": True})
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]

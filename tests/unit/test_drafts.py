@@ -1,0 +1,108 @@
+"""What was written and not sent: kept while it is written, and there again after a kill."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import UserMessage
+from app.drafts import Drafts, Kept
+from app.storage.database import Database
+from app.storage.sessions import SessionStore
+from app.storage.signals import Signal
+
+KEY = "draft:"
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> SessionStore:
+    return SessionStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
+
+
+@pytest.fixture
+def drafts(sessions: SessionStore) -> Callable[[], Drafts]:
+    """Another process on the same store."""
+    return lambda: Drafts(sessions, pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def gone() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+def left(sessions: SessionStore, session_id: str, draft: str, process: int, time: float = 1.0) -> None:
+    kept = Kept(draft=draft, process=process, time=time)
+    sessions.set_setting(KEY + session_id, kept.model_dump_json())
+
+
+async def test_a_draft_is_kept_while_the_user_types_without_a_pause(
+    sessions: SessionStore, drafts: Callable[[], Drafts]
+) -> None:
+    first = drafts()
+    for number in count():
+        first.keep("S", f"so far {number}")
+        await asyncio.sleep(0)
+        if number % 100 == 0 and sessions.setting(KEY + "S"):
+            break
+    await first.settled()
+    assert await drafts().recall("S") == f"so far {number}"
+
+
+async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts: Callable[[], Drafts]) -> None:
+    first = drafts()
+    first.keep("S", "hello")
+    await first.settled()
+    assert await drafts().recall("S") == "hello"
+    first.keep("S", "")
+    await first.settled()
+    assert sessions.settings(KEY) == {}
+    sessions.set_setting(f"{KEY}S", "as earlier versions kept it")
+    assert await drafts().recall("S") == "as earlier versions kept it"
+
+
+async def test_a_new_session_takes_over_what_a_process_that_is_gone_left(
+    sessions: SessionStore, drafts: Callable[[], Drafts], gone: int
+) -> None:
+    left(sessions, "older", "older", gone, 1.0)
+    left(sessions, "newer", "newer", gone, 2.0)
+    assert await drafts().recall("fresh", fresh=True) == "newer"
+    assert sessions.settings(KEY).keys() == {KEY + "older", KEY + "fresh"}
+    assert await drafts().recall("newer") == ""
+
+
+async def test_what_is_somebodys_or_belongs_to_a_conversation_is_not_taken(
+    sessions: SessionStore, drafts: Callable[[], Drafts], gone: int
+) -> None:
+    left(sessions, "open elsewhere", "theirs", os.getppid())
+    left(sessions, "open here", "mine", os.getpid())
+    spoken = sessions.create().id
+    sessions.append(spoken, [UserMessage(text="hello")])
+    left(sessions, spoken, "go on", gone)
+    assert await drafts().recall("fresh", fresh=True) == ""
+    assert await drafts().recall(spoken) == "go on"
+
+
+async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore) -> None:
+    told: list[str] = []
+    first = Drafts(sessions, told.append)
+    with sessions._database.transaction() as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON settings BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+        )
+    first.keep("S", "a")
+    await first.settled()
+    [line] = told
+    assert "disk is full" in line
+    with sessions._database.transaction() as connection:
+        connection.execute("DROP TRIGGER full")
+    first.keep("S", "ab")
+    await first.settled()
+    assert await first.recall("S") == "ab"
