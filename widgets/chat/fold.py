@@ -89,6 +89,8 @@ class Fold:
         self._turn_began = 0.0
         self._turn_calls = 0
         self._turn_tokens = 0
+        self._failure = ("", "")
+        """Key and words of the entry of the last failed request."""
         self._interrupted = False
         """The last answer says already that it was interrupted."""
 
@@ -149,6 +151,10 @@ class Fold:
             case TurnStarted(time=time):
                 self._turn_began, self._turn_calls, self._turn_tokens = time, 0, 0
                 changes = []
+            case RequestFailed(message=message):
+                self._failure = (key, message)
+                self._overtaken = True
+                changes = [Put(NoticeEntry(key, message, "error"))]
             case TurnEnded():
                 changes = self._drop_stream()
                 if event.stopped != "question":
@@ -321,6 +327,11 @@ class Fold:
         stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped
         self._interrupted = False
         entry = TurnEndEntry(key, stopped, event.message, duration, calls, tokens)
+        failure, failed = self._failure
+        self._failure = ("", "")
+        if stopped == "failed" and failed == event.message:
+            # The end of the turn says it, too, and what to do about it.
+            return [Drop(failure), Put(entry)]
         return [Put(entry)] if turn_end_facts(entry) or stopped in ("aborted", "failed") else []
 
 
@@ -333,8 +344,6 @@ def _told(event: Event, key: str) -> list[Entry]:
             return [InterventionEntry(key, kind, text)]
         case Compacted(summary=summary, tokens_before=before, tokens_after=after):
             return [CompactionEntry(key, summary, before, after)]
-        case RequestFailed(message=message):
-            return [NoticeEntry(key, message, "error")]
         case Notice(text=text, level=level):
             return [NoticeEntry(key, text, level)]
     return []

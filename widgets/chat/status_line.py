@@ -133,7 +133,9 @@ class StatusLine(Widget):
             case Phase.ASKING:
                 return Content.styled("? ", "$text-accent bold") + Content("The model asks you")
             case _:
-                return Content.styled(f"  {visible(self._ended)}", "$text-warning") if self._ended else Content("")
+                # Where the end of the transcript is in view, it says so itself.
+                ended = self._ended if self._unseen is not None else ""
+                return Content.styled(f"  {visible(ended)}", "$text-warning") if ended else Content("")
         total = seconds(max(0.0, self._clock() - self._turn_since))
         spinner = (
             "·" if self.app.animation_level == "none" else _SPINNER[int(self._clock() / _INTERVAL) % len(_SPINNER)]
@@ -148,7 +150,7 @@ class StatusLine(Widget):
             parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))
         if self._phase in _MOVING:
             parts.append(_INTERRUPT)
-        elif self._ended and self._continues and self._phase is not Phase.ASKING:
+        elif self._ended and self._unseen is not None and self._continues and self._phase is not Phase.ASKING:
             parts.append(Content.assemble(("/continue", "$text-accent bold"), f" {self._continues}"))
         return Content("   ").join(parts)
 

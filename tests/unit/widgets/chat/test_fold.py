@@ -260,6 +260,9 @@ def test_the_end_of_a_turn_sums_it_up() -> None:
 def test_a_failure_is_told_once_where_it_happened() -> None:
     entries = reopened([RequestFailed(id=1, kind="auth", message="The key was refused.")])
     assert entries == [NoticeEntry("e1", "The key was refused.", "error")]
+    failed = RequestFailed(id=1, kind="auth", message="The key was refused.")
+    ended = TurnEnded(id=2, stopped="failed", message="The key was refused.")
+    assert reopened([failed, ended]) == [TurnEndEntry("e2", "failed", "The key was refused.", 0.0, 0, 0)]
 
 
 @pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])
