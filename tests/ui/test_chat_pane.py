@@ -242,6 +242,20 @@ async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: s
         assert not app.pane.status_line.is_ticking
 
 
+async def test_the_time_shown_is_not_the_users() -> None:
+    clock = Clock()
+    app = ChatApp()
+    app.pane.status_line = line = StatusLine(clock)
+    async with app.run_test(size=SIZE):
+        app.pane.apply(PhaseChanged(Phase.RUNNING, "run_command"))
+        clock.now += 2.0
+        line.show_permissions(1)
+        clock.now += 600.0
+        line.show_permissions(0)
+        clock.now += 1.0
+        assert "3.0 s" in line.render().plain
+
+
 @pytest.mark.parametrize(
     "end, words",
     [

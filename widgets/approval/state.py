@@ -31,6 +31,8 @@ class Choice:
     """Ids of the chosen hunks."""
     total: int
     """Hunks that wait."""
+    files: int
+    """Files that would change."""
     added: int
     removed: int
 
@@ -144,11 +146,12 @@ class ReviewState:
         out = self.left_out.get(proposal.id, set())
         pending = [hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING]
         chosen = [hunk for hunk in pending if hunk.id not in out]
-        if len(chosen) == len(proposal.hunks):
-            added, removed = proposal.added, proposal.removed
-        else:
-            added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
-        return Choice(tuple(hunk.id for hunk in chosen), len(pending), added, removed)
+        ids = tuple(hunk.id for hunk in chosen)
+        if len(chosen) == len(pending):
+            return Choice(ids, len(pending), len(proposal.in_question), proposal.added, proposal.removed)
+        files = sum(1 for change in proposal.files if any(hunk in chosen for hunk in change.hunks))
+        added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
+        return Choice(ids, len(pending), files, added, removed)
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
         """Take hunks in or out; several together all go the way of the first."""

@@ -158,7 +158,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
             Content.assemble(("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")),
             _chips(key, ("deny", "deny", "$error"), ("request_changes", "ask for a new version", "$primary")),
         ]
-    files = plural(len(proposal.files), "file")
+    files = plural(choice.files, "file")
     if choice.total and not choice.hunks:
         second = Content.styled("No hunk is chosen: nothing would change.", "$text-warning")
     else:

@@ -87,6 +87,8 @@ class Fold:
         self._proposals: dict[str, ProposalEntry] = {}
         self._asking: set[str] = set()
         self._turn_began = 0.0
+        self._turn_waited = 0.0
+        """Seconds of the turn in which a tool waited for the user."""
         self._turn_calls = 0
         self._turn_tokens = 0
         self._failure = ("", "")
@@ -149,7 +151,7 @@ class Fold:
             case ProposalStaged() | ProposalDecided() | ProposalChanged():
                 changes = self._proposal(event, key)
             case TurnStarted(time=time):
-                self._turn_began, self._turn_calls, self._turn_tokens = time, 0, 0
+                self._turn_began, self._turn_waited, self._turn_calls, self._turn_tokens = time, 0.0, 0, 0
                 changes = []
             case RequestFailed(message=message):
                 self._failure = (key, message)
@@ -262,12 +264,13 @@ class Fold:
     def _result(self, event: ToolResult) -> list[Change]:
         if event.call in self._asking and event.call in self._questions:
             return []
+        self._turn_waited += event.waited
         if event.call not in self._tools and event.call in self._asking:
             # A question that never got as far as being asked is a call like any other.
             self._tools[event.call] = ToolEntry(f"tool{event.call}", "ask_user")
         return self._set_tool(
             event.call,
-            status=event.outcome.value,
+            status="error" if event.failed else event.outcome.value,
             summary=event.summary,
             duration=event.duration,
             output=event.text,
@@ -321,7 +324,7 @@ class Fold:
         return [Put(self._proposals[proposal])]
 
     def _turn_end(self, event: TurnEnded, key: str) -> list[Change]:
-        duration = event.time - self._turn_began if event.time and self._turn_began else 0.0
+        duration = event.time - self._turn_began - self._turn_waited if event.time and self._turn_began else 0.0
         calls, tokens = self._turn_calls, self._turn_tokens
         self._turn_began, self._turn_calls, self._turn_tokens = 0.0, 0, 0
         stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped

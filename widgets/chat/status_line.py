@@ -55,6 +55,7 @@ class StatusLine(Widget):
         self._continues = ""
         self._unseen: int | None = None
         self._permissions = 0
+        self._asked = 0.0
         self._timer: Timer | None = None
 
     @property
@@ -85,6 +86,12 @@ class StatusLine(Widget):
 
     def show_permissions(self, waiting: int) -> None:
         """How many tools wait for the user to allow something."""
+        now = self._clock()
+        if waiting and not self._permissions:
+            self._asked = now
+        elif self._permissions and not waiting:
+            # The time shown is the model's and the tools', not the user's.
+            self._turn_since += now - self._asked
         self._permissions = waiting
         self.refresh()
 

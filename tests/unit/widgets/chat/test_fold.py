@@ -187,6 +187,20 @@ def test_a_call_becomes_one_line_from_writing_to_result() -> None:
     assert (entry.status, entry.summary, entry.output, entry.duration) == ("ok", "7 lines", "body", 0.2)
 
 
+def test_a_command_that_failed_is_no_success_and_the_users_time_is_not_the_turns() -> None:
+    result = ToolResult(id=3, call="c1.0", outcome=Outcome.OK, text="", summary="exit 1", failed=True, waited=60.0)
+    events: list[Event] = [
+        TurnStarted(id=1, time=100.0, cause="message"),
+        AssistantMessage(id=2, calls=(call("c1.0", "run_command", command="make"),)),
+        result,
+        TurnEnded(id=4, time=163.0, stopped="answer"),
+    ]
+    entries = shown(Fold().events(events))
+    tool = next(entry for entry in entries if isinstance(entry, ToolEntry))
+    assert (tool.status, tool.summary) == ("error", "exit 1")
+    assert next(entry for entry in entries if isinstance(entry, TurnEndEntry)).duration == 3.0
+
+
 def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     events: list[Event] = [
         AssistantMessage(id=1, calls=(call("c1.0", "ask_user", question="Which?"),)),
