@@ -72,6 +72,8 @@ class Settings(BaseModel):
     """Whether the chat shows what signoff tells the model."""
     notify: Literal["bell", "desktop", "off"] = "bell"
     """How the terminal calls for attention when control is back and it is not focused."""
+    continue_after_approval: bool = False
+    """Let the model go on by itself once the last proposal that waits is approved."""
     commit: bool = False
     """Make a git commit of each approved proposal, holding just its files."""
     editor: str = ""

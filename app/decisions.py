@@ -1,15 +1,20 @@
 """Carries out what the user decides in the review, and says there what it came to."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from app.aftermath import Aftermath
 from widgets.approval import messages
+from widgets.approval.plural import plural
 
 if TYPE_CHECKING:
     from app.main import SignoffApp
-    from app.proposals.models import FileDiff, Proposal
+    from app.proposals.desk import DecisionResult
+    from app.proposals.models import FileDiff
+    from widgets.approval.review import Review
 
+_Spoken = TypeVar("_Spoken", messages.Approve, messages.Deny)
 
 Decided = messages.Approve | messages.ApproveAll | messages.Deny | messages.DenyAll | messages.Undo | messages.Redo
 """The messages of the review that are decisions."""
@@ -20,61 +25,118 @@ class Decisions:
 
     def __init__(self, app: "SignoffApp") -> None:
         self._app = app
+        self.aftermath = Aftermath(app)
 
     async def carry_out(self, event: Decided) -> None:
         """Do what was decided."""
         match event:
-            case messages.Approve():
-                await self.approve(event)
-            case messages.ApproveAll():
-                await self.approve_all(event)
-            case messages.Deny():
-                await self.deny(event)
-            case messages.DenyAll():
-                await self.deny_all(event)
             case messages.Undo():
                 await self.undo(event)
             case messages.Redo():
                 await self.redo(event)
+            case _:
+                await self._decide(event)
+
+    async def _decide(
+        self, event: "messages.Approve | messages.ApproveAll | messages.Deny | messages.DenyAll"
+    ) -> None:
+        self.aftermath.begins()
+        try:
+            match event:
+                case messages.Approve():
+                    await self.approve(event)
+                case messages.ApproveAll():
+                    await self.approve_all(event)
+                case messages.Deny():
+                    await self.deny(event)
+                case messages.DenyAll():
+                    await self.deny_all(event)
+        except BaseException:
+            self.aftermath.breaks_off()
+            raise
+        self.aftermath.settle()
 
     async def approve(self, event: messages.Approve) -> None:
         """Write a proposal, or some hunks of it."""
-        result = await self._app.session().approve(event.proposal_id, event.hunks, event.revision)
-        self._say_written(result.proposal, [file.path for file in result.files])
+        (result,) = await self._each((event,), self._write)
+        follows = self._fate((event,)) or await self.aftermath.go_on(result.proposal, asked=event.go_on)
+        self._say_written(result, follows)
 
     async def approve_all(self, event: messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; the first that cannot be written stops it."""
-        written: list[str] = []
-        for proposal_id, revision, hunks in zip(event.ids, event.revisions, event.hunks, strict=True):
-            result = await self._app.session().approve(proposal_id, hunks, revision)
-            written.append(result.proposal.id)
-            self._say_written(result.proposal, [file.path for file in result.files])
-        if len(written) > 1:
-            self._say(f"{len(written)} proposals written: {', '.join(written)}. {self._key('undo')} undoes the last.")
+        written = await self._each(event.each, self._write)
+        follows = self._fate(event.each) or await self.aftermath.go_on(written[-1].proposal, asked=False)
+        if len(written) == 1:
+            self._say_written(written[0], follows)
+        else:
+            ids = ", ".join(result.proposal.id for result in written)
+            back = f"{self._key('undo')} undoes the last."
+            self._say(f"{len(written)} proposals written: {ids}.{follows} {back}", passing=bool(follows))
 
     async def deny(self, event: messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
-        await self._app.session().deny(event.proposal_id, event.hunks, event.feedback, event.comments)
-        said = " Your words are on their way to the model." if event.feedback or event.comments else ""
-        what = f"{len(event.hunks)} hunk of {event.proposal_id}" if event.hunks else event.proposal_id
-        self._say(f"{what} denied; nothing was written.{said}")
+        await self._each((event,), self._discard)
+        what = f"{plural(len(event.hunks), 'hunk')} of {event.proposal_id}" if event.hunks else event.proposal_id
+        back = "" if event.hunks else f" {self._key('undo')} reopens it."
+        said = self._fate((event,))
+        self._say(f"{what} denied; nothing was written.{said}{back}", passing=bool(said))
 
     async def deny_all(self, event: messages.DenyAll) -> None:
         """Discard several proposals."""
-        for proposal_id in event.ids:
-            await self._app.session().deny(proposal_id)
-        self._say(f"{len(event.ids)} proposals denied; nothing was written.")
+        await self._each(event.each, self._discard)
+        what = f"{plural(len(event.each), 'proposal')} denied; nothing was written."
+        self._say(f"{what}{self._fate(event.each)} {self._key('undo')} reopens the last.")
+
+    async def _write(self, event: messages.Approve) -> "DecisionResult":
+        words = event.words
+        result = await self._app.session().approve(
+            event.proposal_id, event.hunks, event.revision, words.feedback, words.comments
+        )
+        self._say_written(result)
+        return result
+
+    async def _discard(self, event: messages.Deny) -> "DecisionResult":
+        words = event.words
+        return await self._app.session().deny(event.proposal_id, event.hunks, words.feedback, words.comments)
+
+    async def _each(
+        self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
+    ) -> "list[DecisionResult]":
+        """Carry out decisions in their order; the words that go with those that fail are the user's to say again."""
+        results = []
+        for number, event in enumerate(events):
+            try:
+                results.append(await carry_out(event))
+            except BaseException:
+                for unsaid in events[number:]:
+                    self._review.give_back(unsaid.proposal_id, unsaid.words)
+                raise
+            self._review.said(event.proposal_id, event.words)
+        return results
+
+    def _fate(self, events: "Sequence[messages.Approve | messages.Deny]") -> str:
+        return self.aftermath.words_sent() if any(event.words for event in events) else ""
 
     async def undo(self, event: messages.Undo) -> None:
-        """Take an applied proposal back."""
+        """Take a decision back."""
+        self.aftermath.breaks_off()
         result = await self._app.session().undo(event.proposal_id)
+        if result.denial:
+            self._say(
+                f"{event.proposal_id} waits again; {self._key('redo')} denies it again. What you said stays said."
+            )
+            return
         paths = _listed([file.path for file in result.files])
         self._say(f"{event.proposal_id} undone: {paths}. {self._key('redo')} applies it again.")
 
     async def redo(self, event: messages.Redo) -> None:
-        """Apply an undone proposal again."""
+        """Decide again as before it was undone."""
+        self.aftermath.breaks_off()
         result = await self._app.session().redo(event.proposal_id)
-        self._say_written(result.proposal, [file.path for file in result.files])
+        if result.denial:
+            self._say(f"{event.proposal_id} denied; nothing was written. {self._key('undo')} reopens it.")
+        else:
+            self._say_written(result)
 
     async def load_diffs(self, event: messages.DiffsWanted) -> None:
         """Compute a proposal's diffs off the event loop."""
@@ -112,17 +174,25 @@ class Decisions:
             EditScreen(event.proposal_id, event.path, text, save, app.external_editor, app.tell, line=event.line)
         )
 
-    def _say_written(self, proposal: "Proposal", paths: Sequence[str]) -> None:
+    def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
         from app.proposals.models import ProposalState
 
-        rest = " Other hunks still wait." if proposal.state is ProposalState.PARTLY_APPROVED else ""
-        self._say(f"{proposal.id} written: {_listed(paths)}.{rest} {self._key('undo')} undoes it.")
+        rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
+        paths = _listed([file.path for file in result.files])
+        self._say(
+            f"{result.proposal.id} written: {paths}.{rest}{follows} {self._key('undo')} undoes it.",
+            passing=bool(follows),
+        )
+
+    @property
+    def _review(self) -> "Review":
+        return self._app.workbench.review
 
     def _key(self, action: str) -> str:
-        return self._app.workbench.review.key_of(action)
+        return self._review.key_of(action)
 
-    def _say(self, text: str, *, problem: bool = False) -> None:
-        self._app.workbench.review.outcome(text, problem=problem)
+    def _say(self, text: str, *, problem: bool = False, passing: bool = False) -> None:
+        self._review.outcome(text, problem=problem, passing=passing)
 
 
 def _listed(paths: Sequence[str]) -> str:

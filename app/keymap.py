@@ -30,6 +30,7 @@ _CONTROL_SIGNS = {"3": 27, "8": 127, "?": 127}
 DECISIONS = frozenset(
     {
         "review.approve",
+        "review.approve_and_continue",
         "review.deny",
         "review.request_changes",
         "review.approve_all",

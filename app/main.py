@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from app.decisions import Decisions
     from app.host import Host
     from app.preferences import Preferences
+    from app.review_notes import ReviewNotes
     from app.runtime import Runtime
     from app.storage.sessions import SessionRecord
 
@@ -91,6 +92,8 @@ class SignoffApp(OrderedApp):
     """The way to a model."""
     decisions: "Decisions"
     """What is behind the keys of the review."""
+    review_notes: "ReviewNotes"
+    """Keeps what the user has begun in the review."""
 
     def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:
         """Make the app; nothing is opened before it runs.
@@ -205,7 +208,7 @@ class SignoffApp(OrderedApp):
             chat.composer.restore(draft)
         self.host.drafts.keep(session.id, chat.composer.kept_draft)
         chat.composer.set_queue(session.queue)
-        self._back_to_composer(session.take_back())
+        self.back_to_composer(session.take_back())
         if session.follows:
             self.tell(FOLLOWS)
         self.draw_status()
@@ -227,6 +230,7 @@ class SignoffApp(OrderedApp):
 
     async def _leave(self, code: int) -> None:
         if self.is_open.is_set():
+            await self.review_notes.close()
             if (session := self.current_session) is not None and session.log.events:
                 self.left_waiting = self.workbench.tabs.waiting
             await self.host.close()
@@ -260,12 +264,14 @@ class SignoffApp(OrderedApp):
                 self.workbench.chat.apply(update)
         if changes_status(update):
             self.draw_status()
+            self.decisions.aftermath.follow(update)
         if (reason := calls_back(update)) and not self.app_focus:
             self.attention.call(self.settings.notify, reason)
 
     async def show_proposals(self) -> None:
         """Hand the review what waits and what was decided lately."""
         self.workbench.show_proposals(await self.host.proposals())
+        self.decisions.aftermath.settle()
         self.draw_status()
 
     def draw_status(self) -> None:
@@ -351,15 +357,16 @@ class SignoffApp(OrderedApp):
         """Stop the model; what was queued goes back to the composer."""
         if (session := self.current_session) is None or not session.busy:
             return
-        self._back_to_composer(session.interrupt())
+        self.back_to_composer(session.interrupt())
 
     @on(Queue.Wanted)
     def take_queue_back(self) -> None:
         """What was queued goes back to the composer to be changed; the model works on."""
         if (session := self.current_session) is not None:
-            self._back_to_composer(session.take_back())
+            self.back_to_composer(session.take_back())
 
-    def _back_to_composer(self, texts: Sequence[str]) -> None:
+    def back_to_composer(self, texts: Sequence[str]) -> None:
+        """Put the user's words before what is being written, to be sent again or not."""
         composer = self.workbench.composer
         if texts:
             composer.draft = "\n\n".join(part for part in (*texts, composer.draft) if part)

@@ -11,12 +11,13 @@ from app import garbage_collection
 from app.opened import Opened, Opener
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from app.config import Settings
     from app.conversation.events import Event
     from app.main import SignoffApp
     from app.proposals.models import Proposal
+    from widgets.approval.notes import Notes
 
 
 class Start:
@@ -91,18 +92,22 @@ class Start:
 
     async def _show_review(self, opened: Opened) -> list[str]:
         from app.decisions import Decisions
+        from app.review_notes import ReviewNotes
         from app.screens.review_side import ReviewSide
         from app.storage.errors import StorageError
 
+        app = self._app
+        app.decisions, app.review_notes = Decisions(app), ReviewNotes(opened.runtime.sessions)
         problems: list[str] = []
         proposals: Sequence[Proposal] = ()
+        notes: Mapping[str, Notes] = {}
         try:
             proposals = await asyncio.to_thread(opened.proposals)
+            notes = await asyncio.to_thread(app.review_notes.load)
         except StorageError as error:
             problems.append(str(error))
-        app = self._app
-        app.decisions = Decisions(app)
         await app.workbench.install_review(ReviewSide(app), app.settings, proposals)
+        app.workbench.review.recall(notes)
         return problems
 
     def _make_parts(self) -> None:

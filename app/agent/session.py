@@ -152,6 +152,11 @@ class Session:
         return self._turns.question
 
     @property
+    def unheard(self) -> bool:
+        """Whether the user said something with a decision that no request has carried yet."""
+        return self._turns.feedback.undelivered
+
+    @property
     def queue(self) -> tuple[str, ...]:
         """Messages that wait for the turn to end, oldest first; they outlive the session's being closed."""
         return self._turns.queue

@@ -34,6 +34,7 @@ class ReviewSide(Vertical):
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
+        self.review.set_goes_on(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.keys)
         before, self._look = self._look, look
         if look[0] != before[0]:
@@ -89,4 +90,18 @@ class ReviewSide(Vertical):
     @on(wishes.Confirmed)
     def confirm(self, event: wishes.Confirmed) -> None:
         """The answer to a tool that asked."""
+        self._owner.decisions.aftermath.begins()
         self._owner.session().confirm(event.key, event.answer)
+
+    # What the user writes
+
+    @on(wishes.NotesChanged)
+    def keep_notes(self, event: wishes.NotesChanged) -> None:
+        """What is begun survives a restart."""
+        self._owner.work(partial(self._owner.review_notes.keep, event.proposal_id, event.notes), group="notes")
+
+    @on(wishes.Stranded)
+    def keep_words(self, event: wishes.Stranded) -> None:
+        """Words that nobody can take any more go where the user writes."""
+        self._owner.back_to_composer([event.text])
+        self._owner.tell("Your words are in the composer: what they were about is decided.")

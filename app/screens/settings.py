@@ -48,6 +48,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
         (
             Row("gate", "Policy", "when the model must hand control back", "choice", ("every-edit", "chain")),
             Row("chain_steps", "Chain", "staging steps before a chain closes the gate", "number"),
+            Row("continue_after_approval", "Go on after approval", "once nothing waits any more", "switch"),
             Row("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
             Row("", "Allowed commands", "what runs in this project without a question", "commands"),
         ),

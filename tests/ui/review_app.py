@@ -114,5 +114,6 @@ class ReviewApp(App[None]):
         return "\n".join(lines)
 
 
-for _kind in ("approve", "deny", "approve_all", "deny_all", "undo", "redo", "edit", "confirmed", "full_screen"):
+_RECORDED = "approve deny approve_all deny_all undo redo edit confirmed full_screen stranded"
+for _kind in _RECORDED.split():
     setattr(ReviewApp, f"on_{_kind}", ReviewApp.on_event_recorded)

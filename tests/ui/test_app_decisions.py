@@ -54,6 +54,8 @@ async def test_y_writes_what_was_shown_and_u_takes_it_back(tmp_path: Path, serve
         await run.pilot.press("y")
         await run.until(lambda: run.file == APPROVED, "the file")
         await run.see("P1 written", "u undoes it")
+        await run.until(lambda: run.app.focused is run.app.workbench.composer.editor, "the way back to the composer")
+        await run.pilot.press("f4")
         await run.until(lambda: run.app.workbench.review.guard.open)
         await run.pilot.press("u")
         await run.until(lambda: run.file == FILE, "the undo")

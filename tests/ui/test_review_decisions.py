@@ -283,7 +283,7 @@ async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
         )
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.ApproveAll(("P1", "P3"), (1, 1), (None, None))]
+        assert posted(app) == [Review.ApproveAll((Review.Approve("P1", 1, None), Review.Approve("P3", 1, None)))]
 
 
 async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
@@ -294,7 +294,7 @@ async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
         await pilot.press("Y")
         await app.pass_grace()
         await pilot.press("Y")
-        assert posted(app) == [Review.ApproveAll(("P1", "P2"), (1, 1), (None, None))]
+        assert posted(app) == [Review.ApproveAll((Review.Approve("P1", 1, None), Review.Approve("P2", 1, None)))]
 
 
 async def test_deny_all_asks_once() -> None:
@@ -305,7 +305,7 @@ async def test_deny_all_asks_once() -> None:
         assert posted(app) == []
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.DenyAll(("P1", "P2"))]
+        assert posted(app) == [Review.DenyAll((Review.Deny("P1", 1), Review.Deny("P2", 1)))]
 
 
 async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:

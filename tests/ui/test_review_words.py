@@ -3,12 +3,12 @@
 from textual.widgets import TextArea
 
 from app.conversation.events import LineComment
-from app.proposals.models import ProposalState
 from app.tools.command_forms import CommandForm
 from app.tools.contract import Confirmation, ConfirmationAnswer, Span
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
+from widgets.approval.notes import Words
 from widgets.approval.review import Review
 
 
@@ -25,7 +25,7 @@ async def test_feedback_goes_with_the_denial_whole() -> None:
         await ready(pilot)
         await pilot.press("r")
         await pilot.press(*"no", "enter", *"yes", "ctrl+s")
-        assert posted(app) == [Review.Deny("P1", 1, None, "no\nyes", ())]
+        assert posted(app) == [Review.Deny("P1", 1, None, Words("no\nyes"))]
         assert app.focused is app.review.view
 
 
@@ -49,18 +49,6 @@ async def test_empty_feedback_is_not_sent() -> None:
         assert posted(app) == []
 
 
-async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_kept() -> None:
-    value, diffs = small()
-    app = ReviewApp((value, diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        await pilot.press("r", "h", "m")
-        app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
-        await pilot.press("ctrl+s")
-        assert posted(app) == []
-        assert app.review.state.drafts["P1"] == "hm"
-
-
 async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:
@@ -74,7 +62,7 @@ async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> No
         assert "a.py:2  why" in screen(app)
         await pilot.press("ctrl+s")
         expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why")
-        assert posted(app) == [Review.Deny("P1", 1, None, "", (expected,))]
+        assert posted(app) == [Review.Deny("P1", 1, None, Words(comments=(expected,)))]
 
 
 async def test_a_comment_can_be_changed_and_taken_back() -> None:
@@ -182,18 +170,6 @@ async def test_a_command_longer_than_the_pane_has_to_be_read_to_its_end() -> Non
         await pilot.pause()
         await pilot.press("y")
         assert len(posted(app)) == 1
-
-
-async def test_a_command_does_not_push_a_proposal_aside() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        app.review.add_confirmation("c1", COMMAND)
-        await pilot.pause()
-        assert app.review.state.current == "P1"
-        assert "model waits" in screen(app)
-        await pilot.press("K")
-        assert app.review.state.confirmation is COMMAND
 
 
 async def test_comments_on_the_version_before_can_be_ticked_off() -> None:

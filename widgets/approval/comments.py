@@ -1,11 +1,12 @@
 """The user's remarks on lines: where they stand in a diff, and what is sent of them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
-from app.conversation.events import LineComment
 from app.proposals.models import FileDiff, Proposal
-from widgets.approval.state import Remark, ReviewState
+from widgets.approval.notes import Remark
+from widgets.approval.state import ReviewState
 from widgets.diff.arrange import Comment
 from widgets.diff.rows import NoteRow, Side
 
@@ -26,19 +27,10 @@ def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment
     return found
 
 
-def line_comments(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> tuple[LineComment, ...]:
-    """The remarks as the model gets them, each with the lines around it."""
-    files = {diff.change.path: diff for diff in diffs}
-    return tuple(
-        LineComment(
-            path=remark.path,
-            line=remark.line + 1,
-            side=remark.side,
-            quote=quote(files[remark.path], remark) if remark.path in files else "",
-            text=remark.text,
-        )
-        for remark in remarks
-    )
+def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
+    """The remark with the lines around it as they are shown now, which is what its words are about."""
+    diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
+    return remark if diff is None else replace(remark, quote=quote(diff, remark))
 
 
 def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:

@@ -8,7 +8,11 @@ from app.proposals.models import Op, Proposal
 from widgets.approval.plural import plural
 from widgets.approval.state import ReviewState, Unseen, can_be_approved, caveats
 
-ActionKind = Literal["approve", "deny", "approve_all", "deny_all"]
+ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]
+
+
+_QUOTED = 48
+"""Characters of the user's unsent words that a question repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,14 @@ class Do:
 Verdict = Refuse | Ask | Do
 
 
-def approve(state: ReviewState, proposal: Proposal, *, shown: bool, versions: bool) -> Verdict:
+def approve(
+    state: ReviewState,
+    proposal: Proposal,
+    *,
+    shown: bool,
+    versions: bool,
+    action: Literal["approve", "approve_and_continue"] = "approve",
+) -> Verdict:
     """What `approve` means for the shown proposal.
 
     `shown` says whether the diff on screen is that of this very revision, `versions` whether the diff pane compares
@@ -68,9 +79,21 @@ def approve(state: ReviewState, proposal: Proposal, *, shown: bool, versions: bo
         reasons.append(unseen_words(proposal.id, unseen))
     if deleted := [change.path for change in proposal.files if change.op is Op.DELETE]:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
+    if unfinished := state.unfinished(proposal, choice.decided):
+        reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
-        return Ask(f"{', and '.join(reasons)}. Approve?", "approve", (proposal,))
-    return Do("approve", (proposal.id,))
+        said = ", and ".join(reasons)
+        return Ask(f"{said[0].upper()}{said[1:]}. Approve?", action, (proposal,))
+    return Do(action, (proposal.id,))
+
+
+def deny(state: ReviewState, proposal: Proposal) -> Verdict:
+    """What `deny` means for the shown proposal."""
+    if not proposal.state.waiting:
+        return Refuse(f"{proposal.id} is not waiting any more.")
+    if unfinished := state.unfinished(proposal):
+        return Ask(f"Your unsent words go with it to the model, {_quoted(unfinished)}. Deny?", "deny", (proposal,))
+    return Do("deny", (proposal.id,))
 
 
 def approve_all(state: ReviewState) -> Verdict:
@@ -91,7 +114,8 @@ def approve_all(state: ReviewState) -> Verdict:
     if doubtful:
         named = "; ".join(f"{item.id} ({', '.join((*caveats(item), *_unseen(state, item)))})" for item in doubtful)
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
-    return Ask(" ".join(parts), "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
+    said = _words_go_along([item.id for item in ready if state.words(item, state.choice(item).decided)])
+    return Ask(" ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
 
 
 def deny_all(state: ReviewState) -> Verdict:
@@ -100,8 +124,21 @@ def deny_all(state: ReviewState) -> Verdict:
     if not ids:
         return Refuse("Nothing waits.")
     if len(ids) == 1:
-        return Do("deny", ids)
-    return Ask(f"Deny all {len(ids)}: {_listed(ids)}?", "deny_all", tuple(state.waiting))
+        return deny(state, state.waiting[0])
+    about = [item.id for item in state.waiting if state.words(item)]
+    said = _words_go_along(about)
+    return Ask(f"Deny all {len(ids)}: {_listed(ids)}?{said}", "deny_all", tuple(state.waiting))
+
+
+def _words_go_along(about: Sequence[str]) -> str:
+    """That what the user wrote about these goes to the model with the decision."""
+    return f" What you wrote about {_listed(about)} goes to the model." if about else ""
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    """The beginning of some texts on one line, in quotes."""
+    line = " ".join(" ".join(texts).split())
+    return f"“{line if len(line) <= _QUOTED else line[: _QUOTED - 1].rstrip() + '…'}”"
 
 
 def _chosen(state: ReviewState, proposal: Proposal) -> bool:

@@ -6,8 +6,8 @@ from textual.content import Content
 
 from app.proposals.models import Proposal
 from app.tools.contract import Confirmation
+from widgets.approval.notes import Remark
 from widgets.approval.plural import plural
-from widgets.approval.state import Remark
 from widgets.approval.wording import safe
 from widgets.diff.writing import WritingField
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from app.conversation.events import LineComment
 from app.tools.contract import ConfirmationAnswer
+from widgets.approval.notes import NOTHING_SAID, Notes, Words
 
 
 @dataclass
@@ -16,6 +16,9 @@ class Approve(Message):
     revision: int
     """The revision that was on screen."""
     hunks: tuple[str, ...] | None
+    words: Words = NOTHING_SAID
+    go_on: bool = False
+    """Whether the model goes on at once, once it is written."""
 
 
 @dataclass
@@ -25,36 +28,33 @@ class Deny(Message):
     proposal_id: str
     revision: int
     hunks: tuple[str, ...] | None = None
-    feedback: str = ""
-    comments: tuple[LineComment, ...] = ()
+    words: Words = NOTHING_SAID
 
 
 @dataclass
 class ApproveAll(Message):
     """Write several proposals, each with its chosen hunks."""
 
-    ids: tuple[str, ...]
-    revisions: tuple[int, ...]
-    hunks: tuple[tuple[str, ...] | None, ...]
+    each: tuple[Approve, ...]
 
 
 @dataclass
 class DenyAll(Message):
     """Discard several proposals."""
 
-    ids: tuple[str, ...]
+    each: tuple[Deny, ...]
 
 
 @dataclass
 class Undo(Message):
-    """Undo an applied proposal."""
+    """Undo an applied proposal, or have a denied one wait again."""
 
     proposal_id: str
 
 
 @dataclass
 class Redo(Message):
-    """Apply an undone proposal again."""
+    """Apply an undone proposal again, or deny again what was reopened."""
 
     proposal_id: str
 
@@ -75,6 +75,21 @@ class Confirmed(Message):
 
     key: str
     answer: ConfirmationAnswer
+
+
+@dataclass
+class NotesChanged(Message):
+    """What the user has begun on a proposal is different now, and is to be kept."""
+
+    proposal_id: str
+    notes: Notes
+
+
+@dataclass
+class Stranded(Message):
+    """Words of the user whose subject is decided: they are to go where the user writes, to be sent or not."""
+
+    text: str
 
 
 @dataclass

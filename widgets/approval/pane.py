@@ -62,6 +62,8 @@ class ApprovalPane(Vertical):
     """Rows of the whole review."""
     _lines = 0
     """Rows above the list."""
+    is_passing = False
+    """Whether what is said of a decision holds only until the model's turn is over."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="question", markup=False)
@@ -102,8 +104,9 @@ class ApprovalPane(Vertical):
         self.set_class(question is not None, "-asking")
         bar.set_class(question is not None, "shown")
 
-    def outcome(self, text: Content | None, *, problem: bool = False) -> None:
-        """Say what happened."""
+    def outcome(self, text: Content | None, *, problem: bool = False, passing: bool = False) -> None:
+        """Say what happened; `passing` is what holds only until the model's turn is over."""
+        self.is_passing = passing
         line = self.query_one("#outcome", Static)
         line.update(text or "")
         line.set_class(text is not None, "shown")

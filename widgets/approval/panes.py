@@ -20,6 +20,7 @@ from widgets.approval.comments import placed, sent_notes
 from widgets.approval.decide import Ask
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.guard import GRACE_SECONDS, Guard
+from widgets.approval.notes import Notes
 from widgets.approval.pane import ApprovalPane
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.shown import content_of, content_of_diffs
@@ -81,6 +82,7 @@ class ReviewPanes(Vertical):
         """Those of the shown proposal."""
         self.deciding: dict[str, Proposal] = {}
         """What was decided and has not been answered by the application yet."""
+        self.feedback = FeedbackField()
         self._keys = dict(keys or {})
         self.known_keys = self._all_keys()
         """Keys that mean something in the review."""
@@ -90,7 +92,7 @@ class ReviewPanes(Vertical):
     def compose(self) -> ComposeResult:
         yield self.diff_pane
         yield Splitter()
-        yield FeedbackField()
+        yield self.feedback
         yield self.pane
 
     def on_mount(self) -> None:
@@ -151,34 +153,72 @@ class ReviewPanes(Vertical):
         """Ask the user; the model's turn waits for it."""
         self.state.confirmations[key] = confirmation
         self.pane.outcome(None)
-        if self.state.confirmation is None and (self.state.proposal is None or not self.state.proposal.state.waiting):
-            self.state.current = key
-            self.show_current()
-        else:
+        # What the user is writing about stays in view until it is written.
+        if self.is_writing or not self.show_permission():
             self.draw()
+
+    def show_permission(self) -> bool:
+        """Show what a tool waits for, which has the keys then; whether that was not shown."""
+        if not self.state.permission_first:
+            return False
+        self.state.show_permission()
+        self.show_current()
+        return True
 
     def remove_confirmation(self, key: str) -> None:
         """The question is gone, answered or not."""
         self.state.confirmations.pop(key, None)
-        self.state.drafts.pop(key, None)
         self.state.narrowed.pop(key, None)
+        if not (self.feedback.is_open and self.feedback.subject == key):
+            self.strand(self.state.drafts.pop(key, ""))
         if self.state.current == key:
-            self.state.current = ""
-            self.state.advance()
+            self.state.leave_permission()
             self.show_current()
         else:
             self.draw()
+
+    def strand(self, text: str) -> None:
+        """Hand on words whose subject is gone."""
+        if text.strip():
+            self.post_message(messages.Stranded(text))
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the user writes feedback or a comment."""
+        return any(field.is_open for field in self.query(WritingField))
 
     @property
     def permissions(self) -> int:
         """How many questions of tools are open."""
         return len(self.state.confirmations)
 
-    def outcome(self, text: str, *, problem: bool = False) -> None:
-        """Say in one line what a decision came to (`wrote 2 files; u undoes`), or what went wrong."""
+    def recall(self, notes: Mapping[str, Notes]) -> None:
+        """Take up what the user had begun before a restart, by proposal."""
+        for key, begun in notes.items():
+            self.state.recall(key, begun)
+        self.show_choice()
+        if (proposal := self.state.proposal) is not None and self.view.proposal is not None and not self.comparing:
+            self.view.set_extra(sent_notes(self.state, proposal))
+        self.draw()
+
+    def keep_notes(self, key: str) -> None:
+        """Have kept what is begun on a proposal; a permission is gone with its turn."""
+        if key not in self.state.confirmations:
+            self.post_message(messages.NotesChanged(key, self.state.notes(key)))
+
+    def outcome(self, text: str, *, problem: bool = False, passing: bool = False) -> None:
+        """Say in one line what a decision came to (`wrote 2 files; u undoes`), or what went wrong.
+
+        `passing` is what holds only until the model's turn is over.
+        """
         if problem:
             self.deciding.clear()
-        self.pane.outcome(safe(text), problem=problem)
+        self.pane.outcome(safe(text), problem=problem, passing=passing)
+
+    def turn_over(self, instead: str) -> None:
+        """Control is back: put something in the place of what held until then, nothing if it is empty."""
+        if self.pane.is_passing:
+            self.pane.outcome(safe(instead) if instead else None, passing=bool(instead))
 
     def set_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
@@ -187,6 +227,12 @@ class ReviewPanes(Vertical):
         for field in self.query(WritingField):
             field.set_keys(keys)
         self.draw()
+
+    def set_goes_on(self, goes_on: bool) -> None:
+        """Take whether the model goes on by itself once nothing waits any more."""
+        if goes_on != self.state.goes_on:
+            self.state.goes_on = goes_on
+            self.draw()
 
     def show_item(self, key: str) -> None:
         """Show a proposal or a confirmation of the queue, by its id or key."""
@@ -219,7 +265,9 @@ class ReviewPanes(Vertical):
         proposal = self.state.proposal
         if proposal is not None and self.view.diffs:
             self.view.set_left_out(frozenset(self.state.left_out.get(proposal.id, set())))
-            self.diff_pane.set_comments(placed(self.state.remarks.get(proposal.id, ()), self.view.diffs))
+            remarks = self.state.remarks.get(proposal.id, ())
+            self.diff_pane.set_comments(placed((one for one in remarks if not one.draft), self.view.diffs))
+            self.diff_pane.set_drafts(placed((one for one in remarks if one.draft), self.view.diffs))
 
     def compare(self, proposal: Proposal) -> None:
         """Show the version before against this one."""
@@ -337,6 +385,7 @@ class ReviewPanes(Vertical):
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:
         self.state.answered ^= {event.key}
+        self.keep_notes(event.key.partition("/")[0])
         if (proposal := self.state.proposal) is not None:
             self.view.set_extra(sent_notes(self.state, proposal))
 

@@ -1,51 +1,29 @@
 """The review: the diff above, the approvals below, and the keys that decide. It posts messages, nothing else."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, Literal
 
 from textual import events, on
 from textual.binding import BindingType
 
 from app.actions import bindings
 from app.input_order import arrival
-from app.proposals.models import HunkState, Proposal, ProposalState
+from app.proposals.models import HunkState, Proposal
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
-from widgets.approval.comments import line_comments
-from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict, approve, approve_all, deny_all
-from widgets.approval.feedback import FeedbackField
+from widgets.approval.comments import placed
+from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict, approve, approve_all, deny, deny_all
 from widgets.approval.guard import Guard
+from widgets.approval.notes import Words
+from widgets.approval.offered import DECIDES, HIDDEN, SHAPES, is_offered
 from widgets.approval.panes import ReviewPanes
-from widgets.approval.state import Remark
 from widgets.approval.wording import ACTION, safe
+from widgets.approval.words import Writing
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
-
-_NEED_FOCUS = frozenset(
-    {
-        "approve",
-        "deny",
-        "request_changes",
-        "approve_all",
-        "deny_all",
-        "deny_hunk",
-        "allow_session",
-        "allow_project",
-        "narrower",
-        "wider",
-        "undo",
-        "redo",
-        "edit",
-        "toggle_hunk",
-        "toggle_file",
-    }
-)
-"""Actions that decide or shape a decision."""
-
-_SHOWN_IF_POSSIBLE = frozenset({"undo", "redo", "allow_session", "allow_project", "narrower", "wider"})
-_APPLIED = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED)
 
 
 class Review(ReviewPanes):
@@ -61,13 +39,13 @@ class Review(ReviewPanes):
     Redo = messages.Redo
     Edit = messages.Edit
     Confirmed = messages.Confirmed
+    NotesChanged = messages.NotesChanged
+    Stranded = messages.Stranded
     ProposalShown = messages.ProposalShown
     DiffsWanted = messages.DiffsWanted
     VersionsWanted = messages.VersionsWanted
     FullScreen = messages.FullScreen
 
-    last_applied = ""
-    """The proposal that the latest approval was of, for undo."""
     _possible: frozenset[str] = frozenset()
     """The actions that had something to act on when it was drawn last."""
     _held: str | None = None
@@ -75,47 +53,31 @@ class Review(ReviewPanes):
     _clicked = False
     """Whether it is a click that acts, which needs no focus."""
 
+    @cached_property
+    def writing(self) -> Writing:
+        """Where the user's words are."""
+        return Writing(self)
+
+    def set_proposals(self, proposals: Sequence[Proposal]) -> None:
+        """Take all waiting and recent proposals as they are now; no word about what was decided elsewhere is lost."""
+        super().set_proposals(proposals)
+        self.writing.strand()
+
     # Keys that decide
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
-        if action in _NEED_FOCUS:
-            # Most disabled keys are shown as such; these only mean something once there is something to act on.
-            disabled = None if action not in _SHOWN_IF_POSSIBLE else False
-            return self.in_focus and (self._is_possible(action) or disabled)
+        if action in DECIDES or action in SHAPES:
+            # Disabled keys are shown as such; those to take back are shown only when there is something to take back.
+            disabled = None if action not in HIDDEN else False
+            return self.in_focus and (is_offered(action, self.state, self.question) or disabled)
         return True
-
-    def _is_possible(self, action: str) -> bool:
-        """Whether an action has something to act on."""
-        if self.question is not None:
-            answers = {"deny": True, "approve": bool(self.question.ids), "approve_all": bool(self.question.named)}
-            return answers.get(action, False)
-        proposal = self.state.proposal
-        match action:
-            case "undo":
-                return self._to_undo() is not None
-            case "redo":
-                return proposal is not None and proposal.state is ProposalState.UNDONE
-            case "allow_session":
-                return self.state.confirmation is not None
-            case "allow_project" | "narrower" | "wider":
-                return self.state.form is not None
-            case "approve_all" | "deny_all":
-                return bool(self.state.waiting)
-            case _:
-                return self.state.queue_position(self.state.current) > 0
-
-    def _to_undo(self) -> Proposal | None:
-        """The shown proposal if it is applied, or else the one that was applied last."""
-        for proposal in (self.state.proposal, self.state.get(self.last_applied)):
-            if proposal is not None and proposal.state in _APPLIED:
-                return proposal
-        return None
 
     def draw(self) -> None:
         """Draw everything anew, and offer the keys that have something to act on."""
         super().draw()
-        possible = frozenset(action for action in _NEED_FOCUS if self._is_possible(action))
+        self.set_class(self.feedback.is_open, "-writing")
+        possible = frozenset(one for one in DECIDES | SHAPES if is_offered(one, self.state, self.question))
         if possible != self._possible:
             self._possible = possible
             self.refresh_bindings()
@@ -133,24 +95,36 @@ class Review(ReviewPanes):
             return False
         return True
 
+    def _decides(self) -> bool:
+        """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
+        return self._ready() and not self.show_permission()
+
     def say(self, text: str) -> None:
         """One line that something was not done, and why."""
         self.pane.outcome(safe(text), problem=True)
 
     def action_approve(self) -> None:
         """Approve what is chosen, allow what is asked, or say yes to the question."""
-        if not self._ready():
+        if not self._decides():
             return
         if self.question is not None:
             if self.question.ids:
                 self._perform(self.question.action, self.question.ids)
-            return
-        if self.state.confirmation is not None:
+        elif self.state.confirmation is not None:
             self._allow(Span.ONCE)
-            return
+        else:
+            self._approve("approve")
+
+    def action_approve_and_continue(self) -> None:
+        """Approve what is chosen, and let the model go on."""
+        if self._decides() and self.question is None:
+            self._approve("approve_and_continue")
+
+    def _approve(self, action: Literal["approve", "approve_and_continue"]) -> None:
         proposal = self.state.proposal
         if proposal is not None and not self._busy(proposal):
-            self._act(approve(self.state, proposal, shown=self.is_shown(proposal), versions=self.comparing))
+            shown = self.is_shown(proposal)
+            self._act(approve(self.state, proposal, shown=shown, versions=self.comparing, action=action))
 
     def _busy(self, proposal: Proposal) -> bool:
         """Whether a decision on this is on its way already."""
@@ -164,19 +138,19 @@ class Review(ReviewPanes):
         if self.question is not None:
             self._ask(None)
             return
-        if not self._ready():
+        if not self._decides():
             return
         if self.state.confirmation is not None:
-            self._answer(self.state.current, ConfirmationAnswer(allowed=False))
+            key = self.state.current
+            self._answer(key, ConfirmationAnswer(allowed=False, feedback=self.writing.take(key).feedback))
             return
         proposal = self.state.proposal
         if proposal is not None and not self._busy(proposal):
-            waits = proposal.state.waiting
-            self._act(Do("deny", (proposal.id,)) if waits else Refuse(f"{proposal.id} is not waiting."))
+            self._act(deny(self.state, proposal))
 
     def action_approve_all(self) -> None:
         """Approve everything, after a question; from the question, what it left out, too."""
-        if not self._ready():
+        if not self._decides():
             return
         if self.question is not None:
             if self.question.named:
@@ -187,26 +161,26 @@ class Review(ReviewPanes):
 
     def action_deny_all(self) -> None:
         """Deny everything, after a question."""
-        if self._ready() and self.question is None:
+        if self._decides() and self.question is None:
             self._act(deny_all(self.state))
 
     def action_deny_hunk(self) -> None:
         """Deny the hunk at the cursor alone."""
         proposal, hunk = self.state.proposal, self.view.hunk_at_cursor
-        if not self._ready() or self.question is not None or proposal is None or hunk is None or self.comparing:
+        if not self._decides() or self.question is not None or proposal is None or hunk is None or self.comparing:
             return
         if hunk.state is HunkState.PENDING and proposal.state.waiting and self.is_shown(proposal):
             self._done()
-            self.post_message(messages.Deny(proposal.id, proposal.revision, (hunk.id,)))
+            self.post_message(self._deny(proposal, (hunk.id,)))
 
     def action_allow_session(self) -> None:
         """Allow what is asked, and all of the shown form or else the very same, for this session."""
-        if self.state.confirmation is not None and self._ready():
+        if self._decides() and self.state.confirmation is not None:
             self._allow(Span.SESSION)
 
     def action_allow_project(self) -> None:
         """Allow what is asked, and all of the shown form in this project, until that is revoked."""
-        if self.state.form is not None and self._ready():
+        if self._decides() and self.state.form is not None:
             self._allow(Span.PROJECT)
 
     def action_narrower(self) -> None:
@@ -227,19 +201,18 @@ class Review(ReviewPanes):
         self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span, form=form))
 
     def action_undo(self) -> None:
-        """Undo the shown proposal, or the one that was applied last."""
-        if not self._ready() or self.question is not None:
+        """Take back the decision on the shown proposal, or the last one."""
+        if not self._decides() or self.question is not None:
             return
-        if (proposal := self._to_undo()) is not None:
+        if (proposal := self.state.to_take_back) is not None:
             # What is taken back is shown, so that the key to apply again means the same.
             self.show_item(proposal.id)
             self._done()
             self.post_message(messages.Undo(proposal.id))
 
     def action_redo(self) -> None:
-        """Apply an undone proposal again."""
-        proposal = self.state.proposal
-        if self._ready() and proposal is not None and proposal.state is ProposalState.UNDONE:
+        """Decide again as before it was taken back."""
+        if self._decides() and self.question is None and (proposal := self.state.to_redo) is not None:
             self._done()
             self.post_message(messages.Redo(proposal.id))
 
@@ -266,28 +239,25 @@ class Review(ReviewPanes):
             return
         self.state.picked = False
         self.deciding |= {proposal.id: proposal for proposal in chosen}
-        first = chosen[0]
-        if action == "approve":
-            self.last_applied = first.id
-            self.post_message(messages.Approve(first.id, first.revision, self._hunks_of(first)))
-        elif action == "approve_all":
-            self.last_applied = chosen[-1].id
-            self.post_message(
-                messages.ApproveAll(
-                    tuple(item.id for item in chosen),
-                    tuple(item.revision for item in chosen),
-                    tuple(self._hunks_of(item) for item in chosen),
-                )
-            )
-        elif action == "deny":
-            self.post_message(messages.Deny(first.id, first.revision))
-        else:
-            self.post_message(messages.DenyAll(tuple(item.id for item in chosen)))
+        self.state.last_decided = chosen[-1].id
+        match action:
+            case "approve" | "approve_and_continue":
+                self.post_message(self._approval(chosen[0], go_on=action == "approve_and_continue"))
+            case "approve_all":
+                self.post_message(messages.ApproveAll(tuple(self._approval(item) for item in chosen)))
+            case "deny":
+                self.post_message(self._deny(chosen[0]))
+            case "deny_all":
+                self.post_message(messages.DenyAll(tuple(self._deny(item) for item in chosen)))
         self.draw()
 
-    def _hunks_of(self, proposal: Proposal) -> tuple[str, ...] | None:
-        choice = self.state.choice(proposal)
-        return None if choice.all else choice.hunks
+    def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:
+        hunks = self.state.choice(proposal).decided
+        words = self.writing.take(proposal.id, hunks)
+        return messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
+
+    def _deny(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> messages.Deny:
+        return messages.Deny(proposal.id, proposal.revision, hunks, self.writing.take(proposal.id, hunks))
 
     def _done(self) -> None:
         """Take away what was said about the decision before."""
@@ -361,6 +331,7 @@ class Review(ReviewPanes):
             return
         self._done()
         self.state.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
+        self.keep_notes(proposal.id)
         self.view.set_left_out(frozenset(self.state.left_out.get(proposal.id, set())))
         self.draw()
 
@@ -401,55 +372,67 @@ class Review(ReviewPanes):
 
     def action_request_changes(self) -> None:
         """Write what should be different; sending it denies the proposal."""
-        if not self._ready() or self.question is not None:
+        if not self._decides() or self.question is not None:
             return
-        key, draft = self.state.current, self.state.drafts.get(self.state.current, "")
-        field = self.query_one(FeedbackField)
-        if self.state.confirmation is not None:
-            field.open_for_confirmation(key, self.state.confirmation, draft)
-        elif (proposal := self.state.proposal) is not None and proposal.state.waiting:
-            field.open_for(proposal, self.state.remarks.get(key, ()), draft)
-        if field.is_open:
+        if self.writing.open():
             self._done()
-        self.set_class(field.is_open, "-writing")
+        self.set_class(self.feedback.is_open, "-writing")
+
+    @on(WritingField.Typed, "#feedback")
+    def _keep_draft(self, event: WritingField.Typed) -> None:
+        self.writing.put_aside(event.subject, event.text)
+        if self.question is not None:
+            self._ask(None)
 
     @on(WritingField.Closed, "#feedback")
-    def _keep_draft(self, event: WritingField.Closed) -> None:
-        self.state.drafts[event.subject] = event.draft
+    def _put_aside(self, event: WritingField.Closed) -> None:
+        self.writing.put_aside(event.subject, event.draft)
         self._end_writing()
+        self.writing.end(event.subject)
 
     @on(WritingField.Sent, "#feedback")
     def _send_feedback(self, event: WritingField.Sent) -> None:
-        self._end_writing()
         key = event.subject
+        self.writing.put_aside(key, event.text)
+        self._end_writing()
         if key in self.state.confirmations:
-            self._answer(key, ConfirmationAnswer(allowed=False, feedback=event.text))
+            self._answer(key, ConfirmationAnswer(allowed=False, feedback=self.writing.take(key).feedback))
             return
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.waiting:
-            self.state.drafts[key] = event.text
-            self.say(f"{key} is not waiting any more; your words are kept.")
-            return
-        comments = line_comments(self.state.remarks.get(key, ()), self.diffs if key == self.state.current else ())
-        if not event.text.strip() and not comments:
+            self.writing.end(key)
+        elif not self.state.words(proposal):
             self.say("Nothing was written, so nothing was sent.")
-            return
-        self.state.drafts.pop(key, None)
-        self.state.sent[key] = comments
-        self._done()
-        self.post_message(messages.Deny(key, proposal.revision, None, event.text, comments))
+        elif not self._busy(proposal):
+            self._perform("deny", (key,))
 
     def _end_writing(self) -> None:
         self.remove_class("-writing")
         self.screen.set_focus(self.view)
+        self.show_permission()
 
     @on(DiffPane.Commented)
     def _take_comment(self, event: DiffPane.Commented) -> None:
-        proposal = self.state.proposal
-        if proposal is None or not proposal.state.waiting:
-            return
-        self.state.remark(proposal, Remark(event.path, event.anchor.side, event.anchor.line, event.text))
-        self.show_choice()
+        self.writing.comment(event)
+        if event.saved:
+            self.show_choice()
+        else:
+            remarks = self.state.remarks.get(event.proposal, ())
+            self.diff_pane.set_drafts(placed((one for one in remarks if one.draft), self.view.diffs))
+        self.draw_approvals()
+
+    @on(WritingField.Closed, "#comment")
+    def _put_comment_aside(self) -> None:
+        self.writing.strand()
+        self.show_permission()
+
+    def said(self, key: str, words: Words) -> None:
+        """What the user said with a decision is in the log."""
+        self.writing.said(key, words)
+
+    def give_back(self, key: str, words: Words) -> None:
+        """A decision failed; what the user would have said with it is kept."""
+        self.writing.give_back(key, words)
         self.draw()
 
     # Versions

@@ -1,26 +1,18 @@
 """What the review panes know: what waits, what is shown, which hunks are chosen, what was said about lines."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from app.conversation.events import LineComment
 from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
 from app.tools.command_forms import CommandForm
 from app.tools.contract import Confirmation
+from widgets.approval.notes import Notes, Remark, Words
 from widgets.approval.permission import form_of, widths
-from widgets.diff.rows import Side
 from widgets.diff.seen import Seen, changed_lines
 
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """A comment on a line, by path, so that it survives a new diff."""
-
-    path: str
-    side: Side
-    line: int
-    """From 0."""
-    text: str
+_TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
+"""States from which `undo` leads back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +32,11 @@ class Choice:
     def all(self) -> bool:
         """Whether nothing is left out."""
         return len(self.hunks) == self.total
+
+    @property
+    def decided(self) -> tuple[str, ...] | None:
+        """The hunks that an approval names; None for all that waits."""
+        return None if self.all else self.hunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +69,12 @@ class ReviewState:
     """Key of the shown item: a proposal's id or a confirmation's key."""
     picked: bool = False
     """Whether the user chose the shown item, so that nothing else replaces it by itself."""
+    aside: str = ""
+    """What was shown before a permission came up, to be shown again after it."""
+    last_decided: str = ""
+    """The proposal that the latest decision was on, for undo."""
+    goes_on: bool = False
+    """Whether the model goes on by itself once nothing waits any more."""
     left_out: dict[str, set[str]] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     """What was on screen, by proposal."""
@@ -94,6 +97,25 @@ class ReviewState:
             return
         if shown is None or (not shown.state.waiting and (was_waiting or not self.picked)):
             self.advance()
+
+    @property
+    def permission_first(self) -> bool:
+        """Whether a tool waits for a permission while something else is shown."""
+        return bool(self.confirmations) and self.current not in self.confirmations
+
+    def show_permission(self) -> None:
+        """Show what a tool waits for longest."""
+        if self.permission_first:
+            self.aside, self.current = self.current, next(iter(self.confirmations))
+
+    def leave_permission(self) -> None:
+        """Show what was shown before, or the next item that waits."""
+        keys = self.waiting_keys
+        if self.confirmations or self.aside not in keys:
+            self.current = ""
+            self.advance()
+        else:
+            self.current = self.aside
 
     def advance(self) -> None:
         """Show the first item that waits; what was just decided stays if nothing does."""
@@ -144,18 +166,23 @@ class ReviewState:
     def choice(self, proposal: Proposal) -> Choice:
         """What an approval would write now."""
         out = self.left_out.get(proposal.id, set())
-        pending = [hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING]
+        pending = _pending(proposal.hunks)
         chosen = [hunk for hunk in pending if hunk.id not in out]
-        ids = tuple(hunk.id for hunk in chosen)
-        if len(chosen) == len(pending):
-            return Choice(ids, len(pending), len(proposal.in_question), proposal.added, proposal.removed)
-        files = sum(1 for change in proposal.files if any(hunk in chosen for hunk in change.hunks))
-        added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
-        return Choice(ids, len(pending), files, added, removed)
+        files = sum(
+            bool(_pending(change.hunks)) and not out.issuperset(hunk.id for hunk in _pending(change.hunks))
+            if change.hunks
+            else change.state is HunkState.PENDING
+            for change in proposal.files
+        )
+        if len(chosen) == len(proposal.hunks):
+            added, removed = proposal.added, proposal.removed
+        else:
+            added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
+        return Choice(tuple(hunk.id for hunk in chosen), len(pending), files, added, removed)
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
         """Take hunks in or out; several together all go the way of the first."""
-        pending = {hunk.id for hunk in hunks if hunk.state is HunkState.PENDING}
+        pending = {hunk.id for hunk in _pending(hunks)}
         if not pending:
             return
         out = self.left_out.setdefault(proposal.id, set())
@@ -165,13 +192,102 @@ class ReviewState:
             out |= pending
 
     def remark(self, proposal: Proposal, remark: Remark) -> None:
-        """Put a remark on a line in the place of the one before; an empty one takes it away."""
+        """Put a remark on a line in the place of the one before; an empty one takes it away.
+
+        A draft leaves the one that was saved as it is, and goes when that is saved.
+        """
         remarks = self.remarks.setdefault(proposal.id, [])
-        place = (remark.path, remark.side, remark.line)
-        remarks[:] = [item for item in remarks if (item.path, item.side, item.line) != place]
-        if remark.text:
+        before = [item for item in remarks if item.place == remark.place]
+        if before and not remark.quote:
+            # What is shown has changed while it was written.
+            remark = replace(remark, quote=before[0].quote)
+        remarks[:] = [item for item in remarks if item not in before or (remark.draft and not item.draft)]
+        if remark.text and not (remark.draft and remark.text in (item.text for item in before if not item.draft)):
             remarks.append(remark)
             remarks.sort(key=lambda item: (item.path, item.line))
+
+    # The user's words
+
+    def words(self, proposal: Proposal, hunks: Collection[str] | None = None) -> Words:
+        """What is said with a decision on these hunks, or on all that waits.
+
+        A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
+        """
+        feedback, remarks = self._going(proposal, hunks)
+        return Words(feedback, tuple(remark.comment for remark in remarks))
+
+    def take_words(self, proposal: Proposal, hunks: Collection[str] | None = None) -> Words:
+        """The same, which is not begun any more then."""
+        words = self.words(proposal, hunks)
+        places = {remark.place for remark in self._going(proposal, hunks)[1]}
+        if left := [remark for remark in self.remarks.pop(proposal.id, []) if remark.place not in places]:
+            self.remarks[proposal.id] = left
+        if words.feedback:
+            del self.drafts[proposal.id]
+        return words
+
+    def unfinished(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
+        """Of what would be said, what the user has neither sent nor saved yet."""
+        feedback, remarks = self._going(proposal, hunks)
+        return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
+
+    def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[Remark]]:
+        """The feedback and the remarks that go with a decision."""
+        known = self.remarks.get(proposal.id, [])
+        redone = {remark.place for remark in known if remark.draft}
+        remarks = [remark for remark in known if remark.draft or remark.place not in redone]
+        if hunks is None or _leaves_nothing(proposal, hunks):
+            return self.drafts.get(proposal.id, ""), remarks
+        return "", [remark for remark in remarks if _lies_in(remark, proposal, hunks)]
+
+    def give_back(self, key: str, words: Words) -> None:
+        """Put words that could not be said back where they were."""
+        if words.feedback:
+            self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
+        if words.comments:
+            known = self.remarks.setdefault(key, [])
+            back = [Remark.of(comment) for comment in words.comments]
+            known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
+
+    def said(self, key: str, words: Words) -> None:
+        """Note what went to the model with a decision."""
+        if words.comments:
+            self.sent[key] = (*self.sent.get(key, ()), *words.comments)
+
+    def notes(self, key: str) -> Notes:
+        """What is begun on a proposal."""
+        return Notes(
+            draft=self.drafts.get(key, ""),
+            remarks=tuple(self.remarks.get(key, ())),
+            left_out=tuple(sorted(self.left_out.get(key, ()))),
+            answered=tuple(sorted(tick for tick in self.answered if tick.startswith(f"{key}/"))),
+        )
+
+    def recall(self, key: str, notes: Notes) -> None:
+        """Take up what was begun before a restart, under what was begun since."""
+        self.drafts.setdefault(key, notes.draft)
+        self.remarks.setdefault(key, list(notes.remarks))
+        self.left_out.setdefault(key, set(notes.left_out))
+        self.answered.update(notes.answered)
+
+    # What can be done
+
+    @property
+    def to_take_back(self) -> Proposal | None:
+        """The shown proposal if there is a decision on it, or else the one that was decided last."""
+        for proposal in (self.proposal, self.get(self.last_decided)):
+            if proposal is not None and proposal.state in _TAKEN_BACK:
+                return proposal
+        return None
+
+    @property
+    def to_redo(self) -> Proposal | None:
+        """The shown proposal if a decision on it was taken back."""
+        proposal = self.proposal
+        if proposal is None:
+            return None
+        again = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.waiting)
+        return proposal if again else None
 
     def seen_of(self, proposal: Proposal) -> Seen:
         """What of a proposal was on screen, to be added to."""
@@ -197,6 +313,27 @@ class ReviewState:
         """Place in the queue, from 1; 0 for what doesn't wait."""
         keys = self.waiting_keys
         return keys.index(key) + 1 if key in keys else 0
+
+
+def _pending(hunks: Iterable[Hunk]) -> list[Hunk]:
+    return [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
+
+
+def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
+    """Whether nothing of a proposal waits any more once these hunks are decided."""
+    bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
+    return not bare and all(hunk.id in hunks for hunk in _pending(proposal.hunks))
+
+
+def _lies_in(remark: Remark, proposal: Proposal, hunks: Collection[str]) -> bool:
+    """Whether a remark is on a line of one of these hunks."""
+    of_file = (hunk for change in proposal.files if change.path == remark.path for hunk in change.hunks)
+    for hunk in of_file:
+        old = range(hunk.old_start, hunk.old_start + hunk.old_count)
+        new = range(hunk.new_start, hunk.new_start + hunk.new_count)
+        if hunk.id in hunks and remark.line in (old if remark.side == "old" else new):
+            return True
+    return False
 
 
 def caveats(proposal: Proposal) -> list[str]:

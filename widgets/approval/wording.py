@@ -153,46 +153,61 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
         safe(proposal.summary or "Edit", "bold"),
     )
     if not can_be_approved(proposal):
-        return [
-            first,
-            Content.assemble(("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")),
-            _chips(key, ("deny", "deny", "$error"), ("request_changes", "ask for a new version", "$primary")),
-        ]
-    files = plural(choice.files, "file")
-    if choice.total and not choice.hunks:
+        second = Content.assemble(
+            ("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")
+        )
+    elif choice.total and not choice.hunks:
         second = Content.styled("No hunk is chosen: nothing would change.", "$text-warning")
     else:
-        second = Content.assemble(
-            "Would change ",
-            (files, "bold"),
-            "  ",
-            counts(choice.added, choice.removed),
-            (f"  {len(choice.hunks)} of {choice.total} hunks" if not choice.all else "", "$text-warning"),
+        second = _would_change(state, proposal, key)
+    return [first, second, _permission_chip(state, key) if state.permission_first else _keys(state, proposal, key)]
+
+
+def _would_change(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
+    choice = state.choice(proposal)
+    line = Content.assemble(
+        "Would change ",
+        (plural(choice.files, "file"), "bold"),
+        "  ",
+        counts(choice.added, choice.removed),
+        (f"  {len(choice.hunks)} of {choice.total} hunks" if not choice.all else "", "$text-warning"),
+    )
+    if unseen := state.unseen(proposal):
+        what = (
+            f"{unseen.lines:,} of {plural(unseen.of, 'line')}" if unseen.lines else plural(len(unseen.paths), "file")
         )
-        if unseen := state.unseen(proposal):
-            what = (
-                f"{unseen.lines:,} of {plural(unseen.of, 'line')}"
-                if unseen.lines
-                else plural(len(unseen.paths), "file")
-            )
-            second = Content("   ").join(
-                [second, chip(key, "next_unseen", f"{what} not seen yet", "$foreground 40%")]
-            )
-        if proposal.supersedes:
-            since = chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%")
-            second = Content("   ").join([second, since])
-    return [
-        first,
-        second,
-        _chips(
-            key,
-            ("approve", "approve" if choice.all else "approve the chosen", "$success"),
-            ("deny", "deny", "$error"),
-            ("request_changes", "request changes", "$primary"),
-            ("toggle_hunk", "hunk in/out", "$foreground 40%"),
-        ),
-        *_held_up(state, key),
-    ]
+        line = Content("   ").join([line, chip(key, "next_unseen", f"{what} not seen yet", "$foreground 40%")])
+    if proposal.supersedes:
+        since = chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%")
+        line = Content("   ").join([line, since])
+    return line
+
+
+def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
+    """The keys that decide on a proposal, each with all that it does."""
+    choice = state.choice(proposal)
+    deny = ("deny", f"deny{_with_words(state, proposal, None)}", "$error")
+    if not can_be_approved(proposal):
+        return _chips(key, deny, ("request_changes", "ask for a new version", "$primary"))
+    said = _with_words(state, proposal, choice.decided)
+    words = f"approve{said}" if choice.all else f"approve the chosen{said}"
+    goes_on = state.goes_on and choice.all and len(state.waiting) == 1
+    return _chips(
+        key,
+        ("approve", f"{words}, go on" if goes_on else words, "$success"),
+        *(() if goes_on or said else [("approve_and_continue", "and go on", "$success")]),
+        deny,
+        ("request_changes", "request changes", "$primary"),
+        ("toggle_hunk", "hunk in/out", "$foreground 40%"),
+    )
+
+
+def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
+    """How much the user says with a decision; it lets the model go on."""
+    words = state.words(proposal, hunks)
+    if words.feedback.strip():
+        return " with your words"
+    return f" with {plural(len(words.comments), 'comment')}" if words.comments else ""
 
 
 def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
@@ -210,20 +225,16 @@ def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
     ]
 
 
-def _held_up(state: ReviewState, key: KeyOf) -> list[Content]:
-    """That the model waits for an answer while something else is shown."""
-    if not state.confirmations:
-        return []
+def _permission_chip(state: ReviewState, key: KeyOf) -> Content:
+    """That a tool waits for an answer, which has the keys until then."""
     first = next(iter(state.confirmations.values()))
-    return [
-        Content.assemble(
-            ("! ", "bold $text-warning"),
-            ("The model waits: ", "$text-warning"),
-            safe(first.detail),
-            "  ",
-            chip(key, "previous_proposal", "show", "$warning"),
-        )
-    ]
+    return Content.assemble(
+        ("! ", "bold $text-warning"),
+        ("First, your permission is needed: ", "$text-warning"),
+        safe(first.detail),
+        "  ",
+        chip(key, "approve", "show", "$warning"),
+    )
 
 
 def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
@@ -232,8 +243,12 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
         (f"{glyph} {proposal.id} {STATE_WORDS[proposal.state]}  ", f"bold {colour}"), safe(proposal.summary or "Edit")
     )
     lines = [first]
-    if proposal.state is ProposalState.APPLIED:
+    if state.permission_first:
+        lines.append(_permission_chip(state, key))
+    elif proposal.state is ProposalState.APPLIED:
         lines.append(_chips(key, ("undo", "undo", "$primary")))
+    elif proposal.state is ProposalState.DENIED:
+        lines.append(_chips(key, ("undo", "reopen", "$primary")))
     elif proposal.state is ProposalState.UNDONE:
         lines.append(_chips(key, ("redo", "apply again", "$primary")))
     if not state.waiting_keys:

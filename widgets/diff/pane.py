@@ -39,17 +39,21 @@ class DiffPane(Vertical):
     class Commented(Message):
         """The user wrote a remark on a line; an empty one takes it back."""
 
+        proposal: str
         path: str
         anchor: Anchor
         text: str
+        saved: bool
+        """Whether it is as it shall be; else it is still being written, or was put aside."""
 
     def __init__(self) -> None:
         super().__init__(id="diff-pane")
         self.view = DiffView(id="diff")
         self._title = Content("")
         self._comments: tuple[Comment, ...] = ()
-        self._drafts: dict[str, str] = {}
-        self._anchor: Anchor | None = None
+        self._drafts: tuple[Comment, ...] = ()
+        self._commented: tuple[str, str, Anchor] | None = None
+        """Proposal, path and place of the comment that is being written; the view may show something else by then."""
 
     def compose(self) -> ComposeResult:
         yield PositionBar()
@@ -64,6 +68,10 @@ class DiffPane(Vertical):
         """What stands before the position."""
         self._title = title
         self._draw_position()
+
+    def set_drafts(self, drafts: Sequence[Comment]) -> None:
+        """Have the remarks at hand that were put aside before they were saved."""
+        self._drafts = tuple(drafts)
 
     def set_comments(self, comments: Sequence[Comment]) -> None:
         """Show the user's remarks."""
@@ -119,33 +127,47 @@ class DiffPane(Vertical):
 
     # Comments
 
+    @property
+    def commenting(self) -> str:
+        """The proposal that a comment is being written on; empty if none is."""
+        is_open = self.query_one("#comment", WritingField).is_open
+        return self._commented[0] if is_open and self._commented is not None else ""
+
+    def end_comment(self) -> None:
+        """Close the field: what is in it went to the model."""
+        self.query_one("#comment", WritingField).close()
+
     @on(DiffView.CommentWanted)
     def _open_comment(self, event: DiffView.CommentWanted) -> None:
-        self._anchor = anchor = event.anchor
-        place = f"{display(self.view.diffs[anchor.file].change.path).text}:{anchor.line + 1}"
+        anchor, path = event.anchor, self.view.diffs[event.anchor.file].change.path
+        proposal = self.view.proposal.id if self.view.proposal else ""
+        self._commented = (proposal, path, anchor)
+        place = f"{display(path).text}:{anchor.line + 1}"
         written = [
             comment.text
-            for comment in self._comments
+            for comment in (*self._drafts, *self._comments)
             if (comment.file, comment.side, comment.line) == (anchor.file, anchor.side, anchor.line)
         ]
-        subject = f"{self.view.proposal.id if self.view.proposal else ''} {anchor.side} {place}"
-        draft = self._drafts.get(subject) or "\n".join(written)
         title = Content.assemble("Comment on ", (place, "$text-accent"))
-        self.query_one("#comment", WritingField).open(subject, title, draft)
+        self.query_one("#comment", WritingField).open(f"{proposal} {place}", title, written[0] if written else "")
         # The line stays in view above the field, which takes its room from the diff.
         self.call_after_refresh(lambda: self.view.move_to(self.view.cursor))
 
-    @on(WritingField.Closed, "#comment")
-    def _keep_draft(self, event: WritingField.Closed) -> None:
+    @on(WritingField.Typed, "#comment")
+    def _keep_draft(self, event: WritingField.Typed) -> None:
         event.stop()
-        self._drafts[event.subject] = event.draft
+        self._post(event.text, saved=False)
+
+    @on(WritingField.Closed, "#comment")
+    def _put_aside(self) -> None:
         self.screen.set_focus(self.view)
 
     @on(WritingField.Sent, "#comment")
     def _save(self, event: WritingField.Sent) -> None:
         event.stop()
-        self._drafts.pop(event.subject, None)
         self.screen.set_focus(self.view)
-        if self._anchor is not None and self._anchor.file < len(self.view.diffs):
-            path = self.view.diffs[self._anchor.file].change.path
-            self.post_message(self.Commented(path, self._anchor, event.text.strip()))
+        self._post(event.text, saved=True)
+
+    def _post(self, text: str, *, saved: bool) -> None:
+        if self._commented is not None:
+            self.post_message(self.Commented(*self._commented, text.strip(), saved))

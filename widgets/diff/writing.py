@@ -65,6 +65,19 @@ class WritingField(Vertical):
     """
 
     @dataclass
+    class Typed(Message):
+        """The text is different now."""
+
+        field: "WritingField"
+        subject: str
+        text: str
+
+        @property
+        def control(self) -> "WritingField":
+            """The field."""
+            return self.field
+
+    @dataclass
     class Sent(Message):
         """The user sent the text."""
 
@@ -135,6 +148,12 @@ class WritingField(Vertical):
         draft = self.query_one(WritingArea).text
         self.remove_class("shown")
         return draft
+
+    @on(TextArea.Changed)
+    def _tell(self, event: TextArea.Changed) -> None:
+        event.stop()
+        if self.is_open:
+            self.post_message(self.Typed(self, self.subject, event.text_area.text))
 
     @on(WritingArea.SendPressed)
     def _send(self, event: WritingArea.SendPressed) -> None:

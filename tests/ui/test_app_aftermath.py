@@ -1,0 +1,246 @@
+"""What follows a decision in the whole app: who goes on, where the focus is, what becomes of the user's words."""
+
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import ProposalDecided, TurnStarted
+from app.proposals.models import ProposalState
+from tests.ui.running_app import Running, running
+from tests.ui.test_app_decisions import APPROVED, stage
+from tests.wire.bench import FILE, edit, of_role
+from tests.wire.replies import Turn
+from tests.wire.server import WireServer
+
+
+def in_composer(run: Running) -> bool:
+    return run.app.focused is run.app.workbench.composer.editor
+
+
+async def write_feedback(run: Running, text: str) -> None:
+    """Open the field for feedback and type into it."""
+    await run.pilot.press("r")
+    await run.until(lambda: run.app.workbench.review.feedback.is_open, "the field")
+    await run.write(text)
+
+
+def causes(run: Running) -> list[str]:
+    return [event.cause for event in run.app.session().log.events if isinstance(event, TurnStarted)]
+
+
+async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        server.call(*edit("'Hi '", "'Hey '"))
+        server.say("And this.")
+        await run.review()
+        await run.pilot.press("o")
+        await run.until(lambda: run.file == APPROVED, "the file")
+        await run.see("P2", "And this.")
+        await run.settled()
+        assert causes(run) == ["message", "continue"]
+        assert not in_composer(run), "the next proposal is a key away"
+        server.say("All done.")
+        await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs, "the diff")
+        await run.pilot.press("o")
+        await run.until(lambda: "'Hey '" in run.file, "the second one")
+        await run.see("All done.")
+        await run.until(lambda: in_composer(run), "the way back")
+        said = of_role(server.last, "system")
+        assert any("approved proposal P2" in text for text in said)
+        assert any("go on" in text for text in said)
+        assert "The model goes on" not in run.text
+
+
+async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, continue_after_approval=True, gate="chain", chain_steps=2) as run:
+        server.call(*edit())
+        server.call(*edit("def greet", "def hail"))
+        server.say("Both.")
+        await run.say("change it")
+        await run.see("P1", "P2")
+        server.say("All done.")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.proposals[0].state is ProposalState.APPLIED, "the first one")
+        await run.see("approve, go on")
+        assert causes(run) == ["message"], "something waits still"
+        await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs, "the diff")
+        await run.pilot.press("y")
+        await run.see("All done.")
+        assert causes(run) == ["message", "continue"]
+        await run.until(lambda: in_composer(run), "the way back")
+
+
+async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await write_feedback(run, "Say Ahoy")
+        await run.pilot.press("escape")
+        review = run.app.workbench.review
+        await run.until(lambda: review.guard.open)
+        # Another process has decided, and this one has not heard of it yet.
+        other = run.runtime.desk.get("P1").model_copy(update={"state": ProposalState.SUPERSEDED})
+        run.runtime.proposals.save_proposal(other)
+        await run.pilot.press("n")
+        await run.see("unsent words go with it")
+        await run.until(lambda: review.guard.open)
+        await run.pilot.press("y")
+        await run.see("P1 is superseded already")
+        assert review.state.drafts["P1"] == "Say Ahoy"
+        assert review.in_focus
+        await run.app.show_proposals()
+        await run.until(lambda: run.app.workbench.composer.draft == "Say Ahoy", "the words in the composer")
+        assert not any(isinstance(event, ProposalDecided) for event in run.app.session().log.events)
+
+
+async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        server.always(Turn("I see."))
+        await run.review()
+        await write_feedback(run, "Now test it")
+        await run.pilot.press("f4")
+        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.pilot.press("y")
+        await run.see("our unsent words go with it", "Now test it")
+        assert run.file == FILE
+        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.pilot.press("y")
+        await run.until(lambda: len(server.requests) == 3, "the request with the words")
+        await run.settled()
+        assert run.file == APPROVED
+        assert sum("Now test it" in said for said in of_role(server.last, "user")) == 1
+        assert not any("Now test it" in said for said in of_role(server.last, "system"))
+        await run.until(lambda: "on their way" not in run.text, "the end of what held until then")
+
+
+async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(200, 45)) as run:
+        await stage(run, server)
+        server.call("ask_user", {"question": "Which greeting?"})
+        await run.say("go on")
+        await run.see("Which greeting?")
+        before = len(server.requests)
+        await run.review()
+        await write_feedback(run, "Not so")
+        await run.pilot.press("ctrl+s")
+        await run.see("P1 denied", "Your words go to the model with your answer to its question.")
+        assert len(server.requests) == before
+        assert "on their way" not in run.text
+        server.always(Turn("I see."))
+        await run.pilot.press("f2")
+        await run.app.session().answer("Ahoy")
+        await run.settled()
+        assert len(server.requests) == before + 1
+        assert sum("Not so" in said for said in of_role(server.last, "user")) == 1
+        await run.until(lambda: "with your answer" not in run.text, "the end of what held until then")
+
+
+async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.pilot.press("f3")
+        review = run.app.workbench.review
+        await run.until(lambda: review.guard.open and review.diffs, "the diff")
+        await run.pilot.press("c")
+        await run.write("saved")
+        await run.pilot.press("ctrl+s", "k", "c")
+        await run.write("aside")
+        await run.pilot.press("escape")
+        await run.until(lambda: review.guard.open)
+        await write_feedback(run, "Say Ahoy")
+    async with running(tmp_path, server, resume=True) as run:
+        review = run.app.workbench.review
+        await run.see("P1", "saved")
+        assert sorted(remark.text for remark in review.state.remarks["P1"]) == ["aside", "saved"]
+        assert review.state.drafts["P1"] == "Say Ahoy"
+        server.always(Turn("I see."))
+        await run.review()
+        await write_feedback(run, "!")
+        await run.pilot.press("ctrl+s")
+        await run.settled()
+        (said,) = [text for text in of_role(server.last, "user") if "Ahoy" in text]
+        assert said.startswith("Say Ahoy!") and "saved" in said and "aside" in said
+    async with running(tmp_path, server, resume=True) as run:
+        await run.settled()
+        assert run.app.workbench.composer.draft == ""
+        assert run.runtime.sessions.settings("review:") == {}, "what was said is not begun any more"
+
+
+async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        server.call(*edit(new="'Ahoy '"))
+        server.say("Better?")
+        await run.pilot.press("f3")
+        review = run.app.workbench.review
+        await run.until(lambda: review.guard.open and review.diffs, "the diff")
+        await run.pilot.press("c")
+        await run.write("name it")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: review.guard.open)
+        await run.pilot.press("n")
+        await run.see("P2", "☐ greet.py:")
+        await run.until(lambda: review.guard.open and review.diffs, "the diff")
+        await run.pilot.press("f3", "space", "g", "j", "enter")
+        await run.see("☑ greet.py:", "No hunk is chosen")
+    async with running(tmp_path, server, resume=True) as run:
+        await run.see("Your comments on P1, 0 of 1 open", "☑ greet.py:", "No hunk is chosen")
+
+
+async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("n")
+        await run.see("P1 denied; nothing was written. u reopens it.")
+        for key, state in (("u", ProposalState.PENDING), ("U", ProposalState.DENIED), ("u", ProposalState.PENDING)):
+            await run.pilot.press("f4")
+            await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs)
+            await run.pilot.press(key)
+            await run.until(lambda state=state: run.proposals[0].state is state, state)  # type: ignore[misc]
+            await run.pilot.pause(0.1)
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == APPROVED, "the file")
+
+
+@pytest.mark.parametrize("key", ["y", "n"])
+async def test_the_last_decision_leads_back_to_the_composer_and_no_other(
+    tmp_path: Path, server: WireServer, key: str
+) -> None:
+    async with running(tmp_path, server, gate="chain", chain_steps=2) as run:
+        server.call(*edit())
+        server.call(*edit("def greet", "def hail"))
+        server.say("Both.")
+        await run.say("change it")
+        await run.see("P1", "P2")
+        await run.review()
+        for number, waits in ((0, True), (1, False)):
+            await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs)
+            await run.pilot.press(key)
+            await run.until(lambda number=number: not run.proposals[number].state.waiting)  # type: ignore[misc]
+            await run.pilot.pause(0.1)
+            assert run.app.workbench.review.in_focus is waits
+        await run.until(lambda: in_composer(run), "the way back")
+
+
+async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        server.call("run_command", {"command": "echo from-the-tool"})
+        server.say("It ran.")
+        await run.write("run it")
+        await run.pilot.press("enter")
+        await run.see("A tool needs your permission", "P1")
+        await run.pilot.press("f4")
+        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.pilot.press("y")
+        await run.see("It ran.")
+        assert run.file == FILE
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+        assert run.app.workbench.review.state.current == "P1"

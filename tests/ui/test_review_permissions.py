@@ -1,0 +1,117 @@
+"""A permission that a tool waits for has the keys; the answer to it reaches the tool, and no word is lost."""
+
+import pytest
+from textual.widgets import TextArea
+
+from app.tools.contract import Confirmation, ConfirmationAnswer
+from tests.ui.review_app import ReviewApp
+from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
+from widgets.approval.review import Review
+
+COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
+
+
+async def test_a_permission_has_the_keys_while_it_waits() -> None:
+    app = ReviewApp(small("P1"), small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("J")
+        app.review.add_confirmation("c1", COMMAND)
+        await pilot.pause()
+        assert app.review.state.confirmation is COMMAND
+        await pilot.press("y")
+        assert posted(app) == [], "the keys are dead for a moment"
+        app.clock.pass_grace()
+        await pilot.press("u", "x", "Y", "N", "o", "e", "space")
+        assert posted(app) == []
+        assert app.review.question is None
+        await pilot.press("y")
+        assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        await pilot.pause()
+        assert app.review.state.current == "P2", "what was read before is shown again"
+
+
+@pytest.mark.parametrize("key", ["y", "n", "r", "a", "Y", "N", "o", "x"])
+async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits(key: str) -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.review.add_confirmation("c1", COMMAND)
+        await pilot.press("J")
+        await pilot.pause()
+        app.clock.pass_grace()
+        assert app.review.state.current == "P1"
+        assert "your permission is needed: pytest -q tests" in screen(app)
+        assert "approve" not in screen(app).split("Waiting 2 of 2")[1].split("●")[0]
+        await pilot.press(key)
+        assert posted(app) == []
+        assert not app.review.feedback.is_open
+        if key in "ynra":
+            assert app.review.state.confirmation is COMMAND
+
+
+async def test_a_question_about_a_proposal_is_not_answered_once_a_permission_waits() -> None:
+    app = ReviewApp(small("P1"), small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("N")
+        app.review.add_confirmation("c1", COMMAND)
+        app.clock.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+
+
+async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r", "h")
+        app.review.add_confirmation("c1", COMMAND)
+        await pilot.press("m")
+        assert app.review.state.current == "P1"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.review.state.confirmation is COMMAND
+        assert app.review.state.drafts["P1"] == "hm"
+
+
+@pytest.mark.parametrize("left_open", [False, True])
+async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left_open: bool) -> None:
+    app = ReviewApp()
+    async with app.run_test(size=BIG) as pilot:
+        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_confirmation("c2", COMMAND)
+        await ready(pilot)
+        for key in "ny":
+            await pilot.press("r", "h", "m")
+            if left_open:
+                app.review.pane.queue.focus()
+            else:
+                await pilot.press("escape")
+            await pilot.pause()
+            app.clock.pass_grace()
+            await pilot.press(key)
+            await pilot.pause()
+            app.clock.pass_grace()
+        if left_open:
+            app.review.feedback.query_one(TextArea).focus()
+            await pilot.press("escape")
+        await pilot.pause()
+        assert sorted(posted(app), key=repr) == [
+            Review.Confirmed("c1", ConfirmationAnswer(allowed=False, feedback="hm")),
+            Review.Confirmed("c2", ConfirmationAnswer(allowed=True)),
+            Review.Stranded("hm"),
+        ]
+
+
+@pytest.mark.parametrize("left_open", [False, True])
+async def test_words_about_a_permission_whose_turn_was_stopped_are_handed_on(left_open: bool) -> None:
+    app = ReviewApp()
+    async with app.run_test(size=BIG) as pilot:
+        app.review.add_confirmation("c1", COMMAND)
+        await ready(pilot)
+        await pilot.press("r", "h", "m", *(() if left_open else ("escape",)))
+        app.review.remove_confirmation("c1")
+        await pilot.press(*(("ctrl+s",) if left_open else ()))
+        await pilot.pause()
+        assert posted(app) == [Review.Stranded("hm")]

@@ -1,0 +1,168 @@
+"""What the user wrote and did not send: every decision takes it along, asks first, or leaves it."""
+
+import pytest
+from textual.message import Message
+from textual.widgets import TextArea
+
+from app.proposals.models import ProposalState
+from tests.ui.review_app import ReviewApp
+from tests.ui.test_review_decisions import BIG, posted, ready, screen, small, two_hunks
+from widgets.approval.notes import Words
+from widgets.approval.review import Review
+
+
+@pytest.mark.parametrize("begin", ["r", "c"])
+@pytest.mark.parametrize("leave", ["ctrl+s", "escape"])
+async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on(begin: str, leave: str) -> None:
+    value, diffs = small()
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press(begin, "h", "m")
+        app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
+        await pilot.pause()
+        app.tell()
+        await pilot.press("m")
+        assert posted(app) == [], "it is still being written"
+        await pilot.press(leave)
+        await pilot.pause()
+        assert posted(app) == [Review.Stranded("hmm" if begin == "r" else "a.py:2  hmm")]
+
+
+async def test_what_was_put_aside_is_handed_on_once_its_proposal_is_decided_elsewhere() -> None:
+    value, diffs = small()
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r", "h", "m", "escape", "c", "o", "ctrl+s")
+        await pilot.pause()
+        app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
+        await pilot.pause()
+        app.tell()
+        await pilot.pause()
+        assert posted(app) == [Review.Stranded("hm\n\na.py:2  o")]
+
+
+@pytest.mark.parametrize(("key", "kind"), [("y", Review.Approve), ("n", Review.Deny)])
+async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("j", "c", "w", "ctrl+s")
+        await pilot.pause()
+        app.clock.pass_grace()
+        assert "approve with 1 comment" in screen(app) and "deny with 1 comment" in screen(app)
+        await pilot.press(key)
+        (decided,) = posted(app)
+        assert isinstance(decided, kind) and isinstance(decided, Review.Approve | Review.Deny)
+        (comment,) = decided.words.comments
+        assert comment.text == "w" and "+2" in comment.quote
+        assert app.review.state.words(app.proposals["P1"]) == Words(), "once"
+
+
+@pytest.mark.parametrize("where", ["feedback", "feedback put aside", "comment", "comment put aside"])
+@pytest.mark.parametrize(("key", "kind"), [("o", Review.Approve), ("n", Review.Deny)])
+async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
+    where: str, key: str, kind: type[Message]
+) -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r" if where.startswith("feedback") else "c", "h", "m")
+        if "aside" in where:
+            await pilot.press("escape")
+        await pilot.pause()
+        app.review.pane.queue.focus()
+        await pilot.pause()
+        app.clock.pass_grace()
+        await pilot.press(key)
+        await pilot.pause()
+        assert posted(app) == []
+        assert "our unsent words go with it to the model, “hm”" in screen(app)
+        await pilot.press("escape")
+        assert app.review.question is None
+        assert app.review.state.unfinished(app.proposals["P1"]) == ["hm"]
+        app.clock.pass_grace()
+        await pilot.press(key)
+        app.clock.pass_grace()
+        await pilot.press("y")
+        (decided,) = posted(app)
+        assert isinstance(decided, kind) and isinstance(decided, Review.Approve | Review.Deny)
+        assert (decided.words.feedback or decided.words.comments[0].text) == "hm"
+        assert not isinstance(decided, Review.Approve) or decided.go_on == (key == "o")
+        await pilot.pause()
+        assert not app.review.is_writing
+        assert app.review.state.unfinished(app.proposals["P1"]) == []
+
+
+async def test_more_words_take_the_question_away() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r", "h", "m")
+        app.review.pane.queue.focus()
+        await pilot.pause()
+        app.clock.pass_grace()
+        await pilot.press("n")
+        assert app.review.question is not None
+        app.review.feedback.query_one(TextArea).focus()
+        await pilot.press("m")
+        await pilot.pause()
+        assert app.review.question is None
+        assert app.review.state.drafts["P1"] == "hmm"
+
+
+async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> None:
+    item = two_hunks()
+    app = ReviewApp(item)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("c", "a", "ctrl+s", "right_square_bracket", "c", "b", "ctrl+s", "r", "d", "escape")
+        await pilot.pause()
+        app.clock.pass_grace()
+        await pilot.press("x")
+        (denied,) = posted(app)
+        assert isinstance(denied, Review.Deny)
+        assert denied.hunks == (item[0].hunks[1].id,)
+        assert [comment.text for comment in denied.words.comments] == ["b"]
+        left = app.review.state.words(app.proposals["P1"])
+        assert left.feedback == "d" and [comment.text for comment in left.comments] == ["a"]
+
+
+async def test_words_of_a_decision_that_failed_are_the_users_again() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("c", "w", "ctrl+s", "r", "h", "m", "ctrl+s")
+        (denied,) = posted(app)
+        assert isinstance(denied, Review.Deny)
+        app.review.give_back("P1", denied.words)
+        app.review.outcome("The disk is full.", problem=True)
+        await pilot.pause()
+        assert "▌ w" in screen(app)
+        app.clock.pass_grace()
+        await pilot.press("r")
+        assert isinstance(app.focused, TextArea) and app.focused.text == "hm"
+        await pilot.press("ctrl+s")
+        assert posted(app)[1] == denied
+
+
+async def test_approve_all_and_deny_all_name_the_words_that_go_along() -> None:
+    app = ReviewApp(small("P1"), small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("c", "w", "ctrl+s")
+        for key in "YN":
+            await pilot.pause()
+            app.clock.pass_grace()
+            await pilot.press(key)
+            await pilot.pause()
+            assert "What you wrote about P1 goes to the model" in " ".join(screen(app).split()), key
+            await pilot.press("escape")
+        app.clock.pass_grace()
+        await pilot.press("Y")
+        app.clock.pass_grace()
+        await pilot.press("y")
+        (every,) = posted(app)
+        assert isinstance(every, Review.ApproveAll)
+        assert [[comment.text for comment in one.words.comments] for one in every.each] == [["w"], []]

@@ -1,0 +1,58 @@
+"""Which keys of the review have something to act on at this moment; the others are shown as dead, or not at all."""
+
+from widgets.approval.decide import Ask
+from widgets.approval.state import ReviewState
+
+DECIDES = frozenset(
+    {
+        "approve",
+        "approve_and_continue",
+        "deny",
+        "request_changes",
+        "approve_all",
+        "deny_all",
+        "deny_hunk",
+        "allow_session",
+        "allow_project",
+        "undo",
+        "redo",
+    }
+)
+"""Actions that decide; they have to do with what a tool waits for, as long as one does."""
+
+SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider"})
+"""Actions that shape what would be decided."""
+
+HIDDEN = frozenset({"undo", "redo", "allow_session", "allow_project", "narrower", "wider"})
+"""Actions that are not shown at all while there is nothing for them."""
+
+_OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
+_OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
+
+
+def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:
+    """Whether an action of `DECIDES` or `SHAPES` has something to act on.
+
+    Args:
+        action: Its handler's name.
+        state: What is shown and what waits.
+        question: The one that is open, if any: the keys answer that, then.
+    """
+    if question is not None:
+        answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
+        return answers.get(action, False)
+    if state.confirmation is not None:
+        return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
+    if state.permission_first and action in DECIDES:
+        return action in _OF_PERMISSIONS
+    match action:
+        case "undo":
+            return state.to_take_back is not None
+        case "redo":
+            return state.to_redo is not None
+        case "allow_session" | "allow_project" | "narrower" | "wider":
+            return False
+        case "approve_all" | "deny_all":
+            return bool(state.waiting)
+        case _:
+            return state.queue_position(state.current) > 0
