@@ -57,7 +57,6 @@ _SIGNS = {
 """Signs that are drawn like ASCII ones and have hardly another use in code."""
 
 _WORD = re.compile(r"[^\W_]+")
-_FOREIGN = re.compile(r"[^\W_]*[^\W_\x00-\x7f][^\W_]*")
 _SIGN = re.compile(f"[{''.join(map(re.escape, _SIGNS))}\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff64]")
 _BETWEEN_WORDS = re.compile(r"[ ,.:!?…«»„“”–—-]+")
 """What stands between the words of a sentence."""
@@ -87,8 +86,10 @@ def reading_of(word: str) -> str:
 
 def _deceiving_words(line: str) -> Iterator[tuple[int, int]]:
     words: list[re.Match[str]] | None = None
-    for match in _FOREIGN.finditer(line):
+    for match in _WORD.finditer(line):
         word = match[0]
+        if word.isascii():
+            continue
         if _mixes(word) or _folds(word):
             yield match.span()
         elif _reads_as_latin(word):

@@ -6,12 +6,12 @@ can ever claim a proposal that a crash has prevented.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
+from app.agent.stopwatch import Stopwatch
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
 from app.conversation.events import (
     AssistantMessage,
@@ -156,38 +156,37 @@ class Executor:
     ) -> None:
         await self._log.append(ToolStarted(call=call.uid))
         self._publish(PhaseChanged(Phase.RUNNING, tool.name))
+        watch = Stopwatch()
         context = ToolContext(
             workspace=self._workspace,
             draft=progress.draft,
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
-            confirm=self._confirm,
+            confirm=watch.while_asking(self._confirm),
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
-        started = time.monotonic()
         try:
             work = tool.run(arguments, context)
             # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
             output = await (work if tool.kind == "edit" else interrupter.wait_for(work))
         except Interrupted:
-            result = _result(call, Outcome.ABORTED, _INTERRUPTED, "interrupted", started)
+            result = _result(call, Outcome.ABORTED, _INTERRUPTED, "interrupted")
         except Rejected as rejected:
-            result = _result(call, Outcome.REJECTED, str(rejected), "denied by you", started)
+            result = _result(call, Outcome.REJECTED, str(rejected), "denied by you")
         except ToolError as error:
-            result = _result(call, Outcome.ERROR, str(error), _first_line(str(error)), started)
+            result = _result(call, Outcome.ERROR, str(error), _first_line(str(error)))
         except Exception as error:
             # A defect in a tool, or a disk that fails, must not end the turn with a dangling call.
             text = f"{tool.name} failed: {type(error).__name__}: {error}"
-            result = _result(call, Outcome.ERROR, text, _first_line(text), started)
+            result = _result(call, Outcome.ERROR, text, _first_line(text))
         else:
-            result = self._completed(call, tool, output, progress, started)
+            result = self._completed(call, tool, output, progress)
+        result = result.model_copy(update={"duration": watch.worked, "waited": watch.waited})
         if result.outcome is Outcome.STAGED:
             progress.held.append(result)
         else:
             await self._log.append(result)
 
-    def _completed(
-        self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _Progress, started: float
-    ) -> ToolResult:
+    def _completed(self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _Progress) -> ToolResult:
         staged = tool.kind == "edit"
         return ToolResult(
             call=call.uid,
@@ -196,7 +195,7 @@ class Executor:
             summary=output.summary,
             proposal=progress.draft.proposal_id if staged else "",
             reads=output.reads,
-            duration=time.monotonic() - started,
+            failed=output.failed,
         )
 
     async def _stage(self, message: AssistantMessage, progress: _Progress, answers: Sequence[str]) -> str:
@@ -235,8 +234,8 @@ class Executor:
         await self._log.append(ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary))
 
 
-def _result(call: ToolCall, outcome: Outcome, text: str, summary: str, started: float) -> ToolResult:
-    return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary, duration=time.monotonic() - started)
+def _result(call: ToolCall, outcome: Outcome, text: str, summary: str) -> ToolResult:
+    return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
 
 
 def _unstaged(result: ToolResult, text: str) -> ToolResult:

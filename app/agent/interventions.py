@@ -184,7 +184,7 @@ def _instruction(kind: InterventionKind, text: str) -> Intervention:
 
 
 def _pending_line(proposal: Proposal) -> str:
-    files = ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in proposal.files)
+    files = ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in proposal.in_question)
     notes = {
         ProposalState.STALE: " (stale, it cannot be approved as it is)",
         ProposalState.PARTLY_APPROVED: " (partly approved)",

@@ -167,8 +167,12 @@ class ToolResult(EventBase):
     """The proposal that a staged edit is part of."""
     reads: dict[str, str] = Field(default_factory=dict)
     """Files that the model saw by this call: workspace path to version (SHA-256 hex)."""
+    failed: bool = False
+    """It ran, and what it ran failed: a command that did not exit with 0."""
     duration: float = 0.0
-    """Seconds."""
+    """Seconds, without those that it waited for the user."""
+    waited: float = 0.0
+    """Seconds that it waited for the user's permission."""
 
 
 class Question(EventBase):

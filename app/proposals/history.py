@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from app.conversation.events import FileStat
-from app.proposals.changes import make_change, next_number, recompared
+from app.proposals.changes import line_counts, make_change, next_number, recompared
 from app.proposals.filesystem import version_of
 from app.proposals.hunks import in_force
 from app.proposals.journal import Transition
@@ -118,8 +118,8 @@ def transition_stats(
         ends = (change.result, change.base) if backwards else (change.base, change.result)
         counts = (change.removed, change.added) if backwards else (change.added, change.removed)
         known[change.path] = (*ends, *counts)
-    stats = []
-    for step in transitions:
+    stats, steps = _moves(contents, proposal, transitions)
+    for step in steps:
         before, after, added, removed = known.get(step.path, (None, None, 0, 0))
         if before and after and same(before, step.before) and same(after, step.after):
             stats.append(FileStat(path=step.path, op=Op.EDIT, added=added, removed=removed))
@@ -127,6 +127,23 @@ def transition_stats(
         change = make_change(contents, step.path, step.before, step.after)
         stats.append(FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed))
     return tuple(stats)
+
+
+def _moves(
+    contents: Contents, proposal: Proposal, transitions: Sequence[Transition]
+) -> tuple[list[FileStat], list[Transition]]:
+    """Each rename as the one file that it was when it was approved; and the transitions that are left."""
+    stats, rest = [], list(transitions)
+    for change in proposal.files:
+        pair = [step for step in rest if change.old_path and step.path in (change.path, change.old_path)]
+        gone = next((step for step in pair if step.after is None), None)
+        came = next((step for step in pair if step.before is None), None)
+        if gone is None or came is None:
+            continue
+        rest = [step for step in rest if step is not gone and step is not came]
+        added, removed = line_counts(contents, gone.before, came.after)
+        stats.append(FileStat(path=change.path, op=Op.RENAME, added=added, removed=removed))
+    return stats, rest
 
 
 def measured(contents: Contents, version: FileVersion | None) -> FileVersion | None:

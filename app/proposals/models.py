@@ -207,14 +207,22 @@ class Proposal(Value):
     """It waits since its denial was taken back; to redo that is to deny it again."""
 
     @property
+    def in_question(self) -> tuple[FileChange, ...]:
+        """The files that its numbers are about: those that wait, or else those that were approved, or else all."""
+        for state in (HunkState.PENDING, HunkState.APPLIED):
+            if files := tuple(change for change in self.files if change.state is state):
+                return files
+        return self.files
+
+    @property
     def added(self) -> int:
-        """Lines added."""
-        return sum(change.added for change in self.files)
+        """Lines added in the files in question."""
+        return sum(change.added for change in self.in_question)
 
     @property
     def removed(self) -> int:
-        """Lines removed."""
-        return sum(change.removed for change in self.files)
+        """Lines removed in the files in question."""
+        return sum(change.removed for change in self.in_question)
 
     @property
     def hunks(self) -> tuple[Hunk, ...]:

@@ -12,7 +12,8 @@ _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34,
 _LETTERS = {value: letter for letter, value in _ESCAPES.items()}
 _OCTAL = re.compile(r"[0-3][0-7]{2}")
 _STAMP = re.compile(
-    r"[ \t]+(?P<date>\d{2,4}-\d\d-\d\d)[ \t]+(?P<hours>\d\d):(?P<minutes>\d\d)(?P<rest>(?::\d\d(?:\.\d+)?)?)"
+    r"(?<![ \t])[ \t]+(?P<date>\d{2,4}-\d\d-\d\d)[ \t]+"
+    r"(?P<hours>\d\d):(?P<minutes>\d\d)(?P<rest>(?::\d\d(?:\.\d+)?)?)"
     r"(?: ?(?P<sign>[-+])(?P<zone_hours>\d\d):?(?P<zone_minutes>\d\d))?$"
 )
 _EPOCH_DAYS = {"1970-01-01": 0, "1969-12-31": -24 * 60}

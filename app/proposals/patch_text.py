@@ -14,7 +14,7 @@ MAX_CHARACTERS = 64 * 1024 * 1024
 """Longest patch text that is read."""
 
 NO_PATCH = "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
-_ANY_HEADER = re.compile(r"^\W*(?:diff |---|\+\+\+|@@|\*\*\*)", re.MULTILINE)
+_ANY_HEADER = re.compile(r"^[^\w\n]*(?:diff |---|\+\+\+|@@|\*\*\*)", re.MULTILINE)
 """What any patch has, so that a text which is none is refused before it is taken apart."""
 _COLOURED = re.compile(r"^(?:\x1b\[[\d;]*m)+(?:diff |--- |@@ )", re.MULTILINE)
 _CONTEXT_DIFF = re.compile(r"^\*\*\* \d+(?:,\d+)? \*\*\*\*")

@@ -100,7 +100,8 @@ class UnifiedPart:
 
     def take_binary(self, line: str) -> bool:
         """Take a line that says only that the files of the part differ; False if it is none."""
-        said = _BINARY.match(line.rstrip("\r"))
+        line = line.rstrip("\r")
+        said = _BINARY.match(line) if line.endswith(" differ") else None
         if said is None:
             return False
         self.no_data = True

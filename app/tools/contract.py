@@ -55,6 +55,8 @@ class ToolOutput:
     """What the user reads in one line."""
     reads: dict[str, str] = field(default_factory=dict)
     """Files that the model saw: workspace path to version (SHA-256 hex)."""
+    failed: bool = False
+    """What it ran failed, which is for the model to read and for the user to see."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", _bounded(encodable(self.text)))

@@ -167,8 +167,9 @@ class _Run:
             head += "\n[processes that it left running were ended]"
         text = self._kept.text()
         lines = self._kept.lines
-        summary += f", {lines} line{'' if lines == 1 else 's'}, {seconds:.1f} s"
-        return ToolOutput(f"{head}\n{text}" if text else f"{head}\n[no output]", summary)
+        summary += f", {lines} line{'' if lines == 1 else 's'}"
+        told = f"{head}\n{text}" if text else f"{head}\n[no output]"
+        return ToolOutput(told, summary, failed=timed_out or code != 0)
 
 
 def _check_folder(context: ToolContext, folder: str) -> None:

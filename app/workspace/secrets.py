@@ -78,8 +78,8 @@ _PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?$", re.MULTIL
 _TOKEN_FILES = {
     ".npmrc": re.compile(rb"_auth(?:Token)?\s*=|_password\s*=", re.IGNORECASE),
     ".yarnrc.yml": re.compile(rb"npmAuth(?:Token|Ident)\s*:", re.IGNORECASE),
-    ".pypirc": re.compile(rb"^\s*password\s*[=:]", re.IGNORECASE | re.MULTILINE),
-    "pip.conf": re.compile(rb"://[^/\s]*:[^/\s]*@"),
+    ".pypirc": re.compile(rb"^[ \t]*password[ \t]*[=:]", re.IGNORECASE | re.MULTILINE),
+    "pip.conf": re.compile(rb"://[^/\s:]*:[^/\s@]*@"),
 }
 """Files of settings that hold a token in some repositories, and what gives that away."""
 _LOOKED_AT = 64 * 1024

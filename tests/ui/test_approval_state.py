@@ -78,6 +78,34 @@ def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
     assert state.choice(partly).all
 
 
+def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
+    value = proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("b.py", "a\n", "b\n")])
+    state = seen(ReviewState(), value)
+    state.update([value])
+    assert "Would change 2 files" in headline(state, str)[1].plain
+    state.toggle(value, value.files[1].hunks)
+    assert "Would change 1 file " in headline(state, str)[1].plain
+
+
+def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
+    landed = file_diff("a.py", "a\n", "b\nb\n").change
+    landed = landed.model_copy(
+        update={
+            "state": HunkState.APPLIED,
+            "hunks": tuple(hunk.model_copy(update={"state": HunkState.APPLIED}) for hunk in landed.hunks),
+        }
+    )
+    value = proposal("P1", [file_diff("b.py", "a\n", "b\n")], state=ProposalState.PARTLY_APPROVED)
+    value = value.model_copy(update={"files": (landed, *value.files)})
+    choice = ReviewState().choice(value)
+    assert (choice.files, choice.added, choice.removed) == (1, 1, 1)
+    assert (value.added, value.removed) == (1, 1)
+    decided = value.model_copy(
+        update={"files": (landed, value.files[1].model_copy(update={"state": HunkState.DENIED}))}
+    )
+    assert (decided.added, decided.removed) == (2, 1), "what was approved counts, what was denied does not"
+
+
 def test_verdicts_on_one_proposal() -> None:
     value = one("P1")
     state = ReviewState(waiting=[value], current="P1")

@@ -1,7 +1,6 @@
 """The pane as a whole: streaming, questions, the status line, and quiet when nothing moves."""
 
 import asyncio
-import re
 from typing import Any
 
 import pytest
@@ -243,25 +242,48 @@ async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: s
         assert not app.pane.status_line.is_ticking
 
 
+async def test_the_time_shown_is_not_the_users() -> None:
+    clock = Clock()
+    app = ChatApp()
+    app.pane.status_line = line = StatusLine(clock)
+    async with app.run_test(size=SIZE):
+        app.pane.apply(PhaseChanged(Phase.RUNNING, "run_command"))
+        clock.now += 2.0
+        line.show_permissions(1)
+        clock.now += 600.0
+        line.show_permissions(0)
+        clock.now += 1.0
+        assert "3.0 s" in line.render().plain
+
+
 @pytest.mark.parametrize(
     "end, words",
     [
-        (TurnEnded(id=9, stopped="aborted"), "Interrupted … /continue goes on"),
+        (TurnEnded(id=9, stopped="aborted"), ("Interrupted", "/continue goes on")),
         (
             TurnEnded(id=9, stopped="failed", message="The key was refused."),
-            "The key was refused. … /continue sends it again",
+            ("The key was refused.", "/continue sends it again"),
         ),
-        (TurnEnded(id=9, stopped="answer"), ""),
+        (TurnEnded(id=9, stopped="answer"), ()),
     ],
 )
-async def test_how_a_turn_ended_stays_to_be_read(end: TurnEnded, words: str) -> None:
-    app = ChatApp()
+async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnEnded, words: tuple[str, ...]) -> None:
+    app = ChatApp(conversation(20))
     async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.transcript.focus()
+        await pilot.press("home")
+        await pilot.pause()
         app.pane.apply(PhaseChanged(Phase.STREAMING))
         app.pane.apply(Recorded(end))
         app.pane.apply(PhaseChanged(Phase.IDLE))
         await pilot.pause()
-        assert re.sub(" {2,}", " … ", app.pane.status_line.render().plain.strip()) == words
+        said = app.pane.status_line.render().plain
+        assert all(part in said for part in words)
+        assert ("/continue" in said) == bool(words)
+        await pilot.press("end")
+        await pilot.pause()
+        assert app.pane.status_line.render().plain.strip() == "", "the transcript says it"
         app.pane.apply(PhaseChanged(Phase.REQUESTING))
         assert "Waiting" in app.pane.status_line.render().plain
 

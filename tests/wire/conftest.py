@@ -1,9 +1,15 @@
 """Fixtures of the wire tests."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from app.host import Host
+from app.runtime import open_runtime
+from tests.wire.bench import FILE
+from tests.wire.endpoints import OBEYS
+from tests.wire.hosting import Hosted
 from tests.wire.server import WireServer
 
 
@@ -12,3 +18,22 @@ def server() -> Iterator[WireServer]:
     """A running test server."""
     with WireServer() as running:
         yield running
+
+
+@pytest.fixture
+async def hosted(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hosted]:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "greet.py").write_text(FILE)
+    server.behave(OBEYS)
+    runtime = open_runtime(root, {"base_url": server.base_url, "model": "m"}, {})
+    holder: list[Hosted] = []
+    host = Host(runtime, runtime.settings, lambda update: holder[0].take(update))
+    holder.append(Hosted(host, root, tmp_path / "home"))
+    await host.start()
+    await host.connect(runtime.settings)
+    await host.open()
+    yield holder[0]
+    await host.close()
+    runtime.close()

@@ -12,9 +12,11 @@ from app.agent.updates import ConfirmationRequested, PhaseChanged, Recorded, Tex
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    Decision,
     LineComment,
     Notice,
     Outcome,
+    ProposalDecided,
     Question,
     RequestFailed,
     ToolResult,
@@ -197,6 +199,29 @@ async def test_an_approval_is_committed_where_the_user_asked_for_it(server: Wire
         shown = subprocess.run([*git, "show", "--stat", "HEAD"], capture_output=True, text=True, check=True).stdout
         assert "greet.py" in shown and "other.txt" not in shown
         assert any(isinstance(event, Notice) and "committed" in event.text for event in on.events)
+
+
+async def test_the_model_is_told_the_number_that_the_user_sees(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        for number in range(1, 6):
+            proposal = await staged(on)
+            server.say("I see.")
+            await on.session.deny(proposal, feedback="No.")
+            await on.session.settled()
+            told = [text for text in of_role(server.last, "system") if "proposals in a row" in text]
+            assert [text.split(" in a row")[0] for text in told] == (
+                [f"The user has denied {number} proposals"] if number >= 3 else []
+            )
+            assert on.session.pending.denials_in_row == number
+
+
+async def test_to_approve_the_only_hunk_is_to_approve(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        await on.session.approve(await staged(on), ["1"])
+        decided = on.events[-1]
+        assert isinstance(decided, ProposalDecided)
+        assert (decided.decision, decided.hunks, decided.still_pending) == (Decision.APPROVED, (), False)
 
 
 async def test_three_denials_in_a_row_tell_the_model_to_ask(server: WireServer, tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """The gate, from recorded requests and files: after a staged edit the model is stopped on every kind of endpoint."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from app.agent.gate import GatePolicy
 from app.agent.updates import GateChanged
 from app.conversation.events import Outcome, ProposalStaged, ToolResult
 from tests.wire.bench import FILE, bench, edit, of_role
@@ -104,6 +106,24 @@ async def test_a_chain_policy_closes_the_gate_after_its_steps(server: WireServer
         assert len([event for event in on.events if isinstance(event, ProposalStaged)]) == 3
         assert "P1, P2, P3" in str(server.last.messages[-1]["content"])
         assert on.file == FILE
+
+
+async def test_a_changed_policy_is_what_prompt_and_results_say_from_then_on(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        server.say("Hello.")
+        await on.say("Hello")
+        assert "Once an edit is staged, stop" in of_role(server.last, "system")[0]
+        on.session.set_policy(GatePolicy("chain", 2))
+        eager(server)
+        await on.say("Be less formal")
+        assert "up to 2 steps" in of_role(server.last, "system")[0]
+        said = [json.loads(text)["next"] for text in of_role(server.last, "tool")]
+        assert len(said) == 2
+        assert "one more step" in said[0] and "hand control back" in said[0]
+        assert said[1] == "awaiting approval; do not call tools; hand control back"
 
 
 async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, tmp_path: Path) -> None:

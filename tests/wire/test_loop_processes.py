@@ -1,20 +1,11 @@
 """Two processes on one workspace: what one stages or decides shows in the other, and reaches the model."""
 
 import asyncio
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
-import pytest
-
-from app.agent.updates import ProposalsChanged, Recorded, Update
-from app.conversation.events import ProposalDecided, TurnEnded
-from app.host import Host
-from app.runtime import open_runtime
+from app.agent.updates import ProposalsChanged
+from app.conversation.events import ProposalDecided
 from tests.wire.bench import FILE, edit, of_role
-from tests.wire.endpoints import OBEYS
+from tests.wire.hosting import Hosted
 from tests.wire.server import WireServer
 
 PATCH = """--- a/greet.py
@@ -24,66 +15,6 @@ PATCH = """--- a/greet.py
 -    return 'Hello ' + name
 +    return 'Hi ' + name
 """
-
-
-class Hosted:
-    """An app without its screen, and the other process beside it."""
-
-    def __init__(self, host: Host, root: Path, home: Path) -> None:
-        self.host = host
-        self.root = root
-        self._home = home
-        self.updates: list[Update] = []
-        self._changed = asyncio.Event()
-
-    def take(self, update: Update) -> None:
-        self.updates.append(update)
-        self._changed.set()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition over the updates holds."""
-        async with asyncio.timeout(15):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def other(self, *words: str, stdin: str = "") -> str:
-        """Run the command in another process."""
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-P", "-m", "signoff", *words],
-            input=stdin,
-            cwd=self.root,
-            env={**os.environ, "SIGNOFF_HOME": str(self._home)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return str(done.stdout)
-
-    def turns(self) -> int:
-        """Turns that have ended."""
-        return sum(isinstance(update, Recorded) and isinstance(update.event, TurnEnded) for update in self.updates)
-
-
-@pytest.fixture
-async def hosted(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hosted]:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    root = tmp_path / "workspace"
-    root.mkdir()
-    (root / "greet.py").write_text(FILE)
-    server.behave(OBEYS)
-    runtime = open_runtime(root, {"base_url": server.base_url, "model": "m"}, {})
-    holder: list[Hosted] = []
-    host = Host(runtime, runtime.settings, lambda update: holder[0].take(update))
-    holder.append(Hosted(host, root, tmp_path / "home"))
-    await host.start()
-    await host.connect(runtime.settings)
-    await host.open()
-    yield holder[0]
-    await host.close()
-    runtime.close()
 
 
 async def test_a_denial_from_outside_reaches_the_model_at_once(server: WireServer, hosted: Hosted) -> None:

@@ -168,17 +168,12 @@ class ReviewState:
         out = self.left_out.get(proposal.id, set())
         pending = _pending(proposal.hunks)
         chosen = [hunk for hunk in pending if hunk.id not in out]
-        files = sum(
-            bool(_pending(change.hunks)) and not out.issuperset(hunk.id for hunk in _pending(change.hunks))
-            if change.hunks
-            else change.state is HunkState.PENDING
-            for change in proposal.files
-        )
-        if len(chosen) == len(proposal.hunks):
-            added, removed = proposal.added, proposal.removed
-        else:
-            added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
-        return Choice(tuple(hunk.id for hunk in chosen), len(pending), files, added, removed)
+        ids = tuple(hunk.id for hunk in chosen)
+        if len(chosen) == len(pending):
+            return Choice(ids, len(pending), len(proposal.in_question), proposal.added, proposal.removed)
+        files = sum(1 for change in proposal.files if any(hunk in chosen for hunk in change.hunks))
+        added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
+        return Choice(ids, len(pending), files, added, removed)
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
         """Take hunks in or out; several together all go the way of the first."""

@@ -11,7 +11,7 @@ UNDERLINE = re.compile(r" {0,3}(?:-+|=+)[ \t]*$")
 ITEM = re.compile(r"( {0,3})(?:([-*+])|(\d{1,9})([.)]))(?:([ \t]+)(?=\S)|[ \t]*$)")
 NESTED_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
 QUOTE = re.compile(r" {0,3}>")
-DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*+(?:\|[ \t]*:?-+:?[ \t]*+)*(?:\|[ \t]*)?$")
 
 
 def indentation(line: str) -> int:

@@ -87,8 +87,12 @@ class Fold:
         self._proposals: dict[str, ProposalEntry] = {}
         self._asking: set[str] = set()
         self._turn_began = 0.0
+        self._turn_waited = 0.0
+        """Seconds of the turn in which a tool waited for the user."""
         self._turn_calls = 0
         self._turn_tokens = 0
+        self._failure = ("", "")
+        """Key and words of the entry of the last failed request."""
         self._interrupted = False
         """The last answer says already that it was interrupted."""
 
@@ -147,8 +151,12 @@ class Fold:
             case ProposalStaged() | ProposalDecided() | ProposalChanged():
                 changes = self._proposal(event, key)
             case TurnStarted(time=time):
-                self._turn_began, self._turn_calls, self._turn_tokens = time, 0, 0
+                self._turn_began, self._turn_waited, self._turn_calls, self._turn_tokens = time, 0.0, 0, 0
                 changes = []
+            case RequestFailed(message=message):
+                self._failure = (key, message)
+                self._overtaken = True
+                changes = [Put(NoticeEntry(key, message, "error"))]
             case TurnEnded():
                 changes = self._drop_stream()
                 if event.stopped != "question":
@@ -256,12 +264,13 @@ class Fold:
     def _result(self, event: ToolResult) -> list[Change]:
         if event.call in self._asking and event.call in self._questions:
             return []
+        self._turn_waited += event.waited
         if event.call not in self._tools and event.call in self._asking:
             # A question that never got as far as being asked is a call like any other.
             self._tools[event.call] = ToolEntry(f"tool{event.call}", "ask_user")
         return self._set_tool(
             event.call,
-            status=event.outcome.value,
+            status="error" if event.failed else event.outcome.value,
             summary=event.summary,
             duration=event.duration,
             output=event.text,
@@ -315,12 +324,17 @@ class Fold:
         return [Put(self._proposals[proposal])]
 
     def _turn_end(self, event: TurnEnded, key: str) -> list[Change]:
-        duration = event.time - self._turn_began if event.time and self._turn_began else 0.0
+        duration = event.time - self._turn_began - self._turn_waited if event.time and self._turn_began else 0.0
         calls, tokens = self._turn_calls, self._turn_tokens
         self._turn_began, self._turn_calls, self._turn_tokens = 0.0, 0, 0
         stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped
         self._interrupted = False
         entry = TurnEndEntry(key, stopped, event.message, duration, calls, tokens)
+        failure, failed = self._failure
+        self._failure = ("", "")
+        if stopped == "failed" and failed == event.message:
+            # The end of the turn says it, too, and what to do about it.
+            return [Drop(failure), Put(entry)]
         return [Put(entry)] if turn_end_facts(entry) or stopped in ("aborted", "failed") else []
 
 
@@ -333,8 +347,6 @@ def _told(event: Event, key: str) -> list[Entry]:
             return [InterventionEntry(key, kind, text)]
         case Compacted(summary=summary, tokens_before=before, tokens_after=after):
             return [CompactionEntry(key, summary, before, after)]
-        case RequestFailed(message=message):
-            return [NoticeEntry(key, message, "error")]
         case Notice(text=text, level=level):
             return [NoticeEntry(key, text, level)]
     return []

@@ -183,15 +183,16 @@ def _question(entry: QuestionEntry, width: int) -> list[Line]:
 
 
 def _turn_end(entry: TurnEndEntry, width: int) -> list[Line]:
+    facts = turn_end_facts(entry)
     match entry.stopped:
         case "failed":
             told = wrap_text(visible(entry.message) or "The request failed.", Face("error"), width)
             return [*told, Line(((shorten("/continue sends it again", width), MUTED),))]
         case "aborted":
-            parts, face = ["interrupted"], Face("warning")
+            parts, face = ["interrupted", *facts, "/continue goes on"], Face("warning")
         case _:
-            parts, face = [], MUTED
-    return [Line(((shorten(" · ".join([*parts, *turn_end_facts(entry)]), width), face),))]
+            parts, face = facts, MUTED
+    return [Line(((shorten(" · ".join(parts), width), face),))]
 
 
 def _compaction(entry: CompactionEntry, width: int, opened: bool) -> list[Line]:

@@ -55,6 +55,7 @@ class StatusLine(Widget):
         self._continues = ""
         self._unseen: int | None = None
         self._permissions = 0
+        self._asked = 0.0
         self._timer: Timer | None = None
 
     @property
@@ -85,6 +86,12 @@ class StatusLine(Widget):
 
     def show_permissions(self, waiting: int) -> None:
         """How many tools wait for the user to allow something."""
+        now = self._clock()
+        if waiting and not self._permissions:
+            self._asked = now
+        elif self._permissions and not waiting:
+            # The time shown is the model's and the tools', not the user's.
+            self._turn_since += now - self._asked
         self._permissions = waiting
         self.refresh()
 
@@ -133,7 +140,9 @@ class StatusLine(Widget):
             case Phase.ASKING:
                 return Content.styled("? ", "$text-accent bold") + Content("The model asks you")
             case _:
-                return Content.styled(f"  {visible(self._ended)}", "$text-warning") if self._ended else Content("")
+                # Where the end of the transcript is in view, it says so itself.
+                ended = self._ended if self._unseen is not None else ""
+                return Content.styled(f"  {visible(ended)}", "$text-warning") if ended else Content("")
         total = seconds(max(0.0, self._clock() - self._turn_since))
         spinner = (
             "·" if self.app.animation_level == "none" else _SPINNER[int(self._clock() / _INTERVAL) % len(_SPINNER)]
@@ -148,7 +157,7 @@ class StatusLine(Widget):
             parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))
         if self._phase in _MOVING:
             parts.append(_INTERRUPT)
-        elif self._ended and self._continues and self._phase is not Phase.ASKING:
+        elif self._ended and self._unseen is not None and self._continues and self._phase is not Phase.ASKING:
             parts.append(Content.assemble(("/continue", "$text-accent bold"), f" {self._continues}"))
         return Content("   ").join(parts)
 

@@ -38,7 +38,7 @@ def seconds(duration: float) -> str:
 def turn_end_facts(entry: TurnEndEntry) -> list[str]:
     """What there is to say about the end of a turn."""
     calls = f"{entry.calls} tool call{'s' if entry.calls > 1 else ''}" if entry.calls else ""
-    tokens = f"{entry.tokens:,} tokens" if entry.tokens else ""
+    tokens = f"{entry.tokens:,} token{'s' if entry.tokens > 1 else ''}" if entry.tokens else ""
     message = visible(" ".join(entry.message.split())) if entry.stopped != "answer" else ""
     return [fact for fact in (message, seconds(entry.duration), calls, tokens) if fact]
 

@@ -36,4 +36,5 @@ def test_a_workspace_name_or_branch_is_one_line() -> None:
 
 def test_a_chain_is_announced() -> None:
     assert "up to 3 steps" in system_prompt(workspace="shop", today=DAY, chain_steps=3)
+    assert "Once an edit is staged, stop" not in system_prompt(workspace="shop", today=DAY, chain_steps=3)
     assert "up to" not in system_prompt(workspace="shop", today=DAY)

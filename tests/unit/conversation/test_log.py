@@ -85,6 +85,29 @@ async def test_a_fold_sees_old_and_new_events_once() -> None:
     assert seen.ids == [7, 9]
 
 
+def test_what_comes_late_takes_its_place_by_its_id() -> None:
+    log = EventLog(Store(), [said("5").model_copy(update={"id": 5})])
+    seen = log.attach(Seen())
+    late = [said(str(number)).model_copy(update={"id": number}) for number in (9, 3, 7, 9)]
+    assert [event.id for event in log.extend(late)] == [3, 7, 9]
+    assert [event.id for event in log.events] == [3, 5, 7, 9]
+    assert (seen.ids, log.last) == ([5, 3, 7, 9], 9)
+
+
+async def test_what_another_process_wrote_comes_before_what_is_written_after_it() -> None:
+    store = Store()
+    ours, theirs = EventLog(store), EventLog(store)
+    seen = ours.attach(Seen())
+    await ours.append(said("1"))
+    await theirs.append(said("2"), said("3"))
+    (stored,) = await ours.append(said("4"))
+    assert stored.id == 4
+    assert list(ours.events) == store.kept
+    assert seen.ids == [1, 2, 3, 4]
+    assert await theirs.catch_up() == (stored,)
+    assert list(theirs.events) == store.kept
+
+
 async def test_what_a_store_cannot_encode_is_replaced_not_lost() -> None:
     store = Store()
     call = ToolCall(uid="c1.0", name="x", arguments={"text": ["half \ud83d pair"]})

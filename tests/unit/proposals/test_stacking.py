@@ -336,3 +336,28 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
     store = SqliteProposalStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
     for path, found in {"a.txt": ["P1"], "c.txt": ["P1"], "b.txt": []}.items():
         assert [each.id for each in related(store, {path})] == found
+
+
+def test_a_proposal_revises_only_one_whose_files_it_touches(bench: Make) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
+    for name in ("a", "b"):
+        site.desk.deny(site.edit(f"{name}.txt", (name, name.upper())).id)
+    draft = site.desk.draft("session")
+    draft.edit("c.txt", [Replacement("c", "C")])
+    other = site.desk.stage(draft, "Elsewhere", ["P2", "P1"])
+    assert (other.supersedes, other.version) == ("", 1)
+    draft = site.desk.draft("session")
+    draft.edit("a.txt", [Replacement("a", "á")])
+    answer = site.desk.stage(draft, "As you said", ["P2", "P1"])
+    assert (answer.supersedes, answer.version) == ("P1", 2)
+
+
+def test_what_waits_in_part_is_not_folded_into_an_edit_of_other_files(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
+    first = site.edit("a.txt", ("line 2\n", "two\n"), ("line 25\n", "twenty-five\n"))
+    site.desk.deny(first.id, [first.hunks[0].id], "Not that one.")
+    draft = site.desk.draft("session")
+    draft.edit("b.txt", [Replacement("b", "B")])
+    other = site.desk.stage(draft, "Elsewhere", [first.id])
+    assert [change.path for change in other.files] == ["b.txt"]
+    assert site.desk.get(first.id).state.waiting

@@ -196,3 +196,20 @@ def test_undo_by_hand_first_and_redo_after(bench: Make) -> None:
     site.desk.undo(proposal.id)
     site.desk.redo(proposal.id)
     assert site.read("a.txt").decode() == numbered(5, l2="two")
+
+
+def test_a_rename_is_one_file_with_the_same_numbers_whichever_way_it_goes(bench: Make) -> None:
+    site = bench({"old.py": numbered(200), "other.py": "one\n"})
+    draft = site.desk.draft("session")
+    draft.rename("old.py", "new.py")
+    draft.edit("new.py", [Replacement("line 7\n", "seven\nand more\n")])
+    draft.edit("other.py", [Replacement("one", "two")])
+    approved = site.desk.approve(site.desk.stage(draft, "Move").id).files
+    assert {(file.path, file.op, file.added, file.removed) for file in approved} == {
+        ("new.py", "rename", 2, 1),
+        ("other.py", "edit", 1, 1),
+    }
+    undone = site.desk.undo("P1").files
+    assert {(file.path, file.added, file.removed) for file in undone} == {("new.py", 1, 2), ("other.py", 1, 1)}
+    redone = site.desk.redo("P1").files
+    assert {(file.path, file.added, file.removed) for file in redone} == {("new.py", 2, 1), ("other.py", 1, 1)}

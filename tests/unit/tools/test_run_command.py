@@ -77,12 +77,15 @@ async def test_gives_output_and_exit_code(allowed: Bench) -> None:
     first, *rest = output.text.split("\n")
     assert first.startswith("[exit code 3; ")
     assert rest == [str(allowed.workspace.root / "sub"), "oops", ""]
-    assert output.summary.startswith("exit 3, 2 lines, ")
+    assert output.summary == "exit 3, 2 lines"
+    assert output.failed
     assert "".join(allowed.live) == "\n".join(rest)
 
 
 async def test_says_when_there_was_no_output(allowed: Bench) -> None:
-    assert (await allowed.call("run_command", command="true")).text.endswith("[no output]")
+    output = await allowed.call("run_command", command="true")
+    assert output.text.endswith("[no output]")
+    assert not output.failed
 
 
 async def test_names_the_signal_that_ended_it(allowed: Bench) -> None:

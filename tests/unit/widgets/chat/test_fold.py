@@ -187,6 +187,20 @@ def test_a_call_becomes_one_line_from_writing_to_result() -> None:
     assert (entry.status, entry.summary, entry.output, entry.duration) == ("ok", "7 lines", "body", 0.2)
 
 
+def test_a_command_that_failed_is_no_success_and_the_users_time_is_not_the_turns() -> None:
+    result = ToolResult(id=3, call="c1.0", outcome=Outcome.OK, text="", summary="exit 1", failed=True, waited=60.0)
+    events: list[Event] = [
+        TurnStarted(id=1, time=100.0, cause="message"),
+        AssistantMessage(id=2, calls=(call("c1.0", "run_command", command="make"),)),
+        result,
+        TurnEnded(id=4, time=163.0, stopped="answer"),
+    ]
+    entries = shown(Fold().events(events))
+    tool = next(entry for entry in entries if isinstance(entry, ToolEntry))
+    assert (tool.status, tool.summary) == ("error", "exit 1")
+    assert next(entry for entry in entries if isinstance(entry, TurnEndEntry)).duration == 3.0
+
+
 def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     events: list[Event] = [
         AssistantMessage(id=1, calls=(call("c1.0", "ask_user", question="Which?"),)),
@@ -260,6 +274,9 @@ def test_the_end_of_a_turn_sums_it_up() -> None:
 def test_a_failure_is_told_once_where_it_happened() -> None:
     entries = reopened([RequestFailed(id=1, kind="auth", message="The key was refused.")])
     assert entries == [NoticeEntry("e1", "The key was refused.", "error")]
+    failed = RequestFailed(id=1, kind="auth", message="The key was refused.")
+    ended = TurnEnded(id=2, stopped="failed", message="The key was refused.")
+    assert reopened([failed, ended]) == [TurnEndEntry("e2", "failed", "The key was refused.", 0.0, 0, 0)]
 
 
 @pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])

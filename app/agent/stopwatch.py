@@ -1,0 +1,35 @@
+"""Measures how long a call worked, apart from how long it waited for the user."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from app.tools.contract import Confirmation, ConfirmationAnswer
+
+
+class Stopwatch:
+    """Runs from the moment it is made."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self.waited = 0.0
+        """Seconds that went by in `while_asking`."""
+
+    @property
+    def worked(self) -> float:
+        """Seconds since it was made, without those that it waited."""
+        return max(0.0, self._clock() - self._started - self.waited)
+
+    def while_asking(
+        self, ask: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
+    ) -> Callable[[Confirmation], Awaitable[ConfirmationAnswer]]:
+        """The same question to the user, with the wait for the answer measured."""
+
+        async def timed(confirmation: Confirmation) -> ConfirmationAnswer:
+            asked = self._clock()
+            try:
+                return await ask(confirmation)
+            finally:
+                self.waited += self._clock() - asked
+
+        return timed

@@ -1,0 +1,51 @@
+"""Texts made to keep an expression busy: time grows with their length, not with its square. One that does not, does
+not end here either."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from app.proposals.patch_text import scan_patch
+from app.proposals.refusals import EditRefused
+from app.safe_text import inspect
+from app.tools.command_output import PlainText
+from app.workspace.secrets import secret_reason
+from widgets.chat.block_starts import DELIMITER, ITEM, RULE
+from widgets.chat.matching import Names
+
+SIZE = 1_000_000
+
+
+def scanned(text: str) -> None:
+    with suppress(EditRefused):
+        scan_patch(text)
+
+
+TEXTS: dict[str, Callable[[], object]] = {
+    "blank lines in .pypirc": lambda: secret_reason(".pypirc", b"\n" * SIZE),
+    "blanks in .pypirc": lambda: secret_reason(".pypirc", b" " * SIZE),
+    "colons in pip.conf": lambda: secret_reason("pip.conf", b"://" + b":" * SIZE),
+    "addresses in pip.conf": lambda: secret_reason("pip.conf", b"://:" * (SIZE // 4)),
+    "beginnings of a key": lambda: secret_reason("x", b"\n-----BEGIN " * (SIZE // 12)),
+    "a long word beside a letter": lambda: inspect("é " + "a" * SIZE),
+    "blanks after a table's head": lambda: DELIMITER.match("---" + " " * SIZE + "x"),
+    "bars in a table's head": lambda: DELIMITER.match("-|" * (SIZE // 2) + "x"),
+    "a rule that is none": lambda: RULE.match("- " * (SIZE // 2) + "x"),
+    "a mark without an item": lambda: ITEM.match("1." + " " * SIZE),
+    "blank lines for a patch": lambda: scanned("\n" * SIZE),
+    "signs for a patch": lambda: scanned("!" * SIZE),
+    "a name of blanks": lambda: scanned("--- a" + " " * SIZE + "x\n+++ b\n@@ -1 +1 @@\n-a\n+b\n"),
+    "names that differ": lambda: scanned("diff --git a/x b/x\nBinary files " + " and " * (SIZE // 5) + "\n"),
+    "sequences without an end": lambda: PlainText().feed(b"\x1b]" * (SIZE // 2) + b"\x07"),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_it_ends(name: str) -> None:
+    TEXTS[name]()
+
+
+async def test_a_mention_is_found_among_names_that_nearly_have_it() -> None:
+    matcher = Names(["a" * 255, "wanted/" + "a" * 200 + "b"])
+    assert await matcher.search("a" * 100 + "b") == ["wanted/" + "a" * 200 + "b"]

@@ -1,0 +1,60 @@
+"""An app without its screen, as the first of several processes on a workspace."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from app.agent.session import Session
+from app.agent.updates import Recorded, Update
+from app.conversation.events import TurnEnded
+from app.host import Host
+
+
+class Hosted:
+    """An app without its screen, and the other process beside it."""
+
+    def __init__(self, host: Host, root: Path, home: Path) -> None:
+        self.host = host
+        self.root = root
+        self._home = home
+        self.updates: list[Update] = []
+        self._changed = asyncio.Event()
+
+    def take(self, update: Update) -> None:
+        self.updates.append(update)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition over the updates holds."""
+        async with asyncio.timeout(15):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def other(self, *words: str, stdin: str = "") -> str:
+        """Run the command in another process."""
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-P", "-m", "signoff", *words],
+            input=stdin,
+            cwd=self.root,
+            env={**os.environ, "SIGNOFF_HOME": str(self._home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return str(done.stdout)
+
+    def turns(self) -> int:
+        """Turns that have ended."""
+        return sum(isinstance(update, Recorded) and isinstance(update.event, TurnEnded) for update in self.updates)
+
+    @property
+    def session(self) -> Session:
+        """The open session."""
+        assert self.host.session is not None
+        return self.host.session
