@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -32,6 +33,8 @@ from app.workspace.guidance import FILE_NAME, guidance
 
 _FILES_SEARCHED = 5_000
 """Files of the workspace that are looked through for nested guidance, so that a huge tree costs no time."""
+_SECONDS_SEARCHED = 3.0
+"""How long that may take, for trees with next to no files."""
 OPENAI_URL = "https://api.openai.com/v1"
 """Where a key without a base URL goes."""
 
@@ -131,7 +134,8 @@ def turn_settings(runtime: Runtime, settings: Settings, record: SessionRecord) -
 
 def _guidance(runtime: Runtime) -> str:
     """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
-    files = itertools.islice(runtime.workspace.files(), _FILES_SEARCHED)
+    end = time.monotonic() + _SECONDS_SEARCHED
+    files = itertools.islice(runtime.workspace.files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
     return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in guidance(runtime.workspace, nested))
 

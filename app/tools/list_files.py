@@ -63,7 +63,7 @@ class _Listing:
         """List until the end, or until it is stopped."""
         prefix = "" if self.folder == "." else f"{self.folder}/"
         matches = matcher(self.pattern) if self.pattern else None
-        for path, added in overlay_files(self.context, self.folder):
+        for path, added in overlay_files(self.context, self.folder, lambda: self._stopped):
             if self._stopped:
                 break
             inner = path.removeprefix(prefix)

@@ -93,7 +93,7 @@ class Search:
         """Files that are to be searched, without those that look like secrets."""
         prefix = "" if self.under == "." else f"{self.under}/"
         matches = glob_matcher(self.glob) if self.glob else None
-        for path, _ in overlay_files(self.context, self.under):
+        for path, _ in overlay_files(self.context, self.under, lambda: self._stopped):
             if self._stopped:
                 return
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):

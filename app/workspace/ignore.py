@@ -150,7 +150,8 @@ def walk(
     under: str,
     readable_link: Callable[[str], bool],
     forbidden: Callable[[str], bool],
-    ended: Callable[[], bool] = lambda: False,
+    ended: Callable[[], bool],
+    closed: Callable[[], bool],
 ) -> Iterator[str]:
     """Paths of all files below a folder that no rule ignores, sorted.
 
@@ -159,13 +160,16 @@ def walk(
         under: The folder to start in, links resolved; empty for the root.
         readable_link: Says of a link's path whether it leads to a file that may be read.
         forbidden: Says of a path whether it is off limits.
-        ended: Asked at every entry; ends the walk with WorkspaceClosed once it says so.
+        ended: Asked at every entry; the walk ends where it is once it says so.
+        closed: The same, with WorkspaceClosed.
     """
     above = rules_in(root, under.rpartition("/")[0]) if under else rules_above(root)
-    scan = _Scan(root, readable_link, forbidden, ended)
+    scan = _Scan(root, readable_link, forbidden, ended, closed)
     stack = [scan.entries(under, above)]
     while stack:
         for path, rules in stack[-1]:
+            if ended():
+                return
             if rules is None:
                 yield path
             else:
@@ -183,6 +187,7 @@ class _Scan:
     readable_link: Callable[[str], bool]
     forbidden: Callable[[str], bool]
     ended: Callable[[], bool]
+    closed: Callable[[], bool]
 
     def entries(self, folder: str, above: Rules) -> Iterator[tuple[str, Rules | None]]:
         """Files, with None, and sub-folders, with the rules that hold around them, in the order of full paths."""
@@ -196,8 +201,10 @@ class _Scan:
         rules = _rules_of(self.root / folder, len(prefix), names=own) + above if own else above
         found: list[tuple[str, str, Rules | None]] = []
         for entry in there:
-            if self.ended():
+            if self.closed():
                 raise WorkspaceClosed("The workspace is closed.")
+            if self.ended():
+                return iter(())
             name = entry.name
             if not _nameable(name):
                 continue

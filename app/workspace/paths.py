@@ -8,7 +8,7 @@ Links that are there are read and followed by hand, as long as they stay inside.
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,11 +130,12 @@ class Workspace:
             return "file"
         return "folder" if stat.S_ISDIR(mode) else "other"
 
-    def files(self, under: str = ".") -> Iterator[str]:
+    def files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
         """All files in a folder that no ignore rule leaves out, as sorted paths with links on the way resolved.
 
         Ignore rules do not hide `under` itself, only what is in it; for a file it yields that file. Links to
-        folders are not entered, and names that `locate` would refuse are left out.
+        folders are not entered, and names that `locate` would refuse are left out. Once `ended` says so, which is
+        asked at every entry of a folder, no more files come.
 
         Raises:
             FileNotFoundError: There is no such folder.
@@ -147,7 +148,7 @@ class Workspace:
                 raise FileNotFoundError(f"{under} does not exist")
             case "folder":
                 under = "" if start == "." else start
-                return walk(self.root, under, self._leads_to_file, self.forbidden, self._closed.is_set)
+                return walk(self.root, under, self._leads_to_file, self.forbidden, ended, self._closed.is_set)
             case _:
                 return iter((start,))
 

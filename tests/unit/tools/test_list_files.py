@@ -1,6 +1,6 @@
 """`list_files`: what is there, with the pending edits in place."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -62,7 +62,7 @@ async def test_pending_edits_add_and_remove(bench: Bench) -> None:
 class EndlessWorkspace(Workspace):
     """Has another file for whoever asks for one more."""
 
-    def files(self, under: str = ".") -> Iterator[str]:
+    def files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
         return (f"{number:012}.txt" for number in count())
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.workspace.path_rules import WorkspaceClosed
 from app.workspace.paths import UnsafePath, Workspace
 
 
@@ -164,3 +165,28 @@ def test_agrees_with_git(tmp_path: Path, tree: list[str], top: list[str], below:
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     ours = list(Workspace(root).files())
     assert ours == sorted(filter(None, output.split("\0")))
+
+
+def test_a_walk_ends_where_it_is_when_it_is_told_to(tmp_path: Path) -> None:
+    workspace = make(tmp_path, {f"d{number}/f": "" for number in range(5)})
+    found: list[str] = []
+    for path in workspace.files(ended=lambda: len(found) == 2):
+        found.append(path)
+    assert found == ["d0/f", "d1/f"]
+
+
+def test_a_walk_through_folders_without_files_ends_too(tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"d{number}/e").mkdir(parents=True)
+    asked = iter(range(60))
+    assert list(Workspace(tmp_path).files(ended=lambda: next(asked) >= 55)) == []
+    assert next(asked) < 60, "no folder was looked into after that"
+
+
+def test_closing_the_workspace_ends_every_walk(tmp_path: Path) -> None:
+    workspace = make(tmp_path, {"a/f": "", "b/f": ""})
+    walk = workspace.files()
+    assert next(walk) == "a/f"
+    workspace.close()
+    with pytest.raises(WorkspaceClosed):
+        next(walk)
