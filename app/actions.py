@@ -79,6 +79,15 @@ ACTIONS: tuple[Action, ...] = (
         command="quit",
         footer=6,
     ),
+    Action(
+        "app.suspend",
+        "Suspend",
+        "ctrl+z",
+        "app.suspend_process",
+        "app",
+        "Back to the shell for a while; `fg` comes back.",
+        priority=True,
+    ),
     Action("app.new", "New session", "", "app.command('new')", "app", "Start afresh.", command="new"),
     Action(
         "app.sessions",
@@ -347,6 +356,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("writing.send", "Send", "ctrl+s,ctrl+enter", "send", "writing", "Send or save what is written.", footer=1),
     Action("writing.close", "Close", "escape", "close", "writing", "Close the field; the draft is kept.", footer=1),
+    Action("writing.undo", "Undo", "ctrl+underscore", "undo", "writing", "Take back what was typed last."),
     Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=1),
     Action(
         "composer.newline", "New line", "shift+enter,ctrl+j", "newline", "composer", "Start a new line.", footer=3
@@ -360,6 +370,7 @@ ACTIONS: tuple[Action, ...] = (
         "Search what you sent before.",
         footer=5,
     ),
+    Action("composer.undo", "Undo", "ctrl+underscore", "undo", "composer", "Take back what was typed last."),
     Action("composer.editor", "Editor", "ctrl+g", "external_editor", "composer", "Write in $EDITOR."),
 )
 """Every action, in the order in which help lists them."""

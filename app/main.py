@@ -236,6 +236,12 @@ class SignoffApp(OrderedApp):
             await self.host.close()
         self.exit(return_code=code)
 
+    @on(Driver.SignalResume)
+    def come_back(self) -> None:
+        """The shell has let the app go on: the terminal shows nothing of it any more, nor is anything in sight."""
+        self.workbench.lose_picture()
+        self.refresh(layout=True)
+
     # What the session says
 
     def take_update(self, update: "Update") -> None:

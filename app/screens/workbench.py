@@ -244,8 +244,9 @@ class Workbench(Screen[None]):
             case "approvals":
                 self.set_focus(self.review.pane.queue)
 
-    def on_screen_resume(self) -> None:
-        """A dialog has closed: what it covered has to be painted before a key decides anything there."""
+    @on(events.ScreenResume)
+    def lose_picture(self) -> None:
+        """What was covered, by a dialog or by a shell, has to be painted anew before a key decides anything there."""
         if self._review_side is not None:
             self.review.lose_picture()
 

@@ -29,6 +29,7 @@ KEYS = {
     "ctrl+q": "\x11",
     "ctrl+s": "\x13",
     "ctrl+p": "\x10",
+    "ctrl+z": "\x1a",
 }
 
 LIMIT = 30.0

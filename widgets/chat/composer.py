@@ -233,6 +233,10 @@ class Composer(Vertical):
         self._close_popup()
         self.editor.show(Draft(text))
 
+    def action_undo(self) -> None:
+        """Take back what was typed last."""
+        self.editor.undo()
+
     def action_newline(self) -> None:
         """Start a new line."""
         start, end = self.editor.selection

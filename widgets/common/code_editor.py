@@ -28,6 +28,7 @@ class CodeEditor(TextArea):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+home", "document_start", "To the beginning", show=False),
         Binding("ctrl+end", "document_end", "To the end", show=False),
+        Binding("ctrl+underscore", "undo", "Undo", show=False),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = syntax_classes("code")
     DEFAULT_CSS = (

@@ -123,7 +123,11 @@ class WritingField(Vertical):
 
     def _hints(self, keys: Mapping[str, str]) -> tuple[KeyHint, ...]:
         words = {"send": self._verb, "close": "close, the draft is kept"}
-        return tuple(KeyHint(keys_of(action, keys)[0], words[action.handler]) for action in in_scope("writing"))
+        return tuple(
+            KeyHint(keys_of(action, keys)[0], words[action.handler])
+            for action in in_scope("writing")
+            if action.handler in words
+        )
 
     @property
     def is_open(self) -> bool:
