@@ -85,6 +85,8 @@ class ProposalDesk:
         self._overlay: Overlay | None = None
         self.tell: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
+        self._told: set[str] = set()
+        """What a recovery came to and was said: what can't be put right yet is tried often, and said once."""
 
     # Reading
 
@@ -292,7 +294,9 @@ class ProposalDesk:
         with self._lock.held():
             self._overlay = None
             try:
-                return recover(self._store, self._applier.rollback)
+                lines = recover(self._store, self._applier.rollback)
+                self._told.update(lines)
+                return lines
             finally:
                 self._filesystem.close()
 
@@ -305,7 +309,9 @@ class ProposalDesk:
             self._overlay = None
             if self._store.journal(state="open"):
                 for line in recover(self._store, self._applier.rollback):
-                    self.tell(line)
+                    if line not in self._told:
+                        self._told.add(line)
+                        self.tell(line)
             try:
                 yield
             except OSError as error:

@@ -1,6 +1,6 @@
 """What a crash left behind: every open record is finished or taken back before anything else is written."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from app.proposals.apply import reason_of
 from app.proposals.models import Proposal, ProposalState
@@ -40,10 +40,9 @@ def _finish(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> 
         kept = rollback.run(record, {entry.path for entry in record.entries})
         closed = record.model_copy(update={"state": "rolled_back"})
         changed = rollback.changed(closed)
-        stored = store.proposal(record.proposal)
-        store.journal_close(closed, _as_before(stored, record) if stored else None)
         outcome = f"{name} had been cut off: it was rolled back, every {{}} is as before."
-        return _told(outcome, changed, kept)
+        unrecorded = _close(store, closed, lambda: _as_before(store.proposal(record.proposal), record))
+        return _told(outcome, changed, kept, unrecorded)
     except Exception as error:
         return f"{name} was cut off and can't be put right yet ({reason_of(error)}); start signoff again to retry."
 
@@ -51,9 +50,18 @@ def _finish(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> 
 def _complete(store: ProposalStore, rollback: Rollback, record: JournalRecord, name: str) -> str:
     done = record.model_copy(update={"state": "done"})
     changed = rollback.changed(done)
-    store.journal_close(done, Proposal.model_validate_json(record.after_proposal))
     outcome = f"{name} had been cut off after the last file: it was completed, every {{}} is new."
-    return _told(outcome, changed, _tidied(rollback, done))
+    unrecorded = _close(store, done, lambda: Proposal.model_validate_json(record.after_proposal))
+    return _told(outcome, changed, [] if unrecorded else _tidied(rollback, done), unrecorded)
+
+
+def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], Proposal | None]) -> str:
+    """Record how it ended; what to say if that can't be done, for the files are right all the same."""
+    try:
+        store.journal_close(record, proposal())
+    except Exception as error:
+        return f"This could not be recorded yet ({reason_of(error)}); signoff does so at its next start."
+    return ""
 
 
 def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
@@ -63,17 +71,17 @@ def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
         return []
 
 
-def _told(outcome: str, changed: Sequence[str], kept: Sequence[str]) -> str:
-    """One line: what became of it, what others have changed, and where things are kept."""
+def _told(outcome: str, changed: Sequence[str], kept: Sequence[str], unrecorded: str) -> str:
+    """One line: what became of it, what others have changed, where things are kept, and what is still to be done."""
     line = outcome.format("other file" if changed else "file")
     if changed:
         more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
         line += f" Somebody else changed {', '.join(changed[:_SHOWN])}{more}; that stays as it is."
-    return " ".join((line, *kept))
+    return " ".join(filter(None, (line, *kept, unrecorded)))
 
 
-def _as_before(stored: Proposal, record: JournalRecord) -> Proposal:
+def _as_before(stored: Proposal | None, record: JournalRecord) -> Proposal | None:
     """The proposal where it stood when the record was opened."""
-    if stored.state is not ProposalState.FAILED:
+    if stored is None or stored.state is not ProposalState.FAILED:
         return stored
     return advance(stored, ProposalState.UNDONE if record.action == "redo" else standing(stored))

@@ -155,7 +155,7 @@ class Rollback:
             if disk.node(temp) is None:
                 if is_made(disk, entry, path) and entry.before is None:
                     disk.set_aside(path, temp)
-                elif is_made(disk, entry, path) or (touched and not entry.after and disk.node(path) is None):
+                elif is_made(disk, entry, path) or (touched and not entry.after and self._is_free(path)):
                     self._rewrite(entry)
                 else:
                     return None
@@ -166,7 +166,7 @@ class Rollback:
                     disk.exchange(path, temp)
             elif self._returned(temp, path):
                 return None
-            elif disk.node(path) is not None or not self._has_folder(path):
+            elif not self._is_free(path):
                 self._keep(record, entry, temp)
                 return None
         raise Unsettled(f"{path} keeps changing")
@@ -185,7 +185,7 @@ class Rollback:
 
     def _returned(self, name: str, path: str) -> bool:
         """Whether what has a name of our own could be put to a path where nothing is."""
-        if self._filesystem.node(path) is not None or not self._has_folder(path):
+        if not self._is_free(path):
             return False
         try:
             self._filesystem.put(name, path)
@@ -193,8 +193,10 @@ class Rollback:
             return False
         return True
 
-    def _has_folder(self, path: str) -> bool:
-        """Make the folders of a path, unless something else has their name."""
+    def _is_free(self, path: str) -> bool:
+        """Whether something can be put to a path; its folders are made if they are gone."""
+        if self._filesystem.node(path) is not None:
+            return False
         for folder in parents(path):
             if self._filesystem.kind(folder) == "missing":
                 self._filesystem.make_folder(folder)

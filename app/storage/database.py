@@ -128,6 +128,8 @@ def _explain(path: Path, error: sqlite3.Error) -> str:
             )
         case sqlite3.SQLITE_FULL:
             return f"The disk is full, so {path} could not be written. Free some space and try again."
+        case sqlite3.SQLITE_IOERR:
+            return f"{path} could not be used: {error}. Check that its disk works and has room, and try again."
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return f"Another process keeps {path} locked. Close it and try again."
         case sqlite3.SQLITE_READONLY:

@@ -1,6 +1,7 @@
 """Somebody changes one of the files at any step of an apply, also where it is killed: nothing of theirs is lost, the
 other files are all old or all new, and the next start ends it."""
 
+import errno
 import os
 import random
 import shutil
@@ -294,6 +295,50 @@ def test_somebody_changes_a_file_of_a_killed_apply_or_of_its_killed_recovery(
     shutil.rmtree(site.folder)
 
 
+@pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
+@pytest.mark.parametrize("kind", ["link", "folder", "file", "nothing"])
+@pytest.mark.parametrize("name", ["sub", "new"])
+def test_somebody_moves_a_folder_away_at_any_step(
+    folders: Callable[[], Path], name: str, kind: str, killed: bool
+) -> None:
+    """Nothing is written through a link, and the files outside of the folder are whole."""
+    others = [path for path in OLD if not path.startswith(f"{name}/")]
+    for moment in range(1, MOMENTS):
+        site, script = Site(folders(), "edit1", "nothing"), Script()
+        outside = site.folder / "outside"
+        outside.mkdir()
+        for path in ("gone2", "made2"):
+            (outside / path).write_bytes(b"theirs\n")
+
+        def intrude(site: Site = site, outside: Path = outside) -> None:
+            folder = site.root / name
+            if folder.exists():
+                folder.rename(site.folder / "moved")
+            match kind:
+                case "link":
+                    folder.symlink_to(outside)
+                case "folder":
+                    folder.mkdir()
+                case "file":
+                    folder.write_bytes(b"mine\n")
+
+        script.at[moment] = intrude
+        if killed:
+            script.at[moment + 1] = kill
+        play(site, script, approve)
+        site.desk().recover()
+        assert site.desk().recover() == []
+        now = {path: file.read_bytes() if (file := site.root / path).is_file() else None for path in others}
+        assert now in ({path: OLD[path] for path in others}, {path: NEW[path] for path in others})
+        assert {path.name: path.read_bytes() for path in outside.iterdir()} == dict.fromkeys(
+            ("gone2", "made2"), b"theirs\n"
+        )
+        if len(script.names) < moment:
+            break
+        assert kind != "file" or (site.root / name).read_bytes() == b"mine\n"
+        shutil.rmtree(site.folder)
+
+
 def test_a_real_race(folders: Callable[[], Path]) -> None:
     """Another process, at a moment that nobody chose."""
     moments = random.Random(1)
@@ -322,6 +367,30 @@ def test_whoever_decides_next_is_told_what_the_recovery_kept(folders: Callable[[
     [line] = site.told
     assert "edit1.kept-P1-" in line
     site.check()
+
+
+def test_a_recovery_that_cannot_be_recorded_says_so_once_and_ends_later(folders: Callable[[], Path]) -> None:
+    site, script = Site(folders(), "edit1", "nothing"), Script()
+    play(site, script, approve)
+    site = Site(folders(), "edit1", "nothing")
+    play(site, Script({script.names.index("exchange") + 2: kill}), approve)
+
+    def full(name: str) -> None:
+        if name == "journal_close":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    site.store.before_write = full
+    desk = site.desk()
+    [line] = desk.recover()
+    assert "every file is as before" in line
+    assert "could not be recorded yet (no space left on device)" in line
+    desk.refresh()
+    assert site.told == [], "said once"
+    site.store.before_write = lambda name: None
+    [line] = desk.recover()
+    assert "recorded" not in line
+    site.told.append(line)
+    ends(site)
 
 
 def test_what_is_written_to_a_file_while_it_is_replaced_is_kept(folders: Callable[[], Path]) -> None:
