@@ -1,14 +1,36 @@
-"""What holds for all tests: the terminal that they believe to be in, whatever they are really run from."""
+"""What holds for all tests: an environment of their own, whatever they are really run from."""
 
 import os
+from pathlib import Path
 
-os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+import pytest
+from hypothesis import settings
+
+os.environ.update(
+    TERM="xterm-256color",
+    COLORTERM="truecolor",
+    # The developer's own git configuration (autocrlf, gpgsign, hooks, colours) is not what is tested.
+    GIT_CONFIG_GLOBAL=os.devnull,
+    GIT_CONFIG_NOSYSTEM="1",
+)
 for _name in (
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "TEXTUAL_COLOR_SYSTEM",
-    "TEXTUAL_THEME",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
+    *("NO_COLOR", "FORCE_COLOR", "TEXTUAL_COLOR_SYSTEM", "TEXTUAL_THEME"),
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "SIGNOFF_MODEL", "SIGNOFF_THEME", "SIGNOFF_GATE", "SIGNOFF_HOME"),
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_EXTERNAL_DIFF", "GIT_PAGER"),
+    # Without bytecode every child process that a test starts compiles the whole program anew.
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
 ):
     os.environ.pop(_name, None)
+
+settings.register_profile("signoff", deadline=None)
+settings.load_profile("signoff")
+
+_FEW = 3
+"""Files that are run sooner in one process than with workers, which first have to start."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No workers for a few files; for everything else what xdist thinks right."""
+    files = [argument.partition("::")[0] for argument in config.args]
+    few = len(files) <= _FEW and all(Path(file).is_file() for file in files)
+    return 0 if few else None

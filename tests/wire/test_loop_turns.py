@@ -113,7 +113,7 @@ def _said(events: list[Event]) -> list[str]:
     moods=st.lists(st.sampled_from(["text", "question", "question", "edit"]), max_size=6),
     callers=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=4), min_size=2, max_size=5),
 )
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_any_callers_at_once_get_one_turn_at_a_time(
     runtime: Runtime, moods: list[str], callers: list[list[str]]
 ) -> None:

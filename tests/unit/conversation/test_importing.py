@@ -12,7 +12,7 @@ from app.conversation.validity import violations
 from app.llm.profile import Profile
 from tests.unit.conversation.histories import imported_messages, marks, profiles, rules_for, words_of
 
-thorough = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 def calls(*ids: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from tests.unit.conversation.histories import (
 
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
 FACTS = Facts(PROMPT, TOOLS)
-thorough = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 
 
 def said_by_user(events: list[Event]) -> list[str]:

@@ -97,7 +97,7 @@ MESSAGES = st.lists(
 ).map(lambda parts: [message for part in parts for message in part])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(messages=MESSAGES.filter(bool), tool_choice=st.sampled_from([None, "none"]))
 def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_choice: str | None) -> None:
     body: dict[str, Any] = {"model": MODEL_ID, "messages": messages, "tools": TOOLS.schemas}

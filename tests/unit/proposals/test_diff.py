@@ -85,7 +85,7 @@ def test_a_moved_function_is_not_torn_apart() -> None:
     assert changes == [Change(0, 0, 0, 3)]
 
 
-@settings(max_examples=1, deadline=None)
+@settings(max_examples=1)
 @given(st.just(None))
 def test_hard_inputs_end(_: None) -> None:
     lines = [str(number) for number in range(3000)]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.document import Document
@@ -136,7 +136,6 @@ class TestExact:
         with pytest.raises(AmbiguousMatch, match="inside_words"):
             edit("width\n", "id", "key", replace_all=True)
 
-    @settings(deadline=None)
     @given(st.text("id wx\n", max_size=40))
     def test_replace_all_is_a_substitution_of_whole_words(self, source: str) -> None:
         whole = re.sub(r"(?<!\w)id(?!\w)", "key", source)

@@ -149,7 +149,7 @@ def test_a_number_of_5000_digits(header: str, begin: str) -> None:
         scan_patch(f"{begin}{header.format(n='9' * 5000)}\n-a\n+b\n")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 12), min_size=4, max_size=4))
 def test_no_count_loses_a_change(counts: list[int]) -> None:
     old, new, old_again, new_again = counts
@@ -157,7 +157,7 @@ def test_no_count_loses_a_change(counts: list[int]) -> None:
     assert bodies(scan_patch(text)) == EXPECTED
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.sampled_from(

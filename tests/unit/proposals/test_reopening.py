@@ -36,7 +36,7 @@ def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> No
     assert site.read("a.txt").decode() == numbered(5, l2="two")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(apart=st.sets(st.integers(1, 3)), rounds=st.integers(1, 3))
 def test_what_was_denied_at_last_comes_back_and_what_was_denied_before_does_not(
     tmp_path_factory: pytest.TempPathFactory, apart: set[int], rounds: int

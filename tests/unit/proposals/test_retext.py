@@ -9,7 +9,7 @@ from app.proposals.retext import retext
 LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     LINES,
     LINES,
@@ -30,7 +30,7 @@ def test_the_text_is_the_one_that_was_given(
         assert not after.mixed_eol or "\n" not in document.text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\xff\n", b"\n"]), max_size=8))
 def test_the_same_text_is_the_same_bytes(lines: list[bytes]) -> None:
     document = Document(b"".join(lines))

@@ -126,7 +126,7 @@ class TestBothEngines:
         assert "needle" in output.text
         assert len(output.text) < 500
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         files=st.dictionaries(
             st.sampled_from(["a", "b/c", "d.py", "e f", "é"]),

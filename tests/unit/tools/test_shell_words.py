@@ -77,7 +77,7 @@ def passed_on(shell: str, text: str, folder: str) -> list[str]:
 
 
 @given(text=TEXTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_is_read_is_what_a_shell_passes_on(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         words = simple_command(text)

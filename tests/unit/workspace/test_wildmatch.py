@@ -91,7 +91,7 @@ def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(patterns=PATTERNS, paths=PATHS)
 def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> None:
     ours = {path for path in paths if ignored_by_us(patterns, path)}

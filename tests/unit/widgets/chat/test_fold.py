@@ -139,7 +139,7 @@ OTHERS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.one_of(responses(), OTHERS), max_size=8))
 def test_a_live_session_and_its_log_show_the_same(parts: list[list[Update]]) -> None:
     updates = [update for part in parts for update in part]

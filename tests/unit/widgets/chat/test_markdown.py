@@ -59,7 +59,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(DOCUMENT, st.lists(st.integers(1, 40), max_size=60), st.integers(12, 90), st.data())
 def test_streamed_text_comes_out_like_the_finished_text(
     text: str, sizes: list[int], width: int, data: st.DataObject
@@ -77,7 +77,7 @@ def test_streamed_text_comes_out_like_the_finished_text(
     assert rows(document.lines) == rows(markdown_lines(text, width))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(DOCUMENT, st.integers(12, 60))
 def test_no_row_is_wider_than_the_pane_unless_its_decoration_is(text: str, width: int) -> None:
     for line in markdown_lines(text, width):
