@@ -40,6 +40,23 @@ class Choice:
     note: str = ""
 
 
+def numbered_well(hunks: Sequence[PatchHunk]) -> frozenset[int]:
+    """Of the hunks of a file, by their lines in the patch, those whose numbers agree with what the ones above do."""
+    numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
+    well: set[int] = set()
+    growth = 0
+    end = 0
+    for hunk in numbered:
+        old, new = len(hunk.old_side), len(hunk.new_side)
+        old_first = (hunk.old_start or 0) + (not old)
+        new_first = (hunk.new_start or 0) + (not new)
+        if old_first > end and new_first == old_first + growth:
+            well.add(hunk.source_line)
+        end = old_first + max(old, 1) - 1
+        growth += new - old
+    return frozenset(well)
+
+
 def chosen(
     index: TextIndex, found: Sequence[Place], stated: int | None, progress: Progress, made: SpliceList
 ) -> Choice:
@@ -55,22 +72,22 @@ def chosen(
     Raises:
         AmbiguousMatch: several are left.
     """
-    if len(found) > 1:
-        found = [place for place in found if not made.changes_within(place.start, place.end)] or found
     if len(found) == 1:
         return Choice(found[0])
+    note = f"{len(found)} places, chosen by the patch's line number"
+    only = f"{len(found)} places, the only one after the hunk before"
+    found = [place for place in found if not made.changes_within(place.start, place.end)] or found
     ordered = progress.in_order(found, stated)
     if stated is None:
         if len(ordered) == 1:
             return Choice(ordered[0])
     else:
-        note = f"{len(found)} places, chosen by the patch's line number"
         for start in (stated - 1 + progress.drift, stated - 1):
             for place in found:
                 if place.start == start:
                     return Choice(place) if ordered == [place] else Choice(place, Rung.LINE_HINT, note)
         if len(ordered) == 1:
-            return Choice(ordered[0], Rung.DOUBTFUL, f"{len(found)} places, the only one after the hunk before")
+            return Choice(ordered[0], Rung.DOUBTFUL, only)
         nearest = nearest_to_hint([place.start for place in ordered], stated + progress.drift)
         if nearest is not None:
             return Choice(ordered[nearest], Rung.LINE_HINT, note)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from app.proposals.document import BOM, Document, encode
 from app.proposals.folding import without_trailing_space
 from app.proposals.git_blob import is_blob
-from app.proposals.hunk_places import Choice, Progress, allowed, chosen, line_above
+from app.proposals.hunk_places import Choice, Progress, allowed, chosen, line_above, numbered_well
 from app.proposals.ladder import Place, TextIndex, commonness, places, stands_at
 from app.proposals.matching import check_not_applied, located, tolerant_places
 from app.proposals.models import Match, Op, Rung
@@ -39,7 +39,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     """
     if patch.op is Op.CREATE:
         data = _created(document, patch)
-        return data, _checked_end(document, patch, data, [_first_line(hunk) for hunk in patch.hunks if hunk.doubt])
+        return data, _checked(document, patch, data, [_first_line(hunk) for hunk in patch.hunks if hunk.doubt])
     if patch.op is Op.DELETE:
         _check_deletion(document, patch)
         return b"", ()
@@ -49,7 +49,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     trusted = is_blob(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
         document = Document(document.data, verbatim=not document.wide)
-    placer = _Placer(document, trusted=trusted)
+    placer = _Placer(document, numbered_well(patch.hunks) if trusted else frozenset())
     matches = []
     for number, hunk in enumerate(patch.hunks, 1):
         try:
@@ -58,7 +58,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
             where = f"Hunk {number} of {len(patch.hunks)} for {patch.path} (line {hunk.source_line} of the patch): "
             raise type(error)(where + error.message) from error
     data = placer.result()
-    return data, _checked_end(document, patch, data, matches)
+    return data, _checked(document, patch, data, matches)
 
 
 def _first_line(hunk: PatchHunk) -> Match:
@@ -66,15 +66,15 @@ def _first_line(hunk: PatchHunk) -> Match:
     return Match(rung=Rung.DOUBTFUL, line=1, note=hunk.doubt)
 
 
-def _checked_end(document: Document, patch: FilePatch, data: bytes, matches: Sequence[Match]) -> tuple[Match, ...]:
+def _checked(document: Document, patch: FilePatch, data: bytes, matches: Sequence[Match]) -> tuple[Match, ...]:
     """The matches, the last one in doubt if the patch text may break off within the last line that it inserts.
 
-    Git's ids of both contents settle it; raises MalformedPatch if they say that it does.
+    Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that it does.
     """
     if not patch.hunks or not patch.hunks[-1].unended or is_blob(data, patch.new_blob):
         return tuple(matches)
     if is_blob(document.data, patch.old_blob) or (patch.op is Op.CREATE and patch.new_blob):
-        raise MalformedPatch(f"The patch is cut off in its last line: it does not make what it says of {patch.path}.")
+        raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
     doubt = "the patch has no newline at its end, so this line may be cut off"
     last = matches[-1] if matches else Match(rung=Rung.EXACT, line=1)
     return (*matches[:-1], doubted(last, doubt))
@@ -88,6 +88,11 @@ def _created(document: Document, patch: FilePatch) -> bytes:
     lines = [line for hunk in patch.hunks for line in hunk.lines]
     if any(line.step is not Step.INSERT for line in lines):
         raise MalformedPatch(f"The patch creates {patch.path}, but has lines that are not inserted.")
+    made = 0
+    for hunk in patch.hunks:
+        if made and hunk.old_start is not None and (hunk.old_start, hunk.new_start) != (0, made + 1):
+            raise MalformedPatch(f"The patch creates {patch.path}, but not all of its hunks are of a new file.")
+        made += len(hunk.lines)
     return encode(content(lines))
 
 
@@ -110,11 +115,14 @@ def _check_deletion(document: Document, patch: FilePatch) -> None:
 class _Placer:
     """Places the hunks of one file in order."""
 
-    def __init__(self, document: Document, *, trusted: bool) -> None:
+    def __init__(self, document: Document, trusted: frozenset[int]) -> None:
+        """`trusted` are the hunks, by their lines in the patch, whose numbers are right beyond doubt."""
         self._index = TextIndex(document)
         self._trusted = trusted
         self._made = SpliceList()
         self._progress = Progress()
+        self._placed: set[tuple[int, tuple[ScriptLine, ...]]] = set()
+        """The hunks whose text was found as it is, by the line where."""
         self._on_made = False
         """Whether the document is one that earlier hunks made."""
 
@@ -134,7 +142,7 @@ class _Placer:
             if block and not places(later, block, Rung.EXACT):
                 raise error
             self._index, self._made, self._progress = later, SpliceList(), Progress()
-            self._trusted, self._on_made = False, True
+            self._trusted, self._on_made = frozenset(), True
             match = self._place(hunk)
         if not hunk.doubt:
             return match
@@ -149,6 +157,9 @@ class _Placer:
         if choice is not None:
             place = choice.place
             script = _with_endings(self._index.document, hunk, place)
+            if (place.start, hunk.lines) in self._placed:
+                raise MalformedPatch("It is the same as a hunk before it, at the same place.")
+            self._placed.add((place.start, hunk.lines))
             self._take(splices(self._index.document, place.start, place.end, transplanted(script, place)))
             match = Match(rung=choice.rung, line=place.start + 1, note=choice.note)
         else:
@@ -173,8 +184,8 @@ class _Placer:
 
     def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[Choice | None, str]:
         """The one exact place, or None if there is none, and a doubt about it."""
-        if self._trusted and hunk.old_start is not None and stands_at(self._index, block, hunk.old_start - 1):
-            return Choice(_place_at(hunk.old_start - 1, block)), ""
+        if stated is not None and hunk.source_line in self._trusted and stands_at(self._index, block, stated - 1):
+            return Choice(_place_at(stated - 1, block)), ""
         if stated is not None and not hunk.seek and commonness(self._index, block) > _TOO_COMMON:
             for start in (stated - 1 + self._progress.drift, stated - 1):
                 if stands_at(self._index, block, start):
@@ -193,7 +204,7 @@ class _Placer:
         rung, note = Rung.EXACT, ""
         if not lines:
             at = 0
-        elif self._trusted and hunk.old_start is not None and hunk.old_start <= lines:
+        elif hunk.source_line in self._trusted and hunk.old_start is not None and hunk.old_start <= lines:
             at = hunk.old_start
         elif hunk.at_end:
             at = lines
@@ -209,7 +220,7 @@ class _Placer:
                 "each with a space before it."
             )
         start = Place(rung, at, at, ())
-        script = hunk.lines if not lines or self._trusted else _without_endings(hunk.lines)
+        script = hunk.lines if not lines or hunk.source_line in self._trusted else _without_endings(hunk.lines)
         floor = self._progress.floor
         self._take(splices(document, at, at, transplanted(script, start)))
         if at == lines:

@@ -40,6 +40,11 @@ class PatchHunk:
         return [line for line in self.lines if line.step is not Step.REMOVE]
 
     @property
+    def unseen(self) -> bool:
+        """Whether it shows no line of the file."""
+        return not self.old_side
+
+    @property
     def changes(self) -> bool:
         """Whether any line is removed or inserted."""
         return any(line.step is not Step.KEEP for line in self.lines)
@@ -70,7 +75,7 @@ class FilePatch:
     @property
     def inserts_only(self) -> bool:
         """Whether no hunk names a line of the file: sloppily written creations look so."""
-        return bool(self.hunks) and not any(hunk.old_side for hunk in self.hunks)
+        return bool(self.hunks) and all(hunk.unseen for hunk in self.hunks)
 
     @property
     def added(self) -> int:

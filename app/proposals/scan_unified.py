@@ -95,6 +95,8 @@ class UnifiedScanner:
         self.header_pairs += 1
         self._in_changes = True
         after = at + 2
+        if after < len(self._lines) and self._lines[after].startswith("+++ "):
+            raise MalformedPatch(f"Line {after + 1}: a second `+++` line for the same file.")
         if self._is_body(after) and not is_header_pair(self._lines, after):
             return self._take_hunk(at + 1, after)
         return after
@@ -154,9 +156,14 @@ class UnifiedScanner:
             unended=self._open_end and end == len(self._lines) and lines[-1:] != () and lines[-1].step is Step.INSERT,
         )
         if hunk.changes:
-            part.hunks.append(replace(hunk, doubt=_miscounted(hunk, header) if prose_end is None else _LIST_AFTER))
+            doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header)
+            if not doubt and not line.startswith("@@") and hunk.unseen:
+                doubt = "no `@@` line stands above it"
+            part.hunks.append(replace(hunk, doubt=doubt))
         elif not lines and skip_blank(self._lines, end) == len(self._lines):
             raise MalformedPatch(f"Line {header_at + 1}: a hunk without lines. Is the patch cut off?")
+        elif said := _miscounted(hunk, header):
+            raise MalformedPatch(f"Line {header_at + 1}: a hunk without a change: {said}. Is the patch damaged?")
         self._in_changes = True
         return end if prose_end is None else prose_end
 

@@ -128,6 +128,8 @@ class UnifiedPart:
             path, op, old_path = new, Op.RENAME, old
         else:
             path, op, old_path = new, Op.EDIT if self.hunks else Op.MODE, ""
+        if self.named and not self.rename:
+            self._check_names(old, new)
         if not path or path == NO_FILE:
             raise MalformedPatch(f"Line {self.line}: the header names no file.")
         if self.no_data:
@@ -155,6 +157,17 @@ class UnifiedPart:
                 f"Line {self.line}: the rename does not say from where to where. Is the patch cut off?"
             )
         return old, new
+
+    def _check_names(self, old: str, new: str) -> None:
+        """Refuse a header that names different files where one is meant."""
+        both = {name for name in (old, new) if name != NO_FILE}
+        if self.git_names:
+            fit = both <= set(plain_names(*self.git_names, self.git_names))
+        else:
+            # What a hunk removes or keeps would show which of the two is there.
+            fit = len(both) == 1 or any(hunk.old_side for hunk in self.hunks)
+        if not fit:
+            raise MalformedPatch(f"Line {self.line}: the header names different files ({', '.join(sorted(both))}).")
 
     def _check_whole(self, path: str, op: Op, new_mode: int | None) -> None:
         """Refuse a part whose header promises a change of content that does not follow."""

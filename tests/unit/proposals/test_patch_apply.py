@@ -143,6 +143,33 @@ def test_the_same_hunk_twice_goes_to_two_places() -> None:
     assert data == REPEATED.replace(b"work", b"WORK")
 
 
+def test_an_insertion_is_not_made_twice() -> None:
+    one = "@@ -2,2 +2,3 @@\n work\n+more\n end\n"
+    with pytest.raises(MalformedPatch, match="the same as a hunk before it"):
+        apply("begin\nwork\nend\n", f"--- a/x\n+++ b/x\n{one}{one}")
+
+
+@pytest.mark.parametrize("header", ["@@ -1,0 +1 @@", "@@ -0,0 +2 @@", "@@ -1,0 +9 @@"])
+def test_numbers_that_contradict_each_other_are_not_trusted(header: str) -> None:
+    index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
+    with pytest.raises(NoMatch, match="does not show where"):
+        apply(b"foo\n", index + hunk("+bar\n", header))
+
+
+def test_hunks_of_a_new_file_follow_one_another() -> None:
+    first, second = "@@ -0,0 +1,2 @@\n+a\n+b\n", "@@ -0,0 +3 @@\n+c\n"
+    head = "--- /dev/null\n+++ b/x\n"
+    assert apply(b"", head + first + second)[0] == b"a\nb\nc\n"
+    for wrong in (first + first, first + second.replace("-0,0", "-7,0"), second + first):
+        with pytest.raises(MalformedPatch, match="not all of its hunks are of a new file"):
+            apply(b"", head + wrong)
+
+
+def test_a_body_without_a_hunk_line_that_shows_nothing_of_a_file_is_in_doubt() -> None:
+    assert [match.rung for match in apply(b"", "--- /dev/null\n+++ b/x\n+a\n")[1]] == [Rung.DOUBTFUL]
+    assert apply(b"a\n", "--- a/x\n+++ b/x\n-a\n+b\n")[1][0].rung is Rung.EXACT
+
+
 def test_a_hunk_that_counts_its_lines_wrongly_is_in_doubt() -> None:
     two = "@@ -1,9 +1,9 @@\n begin\n-work\n+WORK\n end\n x\n@@ -5,2 +5,2 @@\n-mid\n+MID\n y\n"
     data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{two}")

@@ -136,6 +136,28 @@ def test_a_file_without_data_is_left_out_by_name(mark: str) -> None:
     assert bodies([file]) == EXPECTED
 
 
+GIT = "diff --git a/x b/x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (GIT + "--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "names different files"),
+        (GIT + "new file mode 100644\n--- /dev/null\n+++ b /x\n@@ -0,0 +1 @@\n+b\n", "names different files"),
+        ("--- a/x\n+++ b/y\n@@ -0,0 +1 @@\n+b\n", r"names different files \(x, y\)"),
+        ("--- a/x\n+++ b/x\n+++ b/x\n@@ -0,0 +1 @@\n+b\n", r"second `\+\+\+` line"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n@@ -5,2 +5,3 @@\n c\n d\n@@ -9 +9 @@\n-e\n+f\n", "without a change"),
+        (GIT + "index 1111111..2222222 100644\n", "there is no change"),
+        (GIT + "new file mode 100644\nindex 0000000..2222222\n", "there is no change"),
+        ("diff --git a/x b/yard\nsimilarity index 100%\nrename from x\nrename to ya", "from where to where"),
+        ("diff --git a/x b/yard\nsimilarity index 100%\nrename from x\n", "from where to where"),
+    ],
+)
+def test_a_damaged_header_is_refused(text: str, match: str) -> None:
+    with pytest.raises(MalformedPatch, match=match):
+        scan_patch(text)
+
+
 def test_colours_get_a_hint() -> None:
     coloured = "".join(f"\x1b[1m{line}\x1b[m\n" for line in PLAIN.splitlines())
     with pytest.raises(MalformedPatch, match="--no-color"):
