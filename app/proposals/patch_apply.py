@@ -93,7 +93,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
         if made and hunk.old_start is not None and (hunk.old_start, hunk.new_start) != (0, made + 1):
             raise MalformedPatch(f"The patch creates {patch.path}, but not all of its hunks are of a new file.")
         made += len(hunk.lines)
-    return encode(content(lines))
+    return encode(content(_joining_none(tuple(lines), at_end=True)))
 
 
 def _check_deletion(document: Document, patch: FilePatch) -> None:
@@ -220,7 +220,8 @@ class _Placer:
                 "each with a space before it."
             )
         start = Place(rung, at, at, ())
-        script = hunk.lines if not lines or hunk.source_line in self._trusted else _without_endings(hunk.lines)
+        spelled = not lines or hunk.source_line in self._trusted
+        script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
         floor = self._progress.floor
         self._take(splices(document, at, at, transplanted(script, start)))
         if at == lines:
@@ -254,12 +255,16 @@ def _with_endings(document: Document, hunk: PatchHunk, place: Place) -> tuple[Sc
     there = document.endings[place.start : place.end]
     if tuple(line.ending for line in hunk.old_side) != there:
         return _without_endings(hunk.lines)
-    at_end = place.end == len(document.bodies)
-    last = len(hunk.lines) - 1
-    if any(line.ending == "" and not at_end for line in hunk.lines if line.step is Step.INSERT) or any(
-        line.ending == "" and any(after.step is Step.INSERT for after in hunk.lines[at + 1 :])
-        for at, line in enumerate(hunk.lines[:last])
+    return _joining_none(hunk.lines, at_end=place.end == len(document.bodies))
+
+
+def _joining_none(lines: tuple[ScriptLine, ...], *, at_end: bool) -> tuple[ScriptLine, ...]:
+    """The lines with their endings, unless one that lacks its newline would have another line after it."""
+    last = len(lines) - 1
+    if any(line.ending == "" and not at_end for line in lines if line.step is Step.INSERT) or any(
+        line.ending == "" and any(after.step is Step.INSERT for after in lines[at + 1 :])
+        for at, line in enumerate(lines[:last])
         if line.step is Step.INSERT
     ):
-        return _without_endings(hunk.lines)
-    return hunk.lines
+        return _without_endings(lines)
+    return lines

@@ -143,6 +143,14 @@ def test_the_same_hunk_twice_goes_to_two_places() -> None:
     assert data == REPEATED.replace(b"work", b"WORK")
 
 
+def test_a_line_without_newline_is_joined_to_none() -> None:
+    index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
+    marked = index + hunk("+bar\n\\ No newline at end of file\n", "@@ -0,0 +1 @@")
+    assert apply(b"foo\n", marked)[0] == b"bar\nfoo\n"
+    created = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n\\ No newline at end of file\n+b\n"
+    assert apply(b"", created)[0] == b"a\nb\n"
+
+
 def test_an_insertion_is_not_made_twice() -> None:
     one = "@@ -2,2 +2,3 @@\n work\n+more\n end\n"
     with pytest.raises(MalformedPatch, match="the same as a hunk before it"):
@@ -154,6 +162,19 @@ def test_numbers_that_contradict_each_other_are_not_trusted(header: str) -> None
     index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
     with pytest.raises(NoMatch, match="does not show where"):
         apply(b"foo\n", index + hunk("+bar\n", header))
+
+
+def test_a_last_line_without_newline_is_checked_by_gits_ids() -> None:
+    """The patch makes `foo`, `bar` of `foo`; 3bd1f0e is git's id of that, 257cc56 of `foo`."""
+    index = "index 257cc56..3bd1f0e 100644\n"
+    patch = f"diff --git a/x b/x\n{index}--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n foo\n+bar"
+    for text, rung in ((patch, Rung.EXACT), (patch.replace(index, ""), Rung.DOUBTFUL)):
+        (file,) = scan_patch(text, whole=False)
+        data, matches = apply_file_patch(Document(b"foo\n"), file)
+        assert (data, matches[0].rung) == (b"foo\nbar\n", rung)
+    (cut,) = scan_patch(patch[:-1], whole=False)
+    with pytest.raises(MalformedPatch, match="cut off in its last line"):
+        apply_file_patch(Document(b"foo\n"), cut)
 
 
 def test_hunks_of_a_new_file_follow_one_another() -> None:
