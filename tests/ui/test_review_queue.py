@@ -65,3 +65,29 @@ async def test_in_a_small_terminal_the_diff_keeps_its_room(size: tuple[int, int]
         await ready(pilot)
         assert app.review.diff_pane.size.height >= size[1] * 2 / 3
         assert app.review.pane.size.height >= 4
+
+
+@pytest.mark.parametrize("width", range(34, 100, 6))
+async def test_keys_are_offered_whole_or_not_at_all(width: int) -> None:
+    app = with_history(waiting=1, decided=0)
+    async with app.run_test(size=(width, 24)) as pilot:
+        await ready(pilot)
+        await pilot.pause()
+        (line,) = [line for line in app.text().split("\n") if "approve" in line and "deny" in line]
+        assert "…" not in line
+        assert "n  deny" in line
+        await pilot.resize_terminal(110, 24)
+        await pilot.pause()
+        assert "hunk in/out" in app.text(), "there is room for all of them again"
+
+
+async def test_what_came_of_a_decision_is_said_once() -> None:
+    app = with_history(waiting=1, decided=0)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.put(small("P1", state=ProposalState.APPLIED)[0])
+        app.review.outcome("P1 written: a.py. u undoes it.")
+        await pilot.pause()
+        assert app.text().count("P1 written") == 1
+        assert "P1 applied" not in app.text()
+        assert "undo" in app.text() and "Nothing waits for you." in app.text()

@@ -1,5 +1,8 @@
 """The approval pane: what waits, what it would do, and which key says yes or no."""
 
+from collections.abc import Callable
+from functools import partial
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -7,7 +10,7 @@ from textual.widgets import Static
 
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.state import ReviewState
-from widgets.approval.wording import KeyOf, headline
+from widgets.approval.wording import KeyOf, fitted, headline
 
 _SHARE = 0.3
 """Of the height of the review, which the approvals take unless the user drags the line above them."""
@@ -62,6 +65,8 @@ class ApprovalPane(Vertical):
     """Rows of the whole review."""
     _lines = 0
     """Rows above the list."""
+    _drawn: Callable[[], None] = staticmethod(lambda: None)
+    """Draws the headline once more."""
     is_passing = False
     """Whether what is said of a decision holds only until the model's turn is over."""
 
@@ -83,8 +88,14 @@ class ApprovalPane(Vertical):
 
     def show_headline(self, state: ReviewState, key: KeyOf, *, comparing: bool = False) -> None:
         """Draw the lines about the current item alone."""
+        self._drawn = partial(self.show_headline, state, key, comparing=comparing)
         lines = headline(state, key, comparing=comparing)
-        self.query_one("#headline", Static).update(Content("\n").join(lines))
+        if self._says_outcome and state.proposal is not None and not state.proposal.state.waiting:
+            # What became of it has been said already.
+            lines = lines[1:] or lines
+        shown = self.query_one("#headline", Static)
+        width = shown.content_size.width
+        shown.update(Content("\n").join(fitted(line, width) if width else line for line in lines))
         self._lines = len(lines)
         self.fit(self._height_of_all)
 
@@ -96,6 +107,14 @@ class ApprovalPane(Vertical):
             return
         rows = int(height * _SHARE) - self._lines
         self.queue.styles.max_height = max(1, min(_MOST_ROWS, rows))
+
+    @property
+    def _says_outcome(self) -> bool:
+        return self.query_one("#outcome").has_class("shown")
+
+    def on_resize(self) -> None:
+        """Drop keys for which there is no room, or offer them again."""
+        self._drawn()
 
     def ask(self, question: Content | None) -> None:
         """Show a question in the place of everything else, or take it away."""
@@ -111,3 +130,4 @@ class ApprovalPane(Vertical):
         line.update(text or "")
         line.set_class(text is not None, "shown")
         line.set_class(problem, "problem")
+        self._drawn()

@@ -39,10 +39,19 @@ STATE_WORDS: Mapping[ProposalState, str] = {
     ProposalState.FAILED: "failed",
 }
 
+_BACK: Mapping[ProposalState, tuple[str, str, str]] = {
+    ProposalState.APPLIED: ("undo", "undo", "$primary"),
+    ProposalState.DENIED: ("undo", "reopen", "$primary"),
+    ProposalState.UNDONE: ("redo", "apply again", "$primary"),
+}
+"""How a decision is taken back."""
+
 _COUNT_CELLS = 9
 """Room for the numbers of a row, so that summaries begin in one column."""
 
 QUIET = "$foreground 60%"
+_GAP = "   "
+"""Between two keys, and nowhere else."""
 
 ACTION = "review_action"
 """Under this name the style of a chip carries the action of the review that a click on it stands for."""
@@ -127,6 +136,13 @@ def confirmation_row(confirmation: Confirmation) -> Content:
     )
 
 
+def fitted(line: Content, width: int) -> Content:
+    """A line without the keys at its end for which there is no room; one without keys is left as it is."""
+    while line.cell_length > width and (gap := line.plain.rfind(_GAP)) > 0:
+        line = line[:gap]
+    return line
+
+
 def headline(state: ReviewState, key: KeyOf, *, comparing: bool = False) -> list[Content]:
     """What is waiting, what would change, and which key says yes and which says no.
 
@@ -176,10 +192,10 @@ def _would_change(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content
         what = (
             f"{unseen.lines:,} of {plural(unseen.of, 'line')}" if unseen.lines else plural(len(unseen.paths), "file")
         )
-        line = Content("   ").join([line, chip(key, "next_unseen", f"{what} not seen yet", "$foreground 40%")])
+        line = Content(_GAP).join([line, chip(key, "next_unseen", f"{what} not seen yet", "$foreground 40%")])
     if proposal.supersedes:
         since = chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%")
-        line = Content("   ").join([line, since])
+        line = Content(_GAP).join([line, since])
     return line
 
 
@@ -195,9 +211,9 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     return _chips(
         key,
         ("approve", f"{words}, go on" if goes_on else words, "$success"),
-        *(() if goes_on or said else [("approve_and_continue", "and go on", "$success")]),
         deny,
         ("request_changes", "request changes", "$primary"),
+        *(() if goes_on or said else [("approve_and_continue", "approve and go on", "$success")]),
         ("toggle_hunk", "hunk in/out", "$foreground 40%"),
     )
 
@@ -242,18 +258,13 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
     first = Content.assemble(
         (f"{glyph} {proposal.id} {STATE_WORDS[proposal.state]}  ", f"bold {colour}"), safe(proposal.summary or "Edit")
     )
-    lines = [first]
     if state.permission_first:
-        lines.append(_permission_chip(state, key))
-    elif proposal.state is ProposalState.APPLIED:
-        lines.append(_chips(key, ("undo", "undo", "$primary")))
-    elif proposal.state is ProposalState.DENIED:
-        lines.append(_chips(key, ("undo", "reopen", "$primary")))
-    elif proposal.state is ProposalState.UNDONE:
-        lines.append(_chips(key, ("redo", "apply again", "$primary")))
+        return [first, _permission_chip(state, key)]
+    back = _BACK.get(proposal.state)
+    rest = [chip(key, *back)] if back else []
     if not state.waiting_keys:
-        lines.append(Content.styled("Nothing waits for you.", QUIET))
-    return lines
+        rest.append(Content.styled("Nothing waits for you.", QUIET))
+    return [first, Content(_GAP).join(rest)] if rest else [first]
 
 
 def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
@@ -290,7 +301,7 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -
 
 
 def _chips(key: KeyOf, *chips: tuple[str, str, str]) -> Content:
-    return Content("   ").join([chip(key, *each) for each in chips])
+    return Content(_GAP).join([chip(key, *each) for each in chips])
 
 
 def question_line(question: Ask, key: KeyOf) -> Content:
