@@ -264,7 +264,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("review.approve_all", "Approve all", "Y", "approve_all", "review", "Approve everything that waits."),
     Action("review.deny_all", "Deny all", "N", "deny_all", "review", "Deny everything that waits."),
     Action(
-        "review.toggle_hunk", "Hunk in/out", "space", "toggle_hunk", "review", "Take the hunk in or out.", footer=2
+        "review.toggle_hunk",
+        "Hunk in/out",
+        "space",
+        "toggle_hunk",
+        "review",
+        "Take the hunk, or the picked lines, in or out.",
+        footer=2,
     ),
     Action("review.toggle_file", "File", "t", "toggle_file", "review", "Take all hunks of the file in or out."),
     Action("review.deny_hunk", "Deny hunk", "x", "deny_hunk", "review", "Discard the hunk at the cursor alone."),
@@ -313,6 +319,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.previous_file", "Previous file", "left_curly_bracket", "previous_file", "diff", "Previous file."),
     Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=6),
     Action("diff.wrap", "Wrap", "w", "toggle_wrap", "diff", "Wrap long lines or scroll them."),
+    Action("diff.pick_lines", "Pick lines", "m", "pick_lines", "diff", "Pick lines, for Space to take in or out."),
+    Action("diff.pick_down", "Pick down", "shift+down", "pick_down", "diff", "Pick the next line, too.", moves=True),
+    Action("diff.pick_up", "Pick up", "shift+up", "pick_up", "diff", "Pick the line above, too.", moves=True),
     Action("diff.next_unseen", "Next unseen", "s", "next_unseen", "diff", "To what was never on screen.", footer=5),
     Action("diff.folds", "Folds", "z", "toggle_folds", "diff", "Open or close unchanged stretches."),
     Action(

@@ -154,6 +154,14 @@ class Decisions:
         diffs = await asyncio.to_thread(version_diffs, self._app.runtime.proposals, event.proposal_id)
         self._app.workbench.review.set_versions(event.proposal_id, diffs)
 
+    async def take_lines(self, event: messages.TakeLines) -> None:
+        """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
+        parts = await asyncio.to_thread(
+            lambda: self._app.runtime.desk.split(event.proposal_id, event.lines, event.revision)
+        )
+        self._app.workbench.review.take_parts(event.proposal_id, parts, event.whole)
+        await self._app.show_proposals()
+
     async def edit(self, event: messages.Edit) -> None:
         """Let the user change the proposed text of a file, and put the result in its place."""
         from app.screens.edit import EditScreen, proposed_text

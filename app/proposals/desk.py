@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.conversation.events import FileStat, HunkFact
-from app.proposals import deciding
+from app.proposals import deciding, splitting
 from app.proposals.apply import Applier, reason_of
 from app.proposals.draft import Draft
 from app.proposals.editing import with_text
@@ -32,6 +32,7 @@ from app.proposals.preflight import check
 from app.proposals.rebase import rebase
 from app.proposals.recovery import recover
 from app.proposals.refusals import EditRefused
+from app.proposals.splitting import Lines, Part
 from app.proposals.stacking import paths_of, related, restack
 from app.proposals.staging import answered, compile_changes, folded_into, make_proposal, superseded, with_repeats
 from app.proposals.states import advance, standing, words
@@ -166,6 +167,27 @@ class ProposalDesk:
             self._save(proposal)
             self._restack(paths_of(proposal))
             return self.get(proposal.id)
+
+    def split(self, proposal_id: str, lines: Lines, revision: int) -> tuple[Part, ...]:
+        """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
+
+        Args:
+            proposal_id: A waiting one.
+            lines: Those lines.
+            revision: The one that was shown.
+
+        Raises:
+            ChangedSinceSeen: the numbers of the lines are those of another revision.
+            UnknownHunk: nothing of that file waits.
+        """
+        with self._writing():
+            proposal = self._waiting(proposal_id)
+            if proposal.revision != revision:
+                raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again.")
+            cut, parts = splitting.split(self._contents, proposal, lines)
+            if cut is not proposal:
+                self._save(cut)
+            return parts
 
     # Deciding
 

@@ -57,6 +57,7 @@ def compare(
     """
     old, new = lines_of(base), lines_of(result)
     known = {hunk.id: hunk for hunk in previous}
+    cut = _cut_hunks(previous, state)
     used: Counter[tuple[bytes, bytes]] = Counter()
     found: list[Hunk] = []
     fresh = False
@@ -68,6 +69,11 @@ def compare(
             used[content] += 1
             identity = hunk_id(path, *content, used[content])
         used[content] += 1
+        if parts := _placed(cut.get(identity, ()), change):
+            found += parts
+            for part in parts:
+                del known[part.id]
+            continue
         found.append(
             Hunk(
                 id=identity,
@@ -96,6 +102,27 @@ def compare(
     )
 
 
+def _cut_hunks(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]:
+    """The parts of each hunk that the user has cut, by its id."""
+    cut: dict[str, list[Hunk]] = {}
+    for hunk in hunks:
+        if hunk.part_of and hunk.state is state and in_force(hunk):
+            cut.setdefault(hunk.part_of, []).append(hunk)
+    return cut
+
+
+def _placed(parts: Sequence[Hunk], change: Change) -> list[Hunk]:
+    """The parts of a hunk where it is found again; none if some of them are gone."""
+    removed, added = sum(part.old_count for part in parts), sum(part.new_count for part in parts)
+    if not parts or (removed, added) != (change.removed, change.added):
+        return []
+    by_old, by_new = change.old_start - parts[0].old_start, change.new_start - parts[0].new_start
+    return [
+        part.model_copy(update={"old_start": part.old_start + by_old, "new_start": part.new_start + by_new})
+        for part in parts
+    ]
+
+
 def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
     """The id of a hunk: of what it does and where among equals, not of its line number."""
     digest = hashlib.sha256()
@@ -109,7 +136,8 @@ def compose(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collectio
     """The lines of `base` with the chosen hunks alone."""
     lines: list[bytes] = []
     position = 0
-    for hunk in sorted(filter(in_force, hunks), key=lambda hunk: hunk.old_start):
+    in_order = sorted(filter(in_force, hunks), key=lambda hunk: hunk.old_start)
+    for hunk in in_order:
         lines += base[position : hunk.old_start]
         position = hunk.old_start + hunk.old_count
         if hunk.id in chosen:
@@ -117,7 +145,14 @@ def compose(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collectio
         else:
             lines += base[hunk.old_start : position]
     lines += base[position:]
-    return lines
+    return _terminated(lines) if any(hunk.part_of for hunk in in_order) else lines
+
+
+def _terminated(lines: list[bytes]) -> list[bytes]:
+    """The lines, where one that ended its file has come to stand before others, with an ending."""
+    ending = b"\r\n" if any(line.endswith(b"\r\n") for line in lines[:1]) else b"\n"
+    last = len(lines) - 1
+    return [line if line.endswith(b"\n") or at == last else line + ending for at, line in enumerate(lines)]
 
 
 def header(hunk: Hunk) -> str:

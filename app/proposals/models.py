@@ -112,6 +112,8 @@ class Hunk(Value):
     new_start: int
     new_count: int
     state: HunkState = HunkState.PENDING
+    part_of: str = ""
+    """The id of the hunk that the user cut into parts, this one among them."""
     repeat_of: str = ""
     """The proposal in which the user denied the same hunk before."""
 
@@ -193,7 +195,7 @@ class Proposal(Value):
     summary: str
     state: ProposalState = ProposalState.PENDING
     revision: int = 1
-    """Grows whenever what an approval would write has changed."""
+    """Grows whenever what an approval would write, or can write a part of, has changed."""
     files: tuple[FileChange, ...]
     reason: str = ""
     """Why it is stale, failed or superseded."""

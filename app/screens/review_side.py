@@ -78,6 +78,15 @@ class ReviewSide(Vertical):
         await self._owner.opened()
         await self._owner.decisions.carry_out(event)
 
+    @on(wishes.TakeLines)
+    def take_lines(self, event: wishes.TakeLines) -> None:
+        """Take single lines in or out."""
+        self._owner.work(partial(self._take_lines, event), group="lines")
+
+    async def _take_lines(self, event: wishes.TakeLines) -> None:
+        await self._owner.opened()
+        await self._owner.decisions.take_lines(event)
+
     @on(wishes.Edit)
     def edit(self, event: wishes.Edit) -> None:
         """Change the proposed text."""

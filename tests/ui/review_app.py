@@ -47,6 +47,7 @@ class ReviewApp(App[None]):
         self.clock = Clock()
         self.review = Review(clock=self.clock)
         self.posted: list[Message] = []
+        self.wishes: list[Review.TakeLines] = []
         self.theme = theme
         self.first_comments: Sequence[LineComment] = ()
         self.first_confirmation: Confirmation | None = None
@@ -96,6 +97,9 @@ class ReviewApp(App[None]):
 
     def on_versions_wanted(self, message: Review.VersionsWanted) -> None:
         self.review.set_versions(message.proposal_id, self.versions[message.proposal_id])
+
+    def on_take_lines(self, message: Review.TakeLines) -> None:
+        self.wishes.append(message)
 
     def on_event_recorded(self, message: Message) -> None:
         self.posted.append(message)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from app.proposals.splitting import Lines
 from app.tools.contract import ConfirmationAnswer
 from widgets.approval.notes import NOTHING_SAID, Notes, Words
 
@@ -67,6 +68,17 @@ class Edit(Message):
     path: str
     line: int = 0
     """Of the proposed text, from 0: where the user was looking."""
+
+
+@dataclass
+class TakeLines(Message):
+    """Take single lines of a proposal in or out: cut the hunks that they are of, and answer with `take_parts`."""
+
+    proposal_id: str
+    revision: int
+    lines: Lines
+    whole: frozenset[str]
+    """Ids of hunks of which all lines were picked."""
 
 
 @dataclass

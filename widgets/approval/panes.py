@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar
 
 from textual import events, on
@@ -14,6 +14,7 @@ from app.actions import in_scope
 from app.conversation.events import LineComment
 from app.keymap import key_name
 from app.proposals.models import FileDiff, Proposal
+from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
 from widgets.approval import messages
 from widgets.approval.comments import placed, sent_notes
@@ -135,6 +136,11 @@ class ReviewPanes(Vertical):
         self.show_choice()
         self.draw()
         self.post_message(messages.ProposalShown(proposal_id))
+
+    def take_parts(self, proposal_id: str, parts: Sequence[Part], whole: Collection[str]) -> None:
+        """Lines were cut out of their hunks: take them in or out. The proposal with the parts comes next."""
+        if (proposal := self.state.get(proposal_id)) is not None:
+            self.state.take_parts(proposal, parts, whole)
 
     def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the changes from the version before to this one, and show them if they are still wanted."""

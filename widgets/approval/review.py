@@ -22,6 +22,7 @@ from widgets.approval.wording import ACTION, safe
 from widgets.approval.words import Writing
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.pane import DiffPane
+from widgets.diff.picking import Picked
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
 
@@ -38,6 +39,7 @@ class Review(ReviewPanes):
     Undo = messages.Undo
     Redo = messages.Redo
     Edit = messages.Edit
+    TakeLines = messages.TakeLines
     Confirmed = messages.Confirmed
     NotesChanged = messages.NotesChanged
     Stranded = messages.Stranded
@@ -306,7 +308,10 @@ class Review(ReviewPanes):
     # Keys that shape
 
     def action_toggle_hunk(self) -> None:
-        """Take the hunk at the cursor in or out."""
+        """Take the hunk at the cursor, or the lines that are picked, in or out."""
+        if (picked := self.view.picked()) is not None:
+            self._toggle_picked(picked)
+            return
         hunk = self.view.hunk_at_cursor
         if hunk is not None:
             self._toggle([hunk.id])
@@ -334,6 +339,19 @@ class Review(ReviewPanes):
         self.keep_notes(proposal.id)
         self.view.set_left_out(frozenset(self.state.left_out.get(proposal.id, set())))
         self.draw()
+
+    def _toggle_picked(self, picked: Picked) -> None:
+        proposal = self.state.proposal
+        if picked.hunks == picked.whole:
+            self.view.end_picking()
+            self._toggle(sorted(picked.hunks))
+            return
+        if proposal is None or not proposal.state.waiting or self.question is not None:
+            return
+        if self._ready(self.choice_guard) and self.is_shown(proposal):
+            self._done()
+            self.view.end_picking()
+            self.post_message(messages.TakeLines(proposal.id, proposal.revision, picked.lines, picked.whole))
 
     def action_edit(self) -> None:
         """Change the proposed text of the file at the cursor."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from app.conversation.events import LineComment
 from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
+from app.proposals.splitting import Part
 from app.tools.command_forms import CommandForm
 from app.tools.contract import Confirmation
 from widgets.approval.notes import Notes, Remark, Words
@@ -185,6 +186,21 @@ class ReviewState:
             out -= pending
         else:
             out |= pending
+
+    def take_parts(self, proposal: Proposal, parts: Sequence[Part], whole: Collection[str]) -> None:
+        """Take lines in or out of what was just cut, and the hunks of which all lines were picked, too.
+
+        `proposal` is as it was before. What is picked goes in if all of it was left out, else out; the rest stays.
+        """
+        out, seen = self.left_out.setdefault(proposal.id, set()), self.seen_of(proposal)
+        hunks = {hunk.id: hunk for hunk in proposal.hunks}
+        cut = {part.whole for part in parts}
+        goes_in = out.issuperset({*cut, *whole})
+        left = {part.hunk.id for part in parts if (not goes_in if part.picked else part.whole in out)}
+        for part in parts:
+            seen.inherit(hunks[part.whole], part.hunk)
+        out -= {*cut, *whole}
+        out |= left if goes_in else {*left, *whole}
 
     def remark(self, proposal: Proposal, remark: Remark) -> None:
         """Put a remark on a line in the place of the one before; an empty one takes it away.

@@ -102,11 +102,23 @@ class DiffCanvas(DiffSurface):
         warnings = warning_notes(diff.change for diff in self.diffs)
         self._top, self._extra = (*warnings, *proposal_notes(proposal)), tuple(extra)
         self._look_at_diffs()
-        self._rebuild(row, offset)
+        self._rebuild(self._found_again(row), offset)
         if not same:
             self.scroll_to(0, 0, animate=False, immediate=True)
             self._place_cursor = True
             self._go_to_first_hunk()
+
+    def _found_again(self, row: Row | None) -> Row | None:
+        """A row of the diffs before as one of the diffs now, in which hunks may have other numbers."""
+        if not isinstance(row, LineRow) or row.hunk is None or row.file >= len(self.diffs):
+            return row
+        for number, hunk in enumerate(self.diffs[row.file].change.hunks):
+            old, new = row.old, row.new
+            if (new is not None and 0 <= new - hunk.new_start < hunk.new_count) or (
+                new is None and old is not None and 0 <= old - hunk.old_start < hunk.old_count
+            ):
+                return row._replace(hunk=number)
+        return row
 
     def _go_to_first_hunk(self) -> None:
         """Put the cursor on the first hunk of a new change, once there is a layout."""

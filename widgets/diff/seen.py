@@ -76,6 +76,13 @@ class Seen:
                 for number in range(changed_lines(hunk)):
                     self.note(hunk, number)
 
+    def inherit(self, whole: Hunk, part: Hunk) -> None:
+        """A hunk was cut: what was seen of it has been seen of the part."""
+        old, new = part.old_start - whole.old_start, whole.old_count + part.new_start - whole.new_start
+        for number in range(changed_lines(part)):
+            if self.is_seen(whole, old + number if number < part.old_count else new + number - part.old_count):
+                self.note(part, number)
+
     # Asking
 
     def is_seen(self, hunk: Hunk, number: int) -> bool:

@@ -31,6 +31,8 @@ class _Frame(NamedTuple):
     cursor: str
     """The component class of the cursor; empty where there is none."""
     selection: Selection | None
+    lit: range
+    """Rows that are shown as the cursor's."""
 
 
 class DiffSurface(ScrollView):
@@ -60,6 +62,11 @@ class DiffSurface(ScrollView):
         self._strips: LRUCache[tuple[int, int, int, str], Strip] = LRUCache(_KEPT_STRIPS)
         self._styles: dict[tuple[str, ...], Style] = {}
         self._frame: _Frame | None = None
+
+    @property
+    def lit(self) -> range:
+        """Rows that are shown as the cursor's, beside its own."""
+        return range(0)
 
     def set_scene(self, scene: Scene) -> None:
         """Draw with other surroundings."""
@@ -119,7 +126,7 @@ class DiffSurface(ScrollView):
         offset = self.scroll_offset
         self.scene.scroll = 0 if self._wrap else offset.x
         cursor = "" if self.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
-        return _Frame(offset.y, self.size.width, cursor, self.text_selection)
+        return _Frame(offset.y, self.size.width, cursor, self.text_selection, self.lit)
 
     def render_line(self, y: int) -> Strip:
         """One terminal line of the viewport; outside of drawing, as the mouse asks, its pieces tell their places."""
@@ -130,7 +137,7 @@ class DiffSurface(ScrollView):
         if line >= self.rows.height:
             return Strip.blank(frame.width, self._style(("diff--plain",)))
         number, row, part = self.rows.at(line)
-        cursor = frame.cursor if number == self.cursor else ""
+        cursor = frame.cursor if number == self.cursor else "diff--cursor-blurred" if number in frame.lit else ""
         if self._frame is None:
             return self._painter.paint(row, part, line, cursor=cursor, selection=frame.selection, offsets=True)
         if frame.selection is not None:

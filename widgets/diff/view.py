@@ -15,11 +15,11 @@ from app.proposals.models import FileDiff, HunkState, Proposal
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.cursor import Anchor
 from widgets.diff.layout import Landmarks
+from widgets.diff.picking import LinePicking
 from widgets.diff.rows import BlankRow, CommentRow, Context, FileRow, FoldRow, LineRow, NoteRow, Side
 from widgets.diff.search import Found, count_matches, first_from, search
 from widgets.diff.seen import Seen
 from widgets.diff.selecting import line_at, word_at
-from widgets.diff.unseen import UnseenPlaces
 
 SEARCHED_AT_ONCE = 20_000
 """Lines up to which a search is done at once rather than in a thread."""
@@ -33,7 +33,7 @@ _MARK_CELLS = 2
 """Cells before a line that stand for its hunk."""
 
 
-class DiffView(UnseenPlaces):
+class DiffView(LinePicking):
     """Shows a proposal's file diffs; moves, folds, searches and points at them by key and mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]

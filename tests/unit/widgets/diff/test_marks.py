@@ -3,12 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.proposals.pairing import only_space_differs, pair_lines
 from tests.ui.sample_diffs import file_diff, many_lines
 from widgets.diff.layout import Layout
 from widgets.diff.marks import Marks, compare, moved_lines
 from widgets.diff.minimap import map_rows
 from widgets.diff.notes import warning_notes
-from widgets.diff.pairing import only_space_differs, pair_lines
 from widgets.diff.rows import Single
 from widgets.diff.syntax import WHOLE_FILE_LINES, Syntax, lex
 

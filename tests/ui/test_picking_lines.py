@@ -1,0 +1,116 @@
+"""Single lines out of a hunk, by keys and mouse, in the whole app: shown, written, told and undone."""
+
+from pathlib import Path
+
+import pytest
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from app.proposals.models import ProposalState
+from tests.ui.review_app import ReviewApp
+from tests.ui.running_app import Running, running
+from tests.ui.sample_diffs import file_diff, proposal
+from tests.ui.test_review_decisions import BIG, posted, ready
+from tests.wire.bench import of_role
+from tests.wire.replies import Turn
+from tests.wire.server import WireServer
+from widgets.approval.review import Review
+from widgets.diff.rows import LineRow
+
+NEW = '"""Says hello."""\n\n\ndef greet(name):\n    log(name)\n    check(name)\n    return "Hi " + name\n'
+
+
+async def stage(run: Running, server: WireServer) -> str:
+    """A rewrite of the file; tells what the file was."""
+    server.call("write_file", {"path": "greet.py", "content": NEW})
+    server.say("Have a look.")
+    await run.say("change it")
+    await run.see("P1")
+    await run.review()
+    await run.pilot.press("f3")
+    return run.file
+
+
+async def to_line(run: Running, text: str) -> None:
+    """Put the cursor on a line of the new text."""
+    view = run.app.workbench.review.view
+    for number in range(view.rows.rows):
+        row = view.rows.row(number)
+        if isinstance(row, LineRow) and row.new is not None and text in view.diffs[0].new[row.new]:
+            view.move_to(number)
+            return
+    raise AssertionError(text)
+
+
+@pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
+async def test_a_line_is_taken_out_written_without_it_told_and_undone(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        before = await stage(run, server)
+        review = run.app.workbench.review
+        await to_line(run, "check(name)")
+        await run.pilot.press("m", "space")
+        await run.until(lambda: len(run.proposals[0].hunks) == 4, "the cut")
+        await run.until(lambda: review.view.proposal == run.proposals[0], "the cut on the screen")
+        assert run.file == before
+        assert review.view.row_at_cursor == review.view.rows.row(review.view.cursor)
+        chosen = review.state.choice(run.proposals[0])
+        assert len(chosen.hunks) == chosen.total - 1
+        await run.until(lambda: review.guard.open)
+        while review.state.unseen(run.proposals[0]):
+            await run.pilot.press("s")
+            await run.pilot.pause()
+        await run.until(lambda: review.guard.open)
+        server.always(Turn("I see."))
+        await run.pilot.press("y")
+        await run.until(lambda: run.file != before, "the file")
+        assert run.file == NEW.replace("    check(name)\n", "")
+        assert run.proposals[0].state is ProposalState.PARTLY_APPROVED
+        await run.until(lambda: review.state.choice(review.state.proposal).total == 1, "the rest")
+        assert review.state.choice(review.state.proposal).hunks == (), "what was taken out stays out"
+        await run.pilot.press("f2")
+        await run.say("go on")
+        (told,) = [said for said in of_role(server.last, "system") if "in part" in said]
+        assert "did not land (still awaits a decision)" in told and ": landed" in told
+        await run.review()
+        await run.pilot.press("f3", "u")
+        await run.until(lambda: run.file == before, "the undo")
+
+
+async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
+    diffs = [file_diff("a.py", "a\nb\nc\n", "A\nB\nC\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        view.move_to(view.landmarks.hunks[0] + 3)
+        await pilot.press("shift+down", "shift+down", "shift+up")
+        assert len(view.lit) == 2
+        picked = view.picked()
+        assert picked is not None and picked.lines.new == {0, 1} and not picked.lines.old and not picked.whole
+        await pilot.press("escape")
+        assert view.picked() is None
+        await pilot.press("m", "j", "space")
+        app.clock.pass_grace()
+        (wish,) = app.wishes
+        assert isinstance(wish, Review.TakeLines) and wish.lines.new == {1, 2}
+        assert view.picked() is None
+
+
+async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well() -> None:
+    diffs = [file_diff("a.py", "a\nb\n", "A\nB\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        first = view.rows.line_of(view.landmarks.hunks[0])
+        app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first + 3))}
+        await pilot.press("space")
+        assert app.wishes == [] and posted(app) == []
+        assert app.review.state.left_out["P1"] == {diffs[0].change.hunks[0].id}
+        app.clock.pass_grace()
+        app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first))}
+        await pilot.press("space")
+        (wish,) = app.wishes
+        assert wish.lines.old == {0} and not wish.lines.new
