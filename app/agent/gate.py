@@ -2,7 +2,8 @@
 
 It closes when a turn has staged as many proposals as the policy allows. It opens when the user gives the model the
 word (`TurnStarted`), or decides on a proposal while no turn runs. Nothing else moves it, so after a crash it stands
-where it stood; a decision in the middle of a turn does not move it either, so no turn can stage more than it may.
+where it stood; a decision in the middle of a turn moves it only at the end of that, so no turn can stage more than it
+may.
 """
 
 from collections.abc import Iterable
@@ -44,7 +45,9 @@ class Gate:
         self._staged: list[str] = []
         self._paths: list[str] = []
         self.turn_runs = False
-        """Whether a turn is under way. A log that ends in mid-turn says so wrongly: who opens it puts it right."""
+        """Whether a turn is under way, as far as the log says."""
+        self._decided_meanwhile = False
+        """The user has decided since the turn staged an edit."""
 
     @property
     def closed(self) -> bool:
@@ -73,14 +76,24 @@ class Gate:
                 self.turn_runs = True
                 self._open()
             case TurnEnded():
-                self.turn_runs = False
-            case ProposalDecided(decision=decision) if decision in _OPENING and not self.turn_runs:
-                self._open()
+                self.turn_over()
+            case ProposalDecided(decision=decision) if decision in _OPENING:
+                self._decided_meanwhile = self.turn_runs
+                if not self.turn_runs:
+                    self._open()
             case ProposalStaged():
+                self._decided_meanwhile = False
                 self._staged.append(event.proposal)
                 self._paths += [file.path for file in event.files]
 
+    def turn_over(self) -> None:
+        """No turn runs any more, also where a crash has left a log that ends in the middle of one."""
+        self.turn_runs = False
+        if self._decided_meanwhile:
+            self._open()
+
     def _open(self) -> None:
+        self._decided_meanwhile = False
         self._staged.clear()
         self._paths.clear()
 

@@ -329,7 +329,7 @@ class Session:
 
     def _owned(self) -> None:
         # A crash may have left a turn without its end; none runs now.
-        self.gate.turn_runs = False
+        self.gate.turn_over()
         self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
         self._publish(QueueChanged(self.queue))
 

@@ -55,12 +55,16 @@ def test_it_closes_after_as_many_staging_steps_as_the_policy_says(policy: GatePo
 @given(logs, policies)
 def test_only_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None:
     gate = Gate(policy)
-    runs = False
+    runs = decided = False
     for event in events:
         was_closed = gate.closed
         gate.apply(event)
         if was_closed and not gate.closed:
-            assert isinstance(event, TurnStarted) or (isinstance(event, ProposalDecided) and not runs)
+            assert isinstance(event, TurnStarted) or (decided if runs else isinstance(event, ProposalDecided))
+            assert not runs or isinstance(event, TurnStarted | TurnEnded)
+        decided = isinstance(event, ProposalDecided) or (
+            decided and not isinstance(event, TurnStarted | ProposalStaged)
+        )
         match event:
             case TurnStarted():
                 runs = True
@@ -72,11 +76,13 @@ def test_only_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None
 
 @given(logs, policies)
 def test_the_fold_agrees_with_counting(events: list[Event], policy: GatePolicy) -> None:
-    count, runs = 0, False
+    count, runs, decided = 0, False, False
     for event in events:
         runs = (runs or isinstance(event, TurnStarted)) and not isinstance(event, TurnEnded)
-        if isinstance(event, TurnStarted) or (isinstance(event, ProposalDecided) and not runs):
-            count = 0
+        forgotten = isinstance(event, TurnStarted | ProposalStaged)
+        decided = isinstance(event, ProposalDecided) or (decided and not forgotten)
+        if isinstance(event, TurnStarted) or (decided and not runs):
+            count, decided = 0, False
         count += isinstance(event, ProposalStaged)
     assert gate_closed(events, policy) is (count >= max(1, policy.chain_steps if policy.kind == "chain" else 1))
 
@@ -93,8 +99,11 @@ def test_it_names_what_was_staged_and_follows_a_changed_policy() -> None:
 @pytest.mark.parametrize("decision", [Decision.APPROVED, Decision.PARTLY_APPROVED, Decision.DENIED])
 def test_a_decision_opens_it_only_between_turns(decision: Decision) -> None:
     decided = ProposalDecided(proposal="P1", decision=decision)
+    ended = TurnEnded(stopped="staged")
     assert gate_closed([START, staged(1), decided], GatePolicy())
-    assert not gate_closed([START, staged(1), TurnEnded(stopped="staged"), decided], GatePolicy())
+    assert not gate_closed([START, staged(1), decided, ended], GatePolicy()), "the user has decided, if early"
+    assert gate_closed([START, decided, staged(1), ended], GatePolicy()), "that was about something else"
+    assert not gate_closed([START, staged(1), ended, decided], GatePolicy())
 
 
 @pytest.mark.parametrize("decision", [Decision.UNDONE, Decision.REDONE, Decision.REOPENED, Decision.EDITED])
