@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from textual.events import Paste
 
 from tests.ui.running_app import running
@@ -34,6 +35,67 @@ async def test_what_is_queued_can_be_taken_back_while_the_model_works(tmp_path: 
         await run.pilot.press("escape")
         await run.settled()
         assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("way", ["another session", "a restart"])
+async def test_what_is_queued_outlives_the_session_being_closed(tmp_path: Path, server: WireServer, way: str) -> None:
+    server.script([stream(chunk(text="Well"), STALL)])
+    async with running(tmp_path, server) as run:
+        await run.write("hello")
+        await run.pilot.press("enter")
+        await run.see("Well")
+        await run.write("and another thing")
+        await run.pilot.press("enter")
+        await run.see("queued")
+        if way == "another session":
+            await run.command("new")
+            await run.until(lambda: not run.app.session().log.events, "the new session")
+            assert run.app.workbench.composer.is_empty
+            await run.command("resume")
+            await run.see("Well", "and another thing")
+            assert run.app.workbench.composer.draft == "and another thing"
+            # Now it is in the draft, which is kept: it is not to come back twice.
+            await run.until(lambda: run.app.session().log.events[-1].type == "queue_taken", "the record")
+    async with running(tmp_path, server, resume=True) as run:
+        await run.until(lambda: not run.app.workbench.composer.is_empty, "the message")
+        assert run.app.workbench.composer.draft == "and another thing"
+        assert len(server.requests) == 1, "nothing is sent by itself"
+
+
+async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, server: WireServer) -> None:
+    server.say("Good day.")
+    async with running(tmp_path, server) as first:
+        await first.say("hello")
+        async with running(tmp_path, server, resume=True) as second:
+            await second.see("Good day.", "open in another window")
+            await second.write("me too")
+            await second.pilot.press("enter")
+            await second.see("which alone can")
+            assert second.app.workbench.composer.draft == "me too", "the words are not lost"
+            assert len(server.requests) == 1
+            second.app.workbench.composer.draft = ""
+            await second.command("fork")
+            await second.see("This is a copy")
+            assert not second.app.session().follows
+
+
+async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireServer) -> None:
+    server.script([stream(chunk(text="Well"), STALL)])
+    async with running(tmp_path, server) as run:
+        await run.write("hello")
+        await run.pilot.press("enter")
+        await run.see("Well")
+        session = run.app.session()
+        await run.command("fork")
+        await run.screen("AskScreen")
+        await run.pilot.press("n")
+        await run.screen("Workbench")
+        assert run.app.session() is session and session.busy, "nothing happened"
+        await run.command("fork")
+        await run.screen("AskScreen")
+        await run.pilot.press("y")
+        await run.see("This is a copy")
+        assert run.app.session() is not session and not session.busy
 
 
 async def test_a_draft_comes_back_folded_after_a_restart(tmp_path: Path, server: WireServer) -> None:

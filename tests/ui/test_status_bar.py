@@ -66,3 +66,14 @@ async def test_who_is_waited_for_stands_first_with_the_key_that_answers(asks: st
         bar.status = Status(demo=True, gate_closed=True, waiting=1, asks=asks, answer_key="F2")  # type: ignore[arg-type]
         await pilot.pause()
         assert bar.render().plain.startswith(f" The model {words}  F2  ·  ● gate closed")
+
+
+async def test_the_gate_is_not_said_to_be_open_before_it_is_known() -> None:
+    app = Bar()
+    async with app.run_test(size=(120, 3)):
+        bar = app.query_one(StatusBar)
+        bar.status = Status(model="m")
+        assert "gate" not in bar.render().plain
+        bar.status = Status(model="m", gate_closed=True, follows=True)
+        assert "open in another window" in bar.render().plain
+        assert "gate closed" in bar.render().plain

@@ -10,8 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agent.session import Session
+from app.agent.updates import Recorded, Update
 from app.connection import open_session
-from app.conversation.events import Answer, Event, MessageQueued, TurnEnded, TurnStarted, UserMessage
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Event,
+    MessageQueued,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
 from app.llm.profile import Profile
 from app.llm.types import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
 from app.proposals.errors import ProposalError
@@ -136,6 +145,7 @@ def test_any_callers_at_once_get_one_turn_at_a_time(
         answered = [event.call for event in events if isinstance(event, Answer)]
         assert len(answered) == len(set(answered)), "two answers to one call"
         assert sorted([*_said(events), *session.queue]) == sorted(sent), "each word of the user once"
+        assert session.question or not session.queue, "nothing waits for a turn that has ended"
         assert events == runtime.sessions.events(session.id)
         await session.close()
 
@@ -156,6 +166,24 @@ async def test_an_option_that_is_picked_twice_answers_once(runtime: Runtime) -> 
         "answer",
         "message",
     ]
+    await session.close()
+
+
+async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(runtime: Runtime) -> None:
+    session = open_session(runtime, Model([]))
+    late: list[asyncio.Task[None]] = []
+
+    def say_as_the_end_is_written(update: Update) -> None:
+        if isinstance(update, Recorded) and isinstance(update.event, AssistantMessage) and not late:
+            late.append(asyncio.create_task(session.send("One more thing")))
+
+    session.subscribe(say_as_the_end_is_written)
+    await session.send("Go")
+    await session.settled()
+    await asyncio.gather(*late)
+    await session.settled()
+    assert _said(list(session.log.events)) == ["Go", "One more thing"]
+    assert session.queue == ()
     await session.close()
 
 
