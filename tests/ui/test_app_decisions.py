@@ -28,9 +28,7 @@ async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back(tmp_path:
         assert "F2 Chat  F3" in run.text
         await run.review()
         server.say("Which greeting do you want?")
-        await run.pilot.press("r")
-        await run.write("Another one")
-        await run.pilot.press("ctrl+s")
+        await run.app.session().send("Another one")
         await run.see("F2 Chat (new)")
         await run.pilot.press("f2")
         await run.see("Which greeting", "F2 Chat  F3")
