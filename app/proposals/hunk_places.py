@@ -1,9 +1,11 @@
 """Which place of a hunk's lines is meant: by what it says of its surroundings, by its number, by the order."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from app.proposals.folding import BLANKS, folded, indentation
+from app.proposals.folding import BLANKS, folded
 from app.proposals.ladder import Place, TextIndex
 from app.proposals.matching import nearest_to_hint
 from app.proposals.models import Rung
@@ -113,10 +115,11 @@ def allowed(index: TextIndex, hunk: PatchHunk, found: Sequence[Place]) -> tuple[
         if hunk.unnumbered:
             raise NoMatch(_missing(index, hunk))
         return places, f"no line of the file reads {hunk.seek[-1].strip()[:80]!r}, which the hunk names"
-    inside = [place for place in places if any(at <= place.start < _block_end(index, at) for at in above)]
+    blocks, named = _Blocks(index, above), set(above)
+    inside = [place for place in places if place.start in named or blocks.under(place.start)]
     if inside:
         return inside, ""
-    below = [place for place in places if any(place.start > at for at in above)]
+    below = [place for place in places if place.start > above[0]]
     if below:
         return below, f"below the line that the hunk names, line {above[0] + 1}, but not in its block"
     if not hunk.unnumbered:
@@ -138,8 +141,9 @@ def lines_named(index: TextIndex, seek: Sequence[str]) -> list[int]:
         if not depth:
             above = there
             continue
-        inside = [at for at in there if any(outer < at < _block_end(index, outer) for outer in above)]
-        above = inside or [at for at in there if any(outer < at for outer in above)]
+        blocks = _Blocks(index, above)
+        below = [at for at in there if above and at > above[0]]
+        above = [at for at in below if blocks.under(at)] or below
     return above
 
 
@@ -171,12 +175,15 @@ def _reaches_end(index: TextIndex, place: Place) -> bool:
     return not any(text.strip(BLANKS) for text in index.texts[place.end :])
 
 
-def _block_end(index: TextIndex, above: int) -> int:
-    """Where the indented block under a line ends."""
-    depth = len(indentation(index.texts[above]).expandtabs(8))
-    for at in range(above + 1, len(index.texts)):
-        text = index.texts[at]
-        stripped = text.strip(BLANKS)
-        if stripped and stripped[0] not in ")]}{" and len(indentation(text).expandtabs(8)) <= depth:
-            return at
-    return len(index.texts)
+class _Blocks:
+    """The lines under some of a file's, as far as they are indented deeper."""
+
+    def __init__(self, index: TextIndex, above: Sequence[int]) -> None:
+        """The blocks under the lines `above`, which are in order."""
+        self._above = above
+        self._ends = list(accumulate((index.block_ends[at] for at in above), max))
+
+    def under(self, line: int) -> bool:
+        """Whether the line is in one of the blocks."""
+        before = bisect_left(self._above, line)
+        return before > 0 and line < self._ends[before - 1]

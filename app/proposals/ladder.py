@@ -11,9 +11,11 @@ from functools import cached_property
 
 from app.proposals.document import Document
 from app.proposals.folding import (
+    BLANKS,
     NO_SHIFT,
     Shift,
     folded,
+    indentation,
     indentation_unit,
     shift_between,
     without_indentation,
@@ -81,6 +83,27 @@ class TextIndex:
         for text in self.texts:
             offsets.append(offsets[-1] + len(text) + 1)
         return offsets
+
+    @cached_property
+    def block_ends(self) -> list[int]:
+        """For each line, the one at which the deeper indented block under it ends; closing brackets belong to it."""
+        ends = [0] * len(self.texts)
+        depths: list[int] = []
+        lines: list[int] = []
+        for at in range(len(self.texts) - 1, -1, -1):
+            text = self.texts[at]
+            stripped = text.strip(BLANKS)
+            depth = len(indentation(text).expandtabs(8))
+            # What is on the stack has ever less depth towards its bottom, and comes ever later in the file.
+            found = bisect_right(depths, depth)
+            ends[at] = lines[found - 1] if found else len(self.texts)
+            if stripped and stripped[0] not in ")]}{":
+                while depths and depths[-1] >= depth:
+                    depths.pop()
+                    lines.pop()
+                depths.append(depth)
+                lines.append(at)
+        return ends
 
     def line_at(self, offset: int) -> int:
         """The line, from 0, that holds the character at `offset`."""
