@@ -51,6 +51,8 @@ class UnifiedScanner:
         """Whether a change mark on a line outside any hunk would be a lost change."""
         self._fenced = False
         """Whether the patch stands in a block of code."""
+        self._stray: int | None = None
+        """A line, from 0, since the last hunk that is neither part of the patch nor plainly around it."""
         self.header_pairs = 0
         """How many `---` lines with their `+++` lines were taken as headers."""
         self.prose: set[int] = set()
@@ -84,7 +86,7 @@ class UnifiedScanner:
     def _begin(self, part: UnifiedPart) -> UnifiedPart:
         self._parts.append(part)
         self._part = part
-        self._in_changes = False
+        self._in_changes, self._stray = False, None
         return part
 
     def _take_names(self, at: int) -> int:
@@ -124,6 +126,8 @@ class UnifiedScanner:
             self._in_changes, self._part = False, None
         elif self._in_changes and line[:1] in _MARKS:
             self._refuse_loose(at)
+        elif self._in_changes and not is_blank(line):
+            self._stray = at
         elif is_header_pair(self._lines, at):
             self.prose.update((at, at + 1))
         elif is_list_line(line):
@@ -140,6 +144,11 @@ class UnifiedScanner:
             raise MalformedPatch(
                 f"Line {header_at + 1}: a hunk without a file. Put `--- a/PATH` and `+++ b/PATH` lines before it."
             )
+        if self._stray is not None and part.hunks:
+            # Perhaps a line of the hunk before that was broken in two.
+            doubt = f"line {self._stray + 1} of the patch, which follows it, has no mark"
+            part.hunks[-1] = replace(part.hunks[-1], doubt=doubt)
+        self._stray = None
         line = self._lines[header_at]
         header = read_hunk_header(line, header_at) if line.startswith("@@") else HunkHeader()
         counted = self._counted_end(header, header_at, body)

@@ -22,6 +22,7 @@ from app.proposals.refusals import MalformedPatch, UnsupportedPatch
 _INDEX = re.compile(r"^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d+))?")
 _BINARY = re.compile(r"^Binary files? (.+) and (.+) differ$")
 _EXTENDED = ("similarity index ", "dissimilarity index ")
+_MODE = re.compile(r"[0-7]{6}")
 _MODES = ("old mode ", "new mode ", "new file mode ", "deleted file mode ")
 NO_DATA = "binary, and the patch does not hold its data"
 
@@ -187,12 +188,13 @@ def finished_parts(parts: Iterable[UnifiedPart]) -> list[FilePatch]:
 
 
 def _mode(text: str, at: int) -> int:
-    try:
-        mode = int(text.strip(), 8)
-    except ValueError as error:
-        raise MalformedPatch(f"Line {at + 1}: {text.strip()[:40]!r} is no file mode.") from error
-    if mode & 0o170000 == 0o120000:
-        raise UnsupportedPatch(f"Line {at + 1}: symbolic links are not taken from patches.")
-    if mode & 0o170000 == 0o160000:
-        raise UnsupportedPatch(f"Line {at + 1}: submodules are not taken from patches.")
-    return mode & 0o777
+    mode = int(text, 8) if _MODE.fullmatch(text) else 0
+    match mode & 0o170000:
+        case 0o100000:
+            return mode & 0o777
+        case 0o120000:
+            raise UnsupportedPatch(f"Line {at + 1}: symbolic links are not taken from patches.")
+        case 0o160000:
+            raise UnsupportedPatch(f"Line {at + 1}: submodules are not taken from patches.")
+        case _:
+            raise MalformedPatch(f"Line {at + 1}: {text.strip()[:40]!r} is no file mode.")

@@ -107,6 +107,11 @@ def test_what_may_be_a_change_is_never_taken_for_text_around_it(text: str) -> No
     assert sum(file.removed for file in files) == PLAIN.count("\n-") + 1
 
 
+def test_a_line_without_mark_between_two_hunks_leaves_a_doubt() -> None:
+    (file,) = scan_patch(PLAIN.replace("+x = 2\n y = 1\n", " y = 1\n+x = \n2\n"))
+    assert [hunk.doubt for hunk in file.hunks] == ["line 9 of the patch, which follows it, has no mark", ""]
+
+
 def test_a_list_after_a_patch_leaves_a_doubt() -> None:
     (file,) = scan_patch(PLAIN + LIST)
     assert [bool(hunk.doubt) for hunk in file.hunks] == [False, True]
@@ -148,6 +153,7 @@ GIT = "diff --git a/x b/x\n"
         ("--- a/x\n+++ b/x\n+++ b/x\n@@ -0,0 +1 @@\n+b\n", r"second `\+\+\+` line"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n@@ -5,2 +5,3 @@\n c\n d\n@@ -9 +9 @@\n-e\n+f\n", "without a change"),
         (GIT + "index 1111111..2222222 100644\n", "there is no change"),
+        (GIT + "new file mode 10064", "is no file mode"),
         (GIT + "new file mode 100644\nindex 0000000..2222222\n", "there is no change"),
         ("diff --git a/x b/yard\nsimilarity index 100%\nrename from x\nrename to ya", "from where to where"),
         ("diff --git a/x b/yard\nsimilarity index 100%\nrename from x\n", "from where to where"),
