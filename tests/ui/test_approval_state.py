@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.proposals.models import HunkState, Op, Proposal, ProposalState, Rung
+from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
 from widgets.approval.comments import quote
@@ -182,3 +183,35 @@ def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
     state = ReviewState(waiting=[value])
     assert state.unseen(value) == Unseen(0, 0, ("run.sh",))
     assert not seen(state, value).unseen(value)
+
+
+def test_what_was_left_out_does_not_come_back_under_another_name() -> None:
+    value, _ = retry_proposal()
+    state = ReviewState(waiting=[value], current="P1")
+    state.toggle(value, [value.hunks[0]])
+    change = value.files[0]
+    joined = change.hunks[0].model_copy(update={"id": "joined"})
+    files = (change.model_copy(update={"hunks": (joined, *change.hunks[1:])}), *value.files[1:])
+    after = value.model_copy(update={"files": files, "revision": 2})
+    state.update([after])
+    assert "joined" not in state.choice(after).hunks
+    assert len(state.choice(after).hunks) == len(value.hunks) - 1
+
+
+def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> None:
+    whole = file_diff("a.py", "a\nb\n", "A\nB\n")
+    value = proposal("P1", [whole])
+    (hunk,) = value.hunks
+    pieces = [
+        hunk.model_copy(update={"id": name, "old_start": at, "old_count": 1, "new_start": at, "new_count": 1})
+        for at, name in enumerate("xy")
+    ]
+    parts = [Part(hunk.id, piece, piece.id == "y") for piece in pieces]
+    state = ReviewState(waiting=[value], current="P1")
+    state.seen_of(value).note(hunk, 1)
+    state.take_parts(value, parts, ())
+    assert state.left_out["P1"] == {"y"}
+    assert [state.seen_of(value).is_seen(piece, 0) for piece in pieces] == [False, True]
+    state.left_out["P1"] = {hunk.id}
+    state.take_parts(value, parts, ())
+    assert state.left_out["P1"] == {"x"}, "the rest of what was left out stays out"

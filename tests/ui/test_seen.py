@@ -229,6 +229,23 @@ async def test_what_is_covered_or_hidden_is_not_seen() -> None:
         assert not unseen(app)
 
 
+async def test_a_re_base_is_told_after_it_was_shown_and_what_it_changed_is_unseen() -> None:
+    first, second = (
+        [file_diff("a.py", f"{top}1\n2\n", f"{top}1\nx{top}\n", rebased=bool(top))] for top in ("", "0\n")
+    )
+    app = of(first)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        assert "re-based since" not in screen(app)
+        app.put(proposal("P1", second, revision=2), second)
+        await pilot.pause()
+        await pilot.pause()
+        assert "a.py: re-based since you last saw it here" in screen(app)
+        app.put(proposal("P1", second, revision=2), second)
+        await pilot.pause()
+        assert "a.py: re-based since you last saw it here" in screen(app), "until it is decided"
+
+
 async def test_what_was_seen_stays_seen_when_another_proposal_was_shown() -> None:
     second = file_diff("b.py", "1\n", "2\n")
     app = ReviewApp((proposal("P1", rewrite(60)), rewrite(60)), (proposal("P2", [second]), [second]))

@@ -33,6 +33,16 @@ def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
     return remark if diff is None else replace(remark, quote=quote(diff, remark))
 
 
+def top_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
+    """What stands above the first file: what moved since it was last shown, and comments on the version before."""
+    moved = state.moved.get(proposal.id, ())
+    notes = [
+        NoteRow(-1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning")
+        for path in moved
+    ]
+    return [*notes, *sent_notes(state, proposal)]
+
+
 def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     """The comments on the version before, each to be ticked off as answered."""
     comments = state.sent.get(proposal.supersedes, ())

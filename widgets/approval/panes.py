@@ -17,7 +17,7 @@ from app.proposals.models import FileDiff, Proposal
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
 from widgets.approval import messages
-from widgets.approval.comments import placed, sent_notes
+from widgets.approval.comments import placed, top_notes
 from widgets.approval.decide import Ask
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.guard import GRACE_SECONDS, Guard
@@ -132,7 +132,8 @@ class ReviewPanes(Vertical):
             return
         self.comparing = False
         self.diffs, self._diffs_of = tuple(diffs), proposal
-        self.view.show(proposal, diffs, extra=sent_notes(self.state, proposal), seen=self.state.seen_of(proposal))
+        self.state.note_bases(proposal)
+        self.view.show(proposal, diffs, extra=top_notes(self.state, proposal), seen=self.state.seen_of(proposal))
         self.show_choice()
         self.draw()
         self.post_message(messages.ProposalShown(proposal_id))
@@ -153,7 +154,7 @@ class ReviewPanes(Vertical):
         """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
         self.state.sent[proposal_id] = tuple(comments)
         if (proposal := self.state.proposal) is not None and self.view.proposal is not None and not self.comparing:
-            self.view.set_extra(sent_notes(self.state, proposal))
+            self.view.set_extra(top_notes(self.state, proposal))
 
     def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
         """Ask the user; the model's turn waits for it."""
@@ -204,7 +205,7 @@ class ReviewPanes(Vertical):
             self.state.recall(key, begun)
         self.show_choice()
         if (proposal := self.state.proposal) is not None and self.view.proposal is not None and not self.comparing:
-            self.view.set_extra(sent_notes(self.state, proposal))
+            self.view.set_extra(top_notes(self.state, proposal))
         self.draw()
 
     def keep_notes(self, key: str) -> None:
@@ -393,7 +394,7 @@ class ReviewPanes(Vertical):
         self.state.answered ^= {event.key}
         self.keep_notes(event.key.partition("/")[0])
         if (proposal := self.state.proposal) is not None:
-            self.view.set_extra(sent_notes(self.state, proposal))
+            self.view.set_extra(top_notes(self.state, proposal))
 
     @on(ReviewQueue.Picked)
     def _pick(self, event: ReviewQueue.Picked) -> None:

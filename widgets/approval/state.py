@@ -10,7 +10,7 @@ from app.tools.command_forms import CommandForm
 from app.tools.contract import Confirmation
 from widgets.approval.notes import Notes, Remark, Words
 from widgets.approval.permission import form_of, widths
-from widgets.diff.seen import Seen, changed_lines
+from widgets.diff.seen import Seen
 
 _TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
 """States from which `undo` leads back."""
@@ -77,6 +77,10 @@ class ReviewState:
     goes_on: bool = False
     """Whether the model goes on by itself once nothing waits any more."""
     left_out: dict[str, set[str]] = field(default_factory=dict)
+    moved: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Files that were re-based after they had been shown, by proposal."""
+    _bases: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What each shown proposal was based on, by path."""
     seen: dict[str, Seen] = field(default_factory=dict)
     """What was on screen, by proposal."""
     remarks: dict[str, list[Remark]] = field(default_factory=dict)
@@ -90,6 +94,8 @@ class ReviewState:
     def update(self, proposals: Iterable[Proposal]) -> None:
         """Take the proposals as they are now, and keep showing what is shown if that is possible."""
         known = list(proposals)
+        for proposal in known:
+            self._keep_left_out(proposal)
         was_waiting = self.proposal is not None and self.proposal.state.waiting
         self.waiting = sorted((item for item in known if item.state.waiting), key=lambda item: item.created)
         self.recent = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
@@ -98,6 +104,16 @@ class ReviewState:
             return
         if shown is None or (not shown.state.waiting and (was_waiting or not self.picked)):
             self.advance()
+
+    def _keep_left_out(self, proposal: Proposal) -> None:
+        """What was left out doesn't come back by itself: where it is gone, what came in its stead is left out."""
+        out, before = self.left_out.get(proposal.id), self.get(proposal.id)
+        if not out or before is None or before.revision == proposal.revision:
+            return
+        ids = [hunk.id for hunk in proposal.hunks]
+        if not out.issubset(ids):
+            known = {hunk.id for hunk in before.hunks}
+            out |= {identity for identity in ids if identity not in known}
 
     @property
     def permission_first(self) -> bool:
@@ -300,6 +316,16 @@ class ReviewState:
         again = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.waiting)
         return proposal if again else None
 
+    def note_bases(self, proposal: Proposal) -> None:
+        """The proposal is shown as it is now; what was re-based since the last time is remembered."""
+        now = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
+        before = self._bases.get(proposal.id, now)
+        self._bases[proposal.id] = now
+        rebased = [change.path for change in proposal.files if change.rebased]
+        moved = [path for path in rebased if now.get(path) != before.get(path)]
+        still = [path for path in self.moved.get(proposal.id, ()) if path in rebased]
+        self.moved[proposal.id] = tuple(dict.fromkeys((*still, *moved)))
+
     def seen_of(self, proposal: Proposal) -> Seen:
         """What of a proposal was on screen, to be added to."""
         return self.seen.setdefault(proposal.id, Seen())
@@ -310,12 +336,8 @@ class ReviewState:
         lines = of = 0
         paths: list[str] = []
         for change in proposal.files:
-            missing = 0
-            for hunk in change.hunks:
-                if hunk.state is HunkState.PENDING and hunk.id not in out:
-                    missing += seen.unseen(hunk)
-                    of += changed_lines(hunk)
-            lines += missing
+            missing, changed = seen.unseen_of(change.hunks, out)
+            lines, of = lines + missing, of + changed
             if missing or (not change.hunks and change.path not in seen.files):
                 paths.append(change.path)
         return Unseen(lines, of, tuple(paths))

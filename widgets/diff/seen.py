@@ -4,9 +4,9 @@ A line is known by its hunk and its number in it, the removed lines before the a
 seen when a re-base moves the hunk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from app.proposals.models import Hunk, Proposal
+from app.proposals.models import Hunk, HunkState, Proposal
 
 Span = tuple[int, int]
 """Characters of a line of source, from, to."""
@@ -93,6 +93,18 @@ class Seen:
     def unseen(self, hunk: Hunk) -> int:
         """How many of its lines were not."""
         return self._left.get(hunk.id, changed_lines(hunk)) if hunk.old_count or hunk.new_count else 0
+
+    def unseen_of(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
+        """How many of the lines of those hunks that wait and are not left out were not seen, and all of them."""
+        missing = of = 0
+        get = self._left.get
+        for hunk in hunks:  # there may be tens of thousands, and this is asked after every page
+            if hunk.state is HunkState.PENDING and hunk.id not in left_out:
+                lines = hunk.old_count + hunk.new_count
+                left = get(hunk.id)
+                of += lines
+                missing += lines if left is None else left
+        return missing, of
 
     def first_unseen(self, hunk: Hunk, start: int = 0) -> int | None:
         """The first of its lines from `start` on that was not seen."""
