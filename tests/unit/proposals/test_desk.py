@@ -196,7 +196,7 @@ def test_an_answer_to_feedback_is_the_next_version(bench: Make) -> None:
     site.desk.deny(first.id, feedback="in words")
     draft = site.desk.draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "the second\n")])
-    second = site.desk.stage(draft, "In words", supersedes=first.id)
+    second = site.desk.stage(draft, "In words", answers=(first.id,))
     assert (second.version, second.supersedes) == (2, first.id)
     old = site.desk.get(first.id)
     assert (old.state, old.superseded_by) == (ProposalState.DENIED, second.id)
@@ -210,7 +210,7 @@ def test_superseding_one_that_waits_takes_its_edits_over(bench: Make) -> None:
     first = site.desk.stage(draft, "First")
     draft = site.desk.draft("session")
     draft.edit("a.txt", [Replacement("two\n", "the second\n"), Replacement("line 8\n", "eight\n")])
-    second = site.desk.stage(draft, "Second", supersedes=first.id)
+    second = site.desk.stage(draft, "Second", answers=(first.id,))
     assert site.desk.get(first.id).state is ProposalState.SUPERSEDED
     assert second.files[0].stacked_on == ()
     site.desk.approve(second.id)

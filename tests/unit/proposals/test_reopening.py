@@ -97,7 +97,7 @@ def test_not_while_another_waits_in_its_stead(bench: Make) -> None:
     site.desk.deny(first.id, feedback="Say c.")
     draft = site.desk.draft("session")
     draft.edit("a.txt", [Replacement("a", "c")])
-    second = site.desk.stage(draft, "c", first.id)
+    second = site.desk.stage(draft, "c", (first.id,))
     with pytest.raises(NothingToUndo, match=r"P2 stands in for P1 and still waits; decide on that first\."):
         site.desk.undo(first.id)
     site.desk.deny(second.id)
