@@ -60,13 +60,13 @@ def _run_command(arguments: argparse.Namespace) -> int:
     try:
         return int(_command(arguments.command)(arguments))
     except Exception as error:
-        code = _exit_code(error)
+        code = exit_code(error)
         if code is None:
             raise
-        return _refuse(arguments, str(error), code)
+        return _refuse(arguments, error, code)
 
 
-def _exit_code(error: Exception) -> int | None:
+def exit_code(error: Exception) -> int | None:
     """What an error that is meant for the user's eyes exits with; None for a defect."""
     from app.commands.output import CommandError, Exit
     from app.config import ConfigError
@@ -87,14 +87,14 @@ def _exit_code(error: Exception) -> int | None:
             return None
 
 
-def _refuse(arguments: argparse.Namespace, message: str, code: int) -> int:
+def _refuse(arguments: argparse.Namespace, error: Exception, code: int) -> int:
     """Say why on standard error, and with `--json` also in the document that standard output promises."""
     from app.commands.documents import ErrorDocument
     from app.commands.output import print_error, print_json
 
-    print_error(message)
+    print_error(str(error))
     if getattr(arguments, "json", False):
-        print_json(ErrorDocument(error=message, code=code))
+        print_json(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
     return code
 
 
@@ -109,19 +109,8 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             from app.commands.waiting import list_proposals
 
             return _in_workspace(list_proposals, recovering=False)
-        case "show" | "approve" | "deny" | "undo" | "redo" | "stage":
-            from app.commands import proposals
-
-            return _in_workspace(
-                {
-                    "show": proposals.show,
-                    "approve": proposals.approve,
-                    "deny": proposals.deny,
-                    "undo": proposals.undo,
-                    "redo": proposals.redo,
-                    "stage": proposals.stage,
-                }[name]
-            )
+        case "show" | "stage" | "approve" | "deny" | "undo" | "redo":
+            return _in_workspace(_proposal_command(name))
         case "sessions" | "export" | "log":
             from app.commands import sessions
 
@@ -146,15 +135,32 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             return completion
 
 
+def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
+    if name in ("show", "stage"):
+        from app.commands import proposals
+
+        return {"show": proposals.show, "stage": proposals.stage}[name]
+    from app.commands import decisions
+
+    return {
+        "approve": decisions.approve,
+        "deny": decisions.deny,
+        "undo": decisions.undo,
+        "redo": decisions.redo,
+    }[name]
+
+
 def _in_workspace(
     command: Callable[[Any, argparse.Namespace], int], *, recovering: bool = True
 ) -> Callable[[argparse.Namespace], int]:
     """The command with its workspace opened and, unless it sees to that itself, put right before."""
 
     def run(arguments: argparse.Namespace) -> int:
+        from app.commands.output import check_folder
         from app.commands.parser import flags_of
         from app.runtime import open_runtime
 
+        check_folder(arguments.workspace)
         runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
         try:
             if recovering:

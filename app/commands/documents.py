@@ -21,6 +21,8 @@ class ErrorDocument(Document):
     """The line that is on standard error too."""
     code: int
     """The exit code: 1 failed, 2 wrong usage, 3 refused."""
+    done: list[str] = []
+    """Ids of the proposals that had been decided before, where several were named."""
 
 
 class FileLine(Document):
@@ -171,7 +173,7 @@ class ProposalDetail(Document):
 
 
 class DecisionDocument(Document):
-    """`signoff approve`, `deny`, `undo` and `redo` with `--json`."""
+    """`signoff approve`, `deny`, `undo` and `redo` with `--json`; a list of these where several ids are given."""
 
     id: str
     state: str

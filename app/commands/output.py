@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.safe_text import visible
@@ -27,9 +28,17 @@ class Exit(IntEnum):
 class CommandError(Exception):
     """A command cannot do what was asked; the message is one line for standard error."""
 
-    def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
+    def __init__(self, message: str, code: int = Exit.FAILED, done: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.code = code
+        self.done = list(done)
+        """Proposals that had been decided before it."""
+
+
+def check_folder(workspace: str) -> None:
+    """Raise CommandError if `--workspace` names no folder."""
+    if not Path(workspace).is_dir():
+        raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", Exit.USAGE)
 
 
 def piped_text(what: str) -> str:

@@ -47,7 +47,7 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
     """The options of the app itself."""
     _add_resume(parser)
     _add_model(parser)
-    parser.add_argument("--theme", metavar="T", help="theme of the app; /theme lists them")
+    parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")
     parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
     parser.add_argument("--version", action="version", version=version())
 
@@ -59,7 +59,11 @@ def command_parser() -> argparse.ArgumentParser:
 
     run = _command(commands, "run", "One turn without the screen: stages proposals, prints them, changes nothing.")
     run.add_argument(
-        "prompt", nargs="?", default="-", help="what to say to the model; - or nothing reads standard input"
+        "prompt",
+        nargs="?",
+        default="-",
+        type=_text,
+        help="what to say to the model; - or nothing reads standard input",
     )
     run.add_argument("--max-steps", type=int, metavar="N", help="steps before the model is told to stop")
     run.add_argument("--quiet", action="store_true", help="nothing on standard error while it works")
@@ -74,17 +78,19 @@ def command_parser() -> argparse.ArgumentParser:
     show.add_argument(
         "--hunks", action="store_true", help="list the hunks by the numbers that `approve --hunks` takes instead"
     )
-    approve = _proposal(commands, "approve", "Write a proposal to disk, all of it or nothing.")
+    approve = _proposals(commands, "approve", "Write a proposal to disk, all of it or nothing.")
     approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
-    deny = _proposal(commands, "deny", "Discard a proposal. Nothing on disk changes.")
+    approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
+    deny = _proposals(commands, "deny", "Discard a proposal. Nothing on disk changes.")
     deny.add_argument(
         "-m",
         "--message",
         metavar="FEEDBACK",
+        type=_text,
         help="your words, which the model reads in its next request; - for stdin",
     )
-    _proposal(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
-    _proposal(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
+    _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
+    _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
     stage = _command(commands, "stage", "Make a proposal of a unified diff made elsewhere.")
     stage.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="the diff; - or nothing reads standard input"
@@ -99,7 +105,9 @@ def command_parser() -> argparse.ArgumentParser:
         "longer be undone); what waits and the decision log stay",
     )
     export = _command(commands, "export", "Write a session to standard output.", json=False)
-    export.add_argument("session", metavar="SESSION", help="its id or the beginning of it; `latest` for the last one")
+    export.add_argument(
+        "session", metavar="SESSION", type=_text, help="its id or the beginning of it; `latest` for the last one"
+    )
     export.add_argument("--format", choices=("md", "json"), default="md", help="Markdown (default) or JSON")
     _command(commands, "log", "List every decision in this workspace, the oldest first.")
     doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
@@ -144,19 +152,34 @@ def _command(
 
 def _proposal(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
     parser = _command(commands, name, help_text)
-    parser.add_argument("id", metavar="ID", help="the proposal, such as P7")
+    parser.add_argument("id", metavar="ID", type=_text, help="the proposal, such as P7")
     return parser
+
+
+def _proposals(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = _command(commands, name, help_text)
+    parser.add_argument(
+        "ids", metavar="ID", nargs="+", type=_text, help="the proposal, such as P7; several are taken in this order"
+    )
+    return parser
+
+
+def _text(argument: str) -> str:
+    """An argument that is stored or sent, so that it has to be text."""
+    if any("\udc80" <= character <= "\udcff" for character in argument):
+        raise argparse.ArgumentTypeError("this is not UTF-8 text")
+    return argument
 
 
 def _add_resume(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="resume", action="store_true", help="go on with the latest session")
-    which.add_argument("--session", metavar="ID", help="go on with this session")
+    which.add_argument("--session", metavar="ID", type=_text, help="go on with this session")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", metavar="M", help="the model's name at the endpoint")
-    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint, up to /v1")
+    parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
+    parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
     parser.add_argument("--gate", metavar="POLICY", type=_gate, help="every-edit (default), chain, or chain:N")
 
 

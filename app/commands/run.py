@@ -21,7 +21,7 @@ from app.agent.updates import (
     Update,
 )
 from app.commands.documents import RunDocument
-from app.commands.output import CommandError, Exit, piped_text, print_error, print_json, print_line
+from app.commands.output import CommandError, Exit, check_folder, piped_text, print_error, print_json, print_line
 from app.commands.parser import flags_of
 from app.connection import NotConnected, connect, open_session
 from app.conversation.events import (
@@ -46,6 +46,7 @@ from app.tools.contract import ConfirmationAnswer
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one turn and print what came of it: the answer on stdout, what happens meanwhile on stderr."""
+    check_folder(arguments.workspace)
     prompt = piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
         raise CommandError('There is nothing to say: signoff run "fix the failing test".', Exit.USAGE)

@@ -45,9 +45,10 @@ def _found(runtime: Runtime, arguments: argparse.Namespace) -> "list[Proposal]":
     if runtime.at_rest and not arguments.all:
         return []
     from app.cli import put_right
+    from app.commands.looks import refresh
 
     put_right(runtime)
-    runtime.desk.refresh()
+    refresh(runtime)
     return runtime.desk.all() if arguments.all else runtime.desk.waiting()
 
 

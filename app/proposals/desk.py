@@ -8,7 +8,7 @@ from pathlib import Path
 from app.conversation.events import FileStat, HunkFact
 from app.proposals import deciding, splitting
 from app.proposals.apply import Applier, reason_of
-from app.proposals.draft import Draft
+from app.proposals.draft import Draft, ReadPatch
 from app.proposals.editing import with_text
 from app.proposals.errors import (
     ChangedSinceSeen,
@@ -16,6 +16,7 @@ from app.proposals.errors import (
     NothingToUndo,
     NotWaiting,
     PatchRefused,
+    ProposalError,
     StaleProposal,
     UndoConflict,
     UnknownProposal,
@@ -34,7 +35,16 @@ from app.proposals.recovery import recover
 from app.proposals.refusals import EditRefused
 from app.proposals.splitting import Lines, Part
 from app.proposals.stacking import paths_of, related, restack
-from app.proposals.staging import answered, compile_changes, folded_into, make_proposal, superseded, with_repeats
+from app.proposals.staging import (
+    answered,
+    compile_changes,
+    folded_into,
+    make_proposal,
+    outcome_of,
+    patch_summary,
+    superseded,
+    with_repeats,
+)
 from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
 from app.proposals.undo import Replay, Step, backward, forward
@@ -145,14 +155,20 @@ class ProposalDesk:
         """
         draft = self.draft("")
         try:
-            folder = folder_in_repository(self._workspace.root)
-            report = draft.patch(draft.read_patch(text, folder, whole=False))
+            read = draft.read_patch(text, folder_in_repository(self._workspace.root), whole=False)
         except (EditRefused, WorkspaceError) as error:
-            # What follows the first line (the nearest text in the file) is for a model that tries again.
+            raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
+        try:
+            report = draft.patch(read)
+        except (EditRefused, WorkspaceError) as error:
+            if waiting := self._waits_already(read):
+                raise PatchRefused(
+                    f"{waiting} already waits with this very change; `signoff show {waiting}` shows it."
+                ) from error
             raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
         except OSError as error:
             raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error
-        return self._stage(draft, f"Patch: {report.summary}", (), "patch")
+        return self._stage(draft, "", (), "patch", report.left_out)
 
     def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Put the user's text in the place of what a waiting proposal would write to a file.
@@ -370,7 +386,20 @@ class ProposalDesk:
         self._contents.save()
         self._store.save_proposal(*proposals)
 
-    def _stage(self, draft: Draft, summary: str, answers: Sequence[str], origin: str) -> Proposal:
+    def _waits_already(self, patch: ReadPatch) -> str:
+        """The waiting proposal that makes of the disk what a patch would make of it; empty if there is none."""
+        draft = Draft("", self._workspace, self._contents, lambda: Overlay(self._reader, self._contents), str)
+        with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
+            draft.patch(patch)
+            wanted = outcome_of(compile_changes(self._contents, draft.held))
+            for proposal in related(self._store, draft.held.keys()):
+                if outcome_of(proposal.files) == wanted:
+                    return proposal.id
+        return ""
+
+    def _stage(
+        self, draft: Draft, summary: str, answers: Sequence[str], origin: str, without: Sequence[str] = ()
+    ) -> Proposal:
         with self._writing():
             old = answered(map(self.get, answers), draft)
             paths = draft.held.keys() | (paths_of(old) if old else set())
@@ -386,6 +415,8 @@ class ProposalDesk:
             if old and old.state.waiting:
                 held = folded_into(self._contents, old, overlay, held)
             changes = compile_changes(self._contents, held)
+            if origin == "patch" and not summary:
+                summary = patch_summary(changes, without)
             proposal = make_proposal(draft, changes, str(self._workspace.root), summary)
             proposal = proposal.model_copy(
                 update={
@@ -488,6 +519,6 @@ class ProposalDesk:
 
 
 def _first_sentence(error: Exception) -> str:
-    """The first line of a message as a sentence, also where it leads over to more."""
-    first = str(error).splitlines()[0].removesuffix(":")
+    """Why a patch was refused, without what is for a model that tries again; a sentence also where it leads on."""
+    first = (error.fact if isinstance(error, EditRefused) else str(error)).splitlines()[0].removesuffix(":")
     return first if first.endswith((".", "?")) else f"{first}."

@@ -62,6 +62,8 @@ class EditReport:
     """For the model: the new version of each file, and how a place was found where it was not exact."""
     summary: str
     """One line for the user."""
+    left_out: tuple[str, ...] = ()
+    """Files whose part of a patch was passed over."""
 
 
 @dataclass(frozen=True, slots=True)

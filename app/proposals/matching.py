@@ -196,8 +196,8 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
     there = places(index, new, Rung.EXACT)
     if there:
         raise AlreadyApplied(
-            f"The file already holds the new text, at line {there[0].start + 1}, and not the old. "
-            "The edit seems to be in place; read the file again before editing it."
+            f"The file already holds the new text, at line {there[0].start + 1}, and not the old.",
+            "The edit seems to be in place; read the file again before editing it.",
         )
 
 
@@ -219,8 +219,8 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
     if found:
         return found
     raise NoMatch(
-        "The text to replace is not in the file, neither exactly nor with other spacing or indentation. "
-        f"{describe_nearest(index, block)}\nGive the lines as they are in the file."
+        "The text to replace is not in the file, neither exactly nor with other spacing or indentation.",
+        f"{describe_nearest(index, block)}\nGive the lines as they are in the file.",
     )
 
 
@@ -282,7 +282,7 @@ def apply_replacements(document: Document, replacements: Sequence[Replacement]) 
             if len(replacements) == 1:
                 raise
             prefix = f"Edit {number} of {len(replacements)} (none was made): "
-            raise type(error)(prefix + error.message) from error
+            raise type(error)(prefix + error.fact, error.advice) from error
         made.add(resolution.splices)
         matches += resolution.matches
     result = made.applied_to(index.document)

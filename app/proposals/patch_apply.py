@@ -56,7 +56,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
             matches.append(placer.place(hunk))
         except EditRefused as error:
             where = f"Hunk {number} of {len(patch.hunks)} for {patch.path} (line {hunk.source_line} of the patch): "
-            raise type(error)(where + error.message) from error
+            raise type(error)(where + error.fact, error.advice) from error
     data = placer.result()
     return data, _checked(document, patch, data, matches)
 
@@ -107,8 +107,8 @@ def _check_deletion(document: Document, patch: FilePatch) -> None:
     if expected != there:
         index = TextIndex(document)
         raise NoMatch(
-            f"The patch deletes {patch.path} with another content than it has. "
-            f"{describe_nearest(index, [line.text for line in patch.hunks[0].old_side])}"
+            f"The patch deletes {patch.path} with another content than it has.",
+            f"{describe_nearest(index, [line.text for line in patch.hunks[0].old_side])}",
         )
 
 

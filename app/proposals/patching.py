@@ -12,11 +12,10 @@ from app.proposals.patch_apply import apply_file_patch
 from app.proposals.patch_parts import FilePatch
 from app.proposals.patch_text import scan_patch
 from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch
+from app.proposals.staging import without_binary
 
 _SHOWN_FILES = 20
 """Files that a report spells out."""
-_NAMED_FILES = 3
-"""Files that one line names as left out."""
 
 
 def read_patch(draft: Draft, text: str, folder: str = "", *, whole: bool = True) -> Sequence[FilePatch]:
@@ -164,10 +163,7 @@ def _joined(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> Edi
         texts.append(f"and {len(reports) - _SHOWN_FILES} more")
     added, removed = (sum(getattr(stat, side) for stat in stats.values()) for side in ("added", "removed"))
     name = next(iter(stats)) if len(stats) == 1 else f"{len(stats)} files"
-    without = f", without {_listed([part.path for part in left_out])} (binary)" if left_out else ""
-    return EditReport(tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}{without}")
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else ""
-    return ", ".join(paths[:_NAMED_FILES]) + more
+    without = tuple(part.path for part in left_out)
+    return EditReport(
+        tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}{without_binary(without)}", without
+    )

@@ -19,14 +19,22 @@ def shortened(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 class EditRefused(Exception):
-    """An edit that was not made; the message tells the model what to do next."""
+    """An edit that was not made."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(shortened(message))
+    def __init__(self, fact: str, advice: str = "") -> None:
+        """Refuse.
+
+        Args:
+            fact: Why, for whoever reads it.
+            advice: What only a model can use: the nearest text of the file, how to ask again.
+        """
+        super().__init__(shortened(f"{fact} {advice}" if advice else fact))
+        self.fact = fact
+        self.advice = advice
 
     @property
     def message(self) -> str:
-        """The text for the model."""
+        """The text for the model, which tells it what to do next."""
         return str(self.args[0])
 
 

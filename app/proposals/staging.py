@@ -1,7 +1,7 @@
 """From a draft to a proposal: one transition per path, renames recognised, hunks numbered."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.proposals.changes import facts, make_change, next_number
@@ -13,6 +13,8 @@ from app.proposals.overlay import Contents, Overlay, same, undecided
 from app.proposals.states import advance
 
 _SUMMARY_CHARACTERS = 200
+_NAMED_FILES = 3
+"""Files that one line names as left out."""
 
 
 def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileChange, ...]:
@@ -112,6 +114,26 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
     )
 
 
+def patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str:
+    """What a patch comes to, with the counts of the proposal: a file that it names twice is counted once."""
+    name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
+    added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
+    return f"Patch: {name} +{added} -{removed}{without_binary(left_out)}"
+
+
+def without_binary(paths: Sequence[str]) -> str:
+    """What to add to a summary for the files that were left out of a patch."""
+    return f", without {_listed(paths)} (binary)" if paths else ""
+
+
+def outcome_of(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
+    """What changes come to, in a form that can be compared: each path, where it came from, and its new content."""
+    return {
+        (change.path, change.old_path, change.origin_result.sha256 if change.origin_result else "")
+        for change in changes
+    }
+
+
 def superseded(old: Proposal, by: str) -> Proposal:
     """The proposal with its successor named; what still waited in it is over."""
     old = old.model_copy(update={"superseded_by": by})
@@ -159,3 +181,8 @@ def _described(changes: tuple[FileChange, ...]) -> str:
     first = changes[0]
     more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
     return f"{first.op.value.capitalize()} {first.path}{more}"
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else ""
+    return ", ".join(paths[:_NAMED_FILES]) + more

@@ -101,7 +101,7 @@ def _position(place: Place, at: int, removed: Set[int]) -> int:
         return after
     if not sure or before is None or (at < len(alignment) and after != before + 1):
         raise NoMatch(
-            "The lines were nearly found, but the file has other text just where new lines would go. Read the file "
-            "again and give the lines around the change as they are."
+            "The lines were nearly found, but the file has other text just where new lines would go.",
+            "Read the file again and give the lines around the change as they are.",
         )
     return before + 1

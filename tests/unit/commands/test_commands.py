@@ -548,3 +548,142 @@ def test_whoever_looks_in_a_folder_of_the_workspace_is_told_where_it_waits(signo
     assert signoff("proposals", "--workspace", "sub").stdout == "Nothing waits for you here.\n"
     signoff("stage", stdin=PATCH)
     assert f"but in {workspace.resolve()} (--workspace)" in signoff("proposals", "--workspace", "sub").stdout
+
+
+def test_a_person_is_told_what_is_so_and_not_what_a_model_should_do(signoff: Run, workspace: Path) -> None:
+    other = PATCH.replace(" two", " elsewhere")
+    done = refused(signoff("stage", stdin=other), 3)
+    assert "is not in the file" in done and "Nearest" not in done and "Give the lines" not in done
+    (workspace / "notes.txt").write_text("ONE\ntwo\nTHREE\n")
+    done = refused(signoff("stage", stdin=PATCH), 3)
+    assert "already holds the new text, at line 1" in done and "read the file again" not in done
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        PATCH,
+        "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n",
+        "--- a/notes.txt\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-one\n-two\n-three\n",
+        "diff --git a/notes.txt b/moved.txt\nsimilarity index 100%\nrename from notes.txt\nrename to moved.txt\n",
+    ],
+    ids=["edit", "creation", "deletion", "rename"],
+)
+def test_staging_a_diff_twice_names_the_proposal_that_waits_with_it(signoff: Run, patch: str) -> None:
+    assert signoff("stage", stdin=patch).returncode == 0
+    assert "P1 already waits with this very change" in refused(signoff("stage", stdin=patch), 3)
+    assert len(document(signoff("proposals", "--json"))) == 1
+
+
+@pytest.mark.parametrize("hunks", ["9" * 5_000, f"1-{'9' * 5_000}", "0" * 4_999 + "9"])
+def test_numbers_of_hunks_that_are_no_numbers_to_speak_of(signoff: Run, hunks: str) -> None:
+    signoff("stage", stdin=PATCH)
+    assert len(refused(signoff("approve", "P1", "--hunks", hunks), 2)) < 200
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["export", "\udcff"],
+        ["show", "\udcff"],
+        ["approve", "\udcff"],
+        ["deny", "P1", "-m", "\udcff"],
+        ["run", "\udcff"],
+        ["run", "x", "--model", "\udcff"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_arguments_that_are_no_text_are_wrong_usage(signoff: Run, words: list[str]) -> None:
+    signoff("stage", stdin=PATCH)
+    done = signoff(*words)
+    assert done.returncode == 2 and "not UTF-8 text" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["proposals"], ["approve", "P1"], ["stage"], ["sessions"], ["keys"], ["run", "x"]],
+    ids=lambda each: each[0],
+)
+def test_a_workspace_that_is_not_there_is_wrong_usage(signoff: Run, words: list[str]) -> None:
+    assert "nowhere is not a folder" in refused(signoff(*words, "--workspace", "nowhere"), 2)
+
+
+NEW = "--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+text\n"
+
+
+def test_several_proposals_are_decided_at_once(signoff: Run, workspace: Path) -> None:
+    for name in "abc":
+        signoff("stage", stdin=NEW.format(name=name))
+    done = document(signoff("approve", "P2", "p1", "P2", "--json"))
+    assert [(each["id"], each["state"]) for each in done] == [("P2", "applied"), ("P1", "applied")]
+    assert (workspace / "a").exists() and (workspace / "b").exists() and not (workspace / "c").exists()
+    done = signoff("undo", "P1", "P2")
+    assert done.stdout == "P1 undone: a.\nP2 undone: b.\n"
+    assert [each["id"] for each in document(signoff("redo", "P1", "P2", "--json"))] == ["P1", "P2"]
+    assert "P9" in refused(signoff("deny", "P3", "P9"), 3), "a name that is wrong decides nothing"
+    assert document(signoff("deny", "P3", "--json"))["state"] == "denied"
+
+
+def test_of_several_those_before_the_one_that_was_refused_are_named(signoff: Run, workspace: Path) -> None:
+    for name in "ab":
+        signoff("stage", stdin=NEW.format(name=name))
+    (workspace / "b").write_text("mine\n")
+    done = signoff("approve", "P1", "P2", "--json")
+    refusal = json.loads(done.stdout)
+    assert (done.returncode, refusal["code"], refusal["done"]) == (3, 3, ["P1"])
+    assert "P2 is stale" in refusal["error"] and (workspace / "a").exists()
+    assert "--hunks goes with one proposal" in refused(signoff("approve", "P1", "P2", "--hunks", "1"), 2)
+
+
+@pytest.mark.parametrize("way", ["show", "force"])
+def test_what_has_changed_is_approved_once_it_was_looked_at(signoff: Run, workspace: Path, way: str) -> None:
+    signoff("stage", stdin=PATCH)
+    (workspace / "notes.txt").write_text("one\ntwo\nthree\nfour\n")
+    assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
+    assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
+    if way == "show":
+        signoff("show", "P1")
+        assert signoff("approve", "P1").returncode == 0
+    else:
+        assert signoff("approve", "P1", "--force").returncode == 0
+    assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\nfour\n"
+
+
+def test_listing_is_no_look(signoff: Run, workspace: Path) -> None:
+    signoff("stage", stdin=PATCH)
+    (workspace / "notes.txt").write_text("one\ntwo\nthree\nfour\n")
+    signoff("proposals")
+    assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
+
+
+def test_only_what_is_new_is_said_of_other_proposals(signoff: Run, workspace: Path) -> None:
+    (workspace / "notes.txt").write_text("".join(f"line {number}\n" for number in range(30)))
+    edit = "--- a/notes.txt\n+++ b/notes.txt\n@@ -{at},1 +{at},1 @@\n-line {line}\n+LINE {line}\n"
+    for line in (2, 20):
+        assert signoff("stage", stdin=edit.format(at=line + 1, line=line)).returncode == 0
+    signoff("stage", stdin=edit.format(at=3, line=2).replace("line 2", "LINE 2").replace("+LINE 2", "+Line two"))
+    said = signoff("deny", "P1").stdout.splitlines()
+    assert [line.split(" now")[0] for line in said] == ["P1 denied: notes.txt.", "P3 is stale"]
+
+
+def test_counts_are_those_of_the_patch_that_is_shown(signoff: Run, workspace: Path) -> None:
+    series = PATCH + PATCH.replace("-one\n+ONE", "-ONE\n+Once").replace("-three\n+THREE", " THREE")
+    (workspace / "a").write_text("1\n2\n")
+    (workspace / "b").write_text("3\n")
+    swap = "".join(
+        f"diff --git a/{old} b/{new}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
+        for old, new in (("a", "b"), ("b", "a"))
+    )
+    for number, patch in enumerate((series, swap), 1):
+        staged = signoff("stage", stdin=patch)
+        assert staged.returncode == 0, staged.stderr
+        counted = subprocess.run(
+            ["git", "apply", "--numstat", "-"],
+            input=signoff("show", f"P{number}").stdout,
+            cwd=workspace,
+            text=True,
+            capture_output=True,
+            check=True,
+        ).stdout.splitlines()
+        added, removed = (sum(int(line.split("\t")[side]) for line in counted) for side in (0, 1))
+        assert staged.stdout.count(f"+{added} -{removed}") == 2, staged.stdout
