@@ -1,6 +1,7 @@
 """The command line: parses, opens the workspace, and hands over. Textual is imported only to open the app."""
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -28,6 +29,8 @@ COMMANDS = (
     "demo-server",
 )
 """First words that are commands; anything else is a workspace."""
+_GARBAGE = 200_000
+"""Objects made before garbage is looked for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +60,8 @@ def version() -> str:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
+    # A command ends before it could fill the memory; looking for garbage costs a large one a fifth of its time.
+    gc.set_threshold(_GARBAGE)
     try:
         return int(_command(arguments.command)(arguments))
     except Exception as error:

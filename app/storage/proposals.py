@@ -172,13 +172,18 @@ class SqliteProposalStore:
 
 
 def _proposal(body: object) -> Proposal:
-    """A proposal as it was stored; small ones are kept, as what waits is looked at again and again."""
+    """A proposal as it was stored; it is kept for a while, as what waits is looked at again and again."""
     text = cast(str, body)
-    return _kept_proposal(text) if len(text) < _LARGEST_KEPT else _read(Proposal, text)
+    return _small_proposal(text) if len(text) < _SMALL else _large_proposal(text)
 
 
 @lru_cache(maxsize=4096)
-def _kept_proposal(body: str) -> Proposal:
+def _small_proposal(body: str) -> Proposal:
+    return _read(Proposal, body)
+
+
+@lru_cache(maxsize=2)
+def _large_proposal(body: str) -> Proposal:
     return _read(Proposal, body)
 
 
@@ -200,8 +205,8 @@ def _journal_row(record: JournalRecord) -> tuple[object, ...]:
 RECENT = 20
 """Decided proposals that stay in the review's history."""
 
-_LARGEST_KEPT = 8 * 1024
-"""Characters of JSON."""
+_SMALL = 8 * 1024
+"""Characters of JSON; of larger proposals only the last two are kept."""
 _LATEST_DECIDED = 100
 """Decided proposals in which a new one is looked for as a repetition."""
 

@@ -202,7 +202,7 @@ def test_what_cannot_be_decided_is_refused_with_3(signoff: Run, workspace: Path)
     assert document(signoff("proposals", "--json"))[0]["state"] == "stale"
     assert document(signoff("deny", "P1", "--json"))["state"] == "denied"
     refused(signoff("approve", "P1"), 3)
-    refused(signoff("undo", "P1"), 3)
+    refused(signoff("redo", "P1"), 3)
 
 
 @pytest.mark.parametrize(
@@ -637,8 +637,9 @@ def test_of_several_those_before_the_one_that_was_refused_are_named(signoff: Run
 
 @pytest.mark.parametrize("way", ["show", "force"])
 def test_what_has_changed_is_approved_once_it_was_looked_at(signoff: Run, workspace: Path, way: str) -> None:
+    (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\n")
     signoff("stage", stdin=PATCH)
-    (workspace / "notes.txt").write_text("one\ntwo\nthree\nfour\n")
+    (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\nend\n")
     assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
     assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
     if way == "show":
@@ -646,12 +647,13 @@ def test_what_has_changed_is_approved_once_it_was_looked_at(signoff: Run, worksp
         assert signoff("approve", "P1").returncode == 0
     else:
         assert signoff("approve", "P1", "--force").returncode == 0
-    assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\nfour\n"
+    assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\nx\ny\nend\n"
 
 
 def test_listing_is_no_look(signoff: Run, workspace: Path) -> None:
+    (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\n")
     signoff("stage", stdin=PATCH)
-    (workspace / "notes.txt").write_text("one\ntwo\nthree\nfour\n")
+    (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\nend\n")
     signoff("proposals")
     assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
 
