@@ -15,8 +15,6 @@ from app.proposals.errors import (
     DiskFailed,
     NothingToUndo,
     NotWaiting,
-    PatchRefused,
-    ProposalError,
     StaleProposal,
     UndoConflict,
     UnknownProposal,
@@ -28,11 +26,11 @@ from app.proposals.journal import Action, Transition, effective, plan, undone
 from app.proposals.locking import WorkspaceLock
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, undecided
+from app.proposals.patch_staging import taken, waiting_with
 from app.proposals.pending_paths import PendingPaths
 from app.proposals.preflight import check
 from app.proposals.rebase import rebase
 from app.proposals.recovery import recover
-from app.proposals.refusals import EditRefused
 from app.proposals.splitting import Lines, Part
 from app.proposals.stacking import paths_of, related, restack
 from app.proposals.staging import (
@@ -40,7 +38,6 @@ from app.proposals.staging import (
     compile_changes,
     folded_into,
     make_proposal,
-    outcome_of,
     patch_summary,
     superseded,
     with_repeats,
@@ -49,7 +46,7 @@ from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
 from app.proposals.undo import Replay, Step, backward, forward
 from app.workspace.git import folder_in_repository
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.paths import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +151,7 @@ class ProposalDesk:
             PatchRefused: it is no patch, or one for another tree.
         """
         draft = self.draft("")
-        try:
-            read = draft.read_patch(text, folder_in_repository(self._workspace.root), whole=False)
-        except (EditRefused, WorkspaceError) as error:
-            raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
-        try:
-            report = draft.patch(read)
-        except (EditRefused, WorkspaceError) as error:
-            if waiting := self._waits_already(read):
-                raise PatchRefused(
-                    f"{waiting} already waits with this very change; `signoff show {waiting}` shows it."
-                ) from error
-            raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
-        except OSError as error:
-            raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error
+        report = taken(draft, text, folder_in_repository(self._workspace.root), self._waits_already)
         return self._stage(draft, "", (), "patch", report.left_out)
 
     def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
@@ -387,15 +371,9 @@ class ProposalDesk:
         self._store.save_proposal(*proposals)
 
     def _waits_already(self, patch: ReadPatch) -> str:
-        """The waiting proposal that makes of the disk what a patch would make of it; empty if there is none."""
-        draft = Draft("", self._workspace, self._contents, lambda: Overlay(self._reader, self._contents), str)
-        with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
-            draft.patch(patch)
-            wanted = outcome_of(compile_changes(self._contents, draft.held))
-            for proposal in related(self._store, draft.held.keys()):
-                if outcome_of(proposal.files) == wanted:
-                    return proposal.id
-        return ""
+        overlay = Overlay(self._reader, self._contents)
+        draft = Draft("", self._workspace, self._contents, lambda: overlay, str)
+        return waiting_with(self._store, self._contents, draft, patch)
 
     def _stage(
         self, draft: Draft, summary: str, answers: Sequence[str], origin: str, without: Sequence[str] = ()
@@ -516,9 +494,3 @@ class ProposalDesk:
                 if file := self._filesystem.read(change.path):
                     written[change.path] = file.data
         return deciding.hunk_facts(self._contents, proposal, choice, landed, written)
-
-
-def _first_sentence(error: Exception) -> str:
-    """Why a patch was refused, without what is for a model that tries again; a sentence also where it leads on."""
-    first = (error.fact if isinstance(error, EditRefused) else str(error)).splitlines()[0].removesuffix(":")
-    return first if first.endswith((".", "?")) else f"{first}."
