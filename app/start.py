@@ -88,7 +88,8 @@ class Start:
     async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
         from app.screens.chat_side import ChatSide
 
-        await self._app.workbench.install_chat(ChatSide(self._app), self._app.settings, end)
+        workbench = self._app.workbench
+        await workbench.install_chat(ChatSide(self._app, workbench.composer), self._app.settings, end)
 
     async def _show_review(self, opened: Opened) -> list[str]:
         from app.decisions import Decisions

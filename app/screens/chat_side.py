@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from app.screens.welcome import welcome
-from app.slash_commands import COMMANDS
+from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane
 
 if TYPE_CHECKING:
@@ -21,17 +21,19 @@ class ChatSide(Vertical):
 
     pane = getters.query_one(ChatPane)
 
-    def __init__(self, app: "SignoffApp") -> None:
-        """The app that acts on what the chat says."""
+    def __init__(self, app: "SignoffApp", composer: Composer) -> None:
+        """The app that acts on what the chat says, and the composer that belongs to it."""
         super().__init__()
         self._owner = app
+        self._composer = composer
         self._interventions = True
         """Whether the chat shows them, as far as the settings say."""
 
     def compose(self) -> ComposeResult:
         """The chat alone."""
         workspace = self._owner.runtime.workspace
-        yield ChatPane(lambda: list(workspace.files()), [(name, action.help) for name, action in COMMANDS.items()])
+        self._composer.set_files(lambda: list(workspace.files()))
+        yield ChatPane(self._composer)
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""

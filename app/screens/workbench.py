@@ -1,7 +1,7 @@
 """The main screen: the panes, tabs where it is too narrow for all of them, the status bar.
 
-It begins as little more than the composer, so that one can type at once. Chat and review are made ready out of sight
-and then take the places that the first picture already has, each painted once.
+It begins as little more than the composer, so that one can type at once, and that composer stays. Chat and review are
+made ready out of sight and then take the places that the first picture already has, each painted once.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from app.slash_commands import COMMANDS
+from widgets.chat.column import ChatColumn
 from widgets.chat.composer import Composer
 from widgets.common.key_bar import KeyBar
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
@@ -46,11 +47,10 @@ class Workbench(Screen[None]):
     DEFAULT_CSS = """
     Workbench {
         #sides { height: 1fr; layers: arriving default; overflow: hidden; }
-        ChatSide, #front-chat { width: 1fr; }
-        #front-chat { align-vertical: bottom; }
+        #front-chat { background: $background; }
         ReviewSide, #front-review { width: 1fr; border-left: vkey $panel; }
         PaneTabs { display: none; }
-        &.-review-only ChatSide { display: none; }
+        &.-review-only ChatColumn { display: none; }
         &.-review-only ReviewSide { border-left: none; }
 
         &.-narrow {
@@ -59,7 +59,7 @@ class Workbench(Screen[None]):
             ReviewSide { display: none; border-left: none; }
             &.show-review {
                 ReviewSide { display: block; }
-                ChatSide { display: none; }
+                ChatColumn { display: none; }
             }
         }
     }
@@ -73,9 +73,8 @@ class Workbench(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._front: Composer | None = Composer(
-            (lambda: ()), [(name, action.help) for name, action in COMMANDS.items()]
-        )
+        self.composer = Composer(commands=[(name, action.help) for name, action in COMMANDS.items()])
+        """Where the user writes, from the first picture on."""
         self._chat_side: ChatSide | None = None
         """None until the workspace is open."""
         self._review_side: ReviewSide | None = None
@@ -83,11 +82,9 @@ class Workbench(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
-        assert self._front is not None
         yield PaneTabs()
         with Horizontal(id="sides"):
-            with Vertical(id="front-chat"):
-                yield self._front
+            yield ChatColumn(self.composer)
             yield Vertical(id="front-review")
         yield StatusBar()
         yield KeyBar()
@@ -98,67 +95,40 @@ class Workbench(Screen[None]):
         self.post_message(self.Ready())
 
     async def install_chat(self, side: "ChatSide", settings: "Settings", end: "Sequence[Event]" = ()) -> None:
-        """Put the chat in its place, with the end of a session; what was typed goes on in its composer."""
-        front = self._front
-        assert front is not None
-        await self._prepare(side, "#front-chat", settings)
+        """Put the chat in its place above the composer, with the end of a session."""
+        column = self.query_one(ChatColumn)
+        # Where it is made ready it is beside the composer, not above it.
+        side.styles.height = column.size.height - self.composer.outer_size.height
+        await self._prepare(side, "#front-chat", settings, column.size.width)
         if end:
             side.pane.open_log(end)
+        column.take(side.pane)
         await self._laid_out(side.pane, side.pane.transcript)
-        taken = asyncio.Event()
-        front.editor.call_later(self._take_over, front, side, taken)
-        await taken.wait()
-
-    def _take_over(self, front: Composer, side: "ChatSide", taken: asyncio.Event) -> None:
-        """Let the chat's composer go on, once the front one has done all the keys that were meant for it."""
-        if front.editor.message_queue_size:
-            front.editor.call_later(self._take_over, front, side, taken)
-            return
-        self._chat_side, self._front = side, None
-        self._take_draft(front)
-        self._bring_in(side)
-        self.set_focus(self.chat.composer.editor)
-        self.query_one("#front-chat").display = False
-        # One more key may have left the queue without having been done; the callback comes behind it.
-        front.editor.call_later(self._take_rest, front, front.draft)
-        taken.set()
-
-    def _take_draft(self, front: Composer) -> None:
-        composer = self.chat.composer
-        composer.restore(front.kept_draft)
-        composer.editor.selection = front.editor.selection
-
-    def _take_rest(self, front: Composer, taken: str) -> None:
-        composer, late = self.chat.composer, front.draft
-        if late != taken and composer.draft == taken:
-            self._take_draft(front)
-        elif late != taken and composer.draft.startswith(taken):
-            composer.draft = late + composer.draft.removeprefix(taken)
-        # What the front composer has sent is still on its way up from it, and is lost if that goes first.
-        place = self.query_one("#front-chat")
-        front.call_later(place.call_later, place.remove)
+        self._chat_side = side
+        self._bring_in(side, "#front-chat")
 
     async def install_review(
         self, side: "ReviewSide", settings: "Settings", proposals: "Sequence[Proposal]" = ()
     ) -> None:
         """Put the review in its place, with what waits."""
-        await self._prepare(side, "#front-review", settings)
+        narrow = self.has_class("-narrow")
+        side.styles.width = "100%" if narrow else "50%"
+        await self._prepare(side, "#front-review", settings, self.size.width // (1 if narrow else 2))
         self._review_side = side
         self.show_proposals(proposals)
         await self._laid_out(side.review, side.review.view)
-        self._bring_in(side)
-        self.query_one("#front-review").remove()
+        self._bring_in(side, "#front-review")
 
-    async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings") -> None:
+    async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings", width: int) -> None:
         """Mount one side as large as it will be, under the others, all but one column of it beyond the edge.
 
         Of what cannot be seen at all Textual does not say how large it is.
         """
-        narrow = self.has_class("-narrow")
-        side.styles.layer, side.styles.width = "arriving", "100%" if narrow else "50%"
-        side.styles.offset = (1 - self.size.width // (1 if narrow else 2), 0)
+        side.styles.layer, side.styles.offset = "arriving", (1 - width, 0)
         side.can_focus_children = False
-        await self.query_one("#sides").mount(side, before=place)
+        front = self.query_one(place)
+        assert isinstance(front.parent, Widget)
+        await front.parent.mount(side, before=front)
         side.apply_settings(settings)
 
     async def _laid_out(self, pane: Widget, view: Widget) -> None:
@@ -175,17 +145,13 @@ class Workbench(Screen[None]):
         self.call_after_refresh(tell_sizes)
         await done.wait()
 
-    def _bring_in(self, side: "ChatSide | ReviewSide") -> None:
+    def _bring_in(self, side: "ChatSide | ReviewSide", place: str) -> None:
         # A class would have all that is inside styled again.
-        for rule in ("layer", "offset", "width"):
+        for rule in ("layer", "offset", "width", "height"):
             side.styles.clear_rule(rule)
         side.can_focus_children = True
         side.refresh(layout=True)
-
-    @property
-    def composer(self) -> Composer:
-        """Where the user writes."""
-        return self._front if self._front is not None else self.chat.composer
+        self.query_one(place).remove()
 
     @property
     def chat(self) -> "ChatPane":
@@ -253,10 +219,12 @@ class Workbench(Screen[None]):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The tab follows the focus, wherever a click or Tab has put it."""
         above = event.widget.ancestors_with_self
-        if self._chat_side in above:
+        if self.composer in above or self._chat_side in above:
             self.tabs.shown = "chat"
         elif self._review_side in above:
             self.tabs.shown = "approvals" if self.review.pane in above else "diff"
+        # Also while all are shown: where it becomes too narrow for that, what has the focus must not go out of sight.
+        self.set_class(self.tabs.shown != "chat", "show-review")
 
     def action_next_pane(self, step: int) -> None:
         """Tab: on to the next widget, or to the next pane where only one is shown."""

@@ -16,6 +16,7 @@ from app.conversation.events import (
     ToolResult,
     UserMessage,
 )
+from widgets.chat.column import ChatColumn
 from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane
 from widgets.chat.queue import Queue
@@ -31,12 +32,12 @@ class ChatApp(App[None]):
     ) -> None:
         super().__init__(**arguments)
         self.log_to_open = log
-        self.pane = ChatPane(files=files if callable(files) else lambda: files, commands=COMMANDS)
+        self.pane = ChatPane(Composer(files if callable(files) else lambda: files, COMMANDS))
         self.said: list[Message] = []
         self.drafts: list[str] = []
 
     def compose(self) -> ComposeResult:
-        yield self.pane
+        yield ChatColumn(self.pane.composer, self.pane)
 
     def on_mount(self) -> None:
         self.pane.focus_composer()

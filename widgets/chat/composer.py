@@ -187,6 +187,10 @@ class Composer(Vertical):
         """The slash commands: name without the slash, and title."""
         self._commands = list(commands)
 
+    def set_files(self, files: Callable[[], Sequence[str]]) -> None:
+        """Offer these files from now on; the function is called on a thread."""
+        self._files = files
+
     def set_max_height(self, rows: int) -> None:
         """How far the text field may grow before it scrolls."""
         self.editor.styles.max_height = max(3, rows)

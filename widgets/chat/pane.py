@@ -1,8 +1,8 @@
-"""The chat pane: transcript, status line and composer, fed with the updates of a session."""
+"""The chat pane: transcript, status line and open question, fed with the updates of a session."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -73,19 +73,13 @@ class ChatPane(Vertical):
 
         href: str
 
-    def __init__(
-        self,
-        files: Callable[[], Sequence[str]] = tuple,
-        commands: Sequence[tuple[str, str]] = (),
-        *,
-        id: str | None = None,  # noqa: A002
-    ) -> None:
-        """`files` and `commands` as for `Composer`."""
-        super().__init__(id=id)
+    def __init__(self, composer: Composer) -> None:
+        """`composer` is where the user writes to this chat; it has its place beside it."""
+        super().__init__()
         self.transcript = Transcript()
         self.status_line = StatusLine()
         self.question_bar = QuestionBar()
-        self.composer = Composer(files, commands)
+        self.composer = composer
         self.composer.steer_elsewhere = self.question_bar.steer
         self._fold = Fold()
         self._streamed: list[Update] = []
@@ -98,12 +92,6 @@ class ChatPane(Vertical):
         yield self.transcript
         yield self.status_line
         yield self.question_bar
-        yield self.composer
-
-    def on_resize(self, event: events.Resize) -> None:
-        """The composer may take a third of the height, and so may the options of a question."""
-        self.composer.set_max_height(event.size.height // 3)
-        self.question_bar.set_max_height(event.size.height // 3)
 
     @property
     def is_flushing(self) -> bool:
@@ -213,14 +201,17 @@ class ChatPane(Vertical):
 
     # The parts.
 
-    @on(Composer.Submitted)
-    def answer_question(self, event: Composer.Submitted) -> None:
+    def take_sent(self, event: Composer.Submitted) -> None:
         """With a question open, what is sent is its answer; else it goes on to the app."""
         self.transcript.follow()
         question = self._fold.open_question
         if question is not None:
             event.stop()
             self.post_message(self.QuestionAnswered(question.call, event.text))
+
+    def let_typing_go_first(self) -> None:
+        """Remember when a key was pressed."""
+        self._typed = time.monotonic()
 
     @on(QuestionBar.Picked)
     def answer_with_option(self, event: QuestionBar.Picked) -> None:
@@ -229,11 +220,6 @@ class ChatPane(Vertical):
         if (question := self.question_bar.question) is not None:
             self.transcript.follow()
             self.post_message(self.QuestionAnswered(question.call, event.option))
-
-    def on_click(self) -> None:
-        """A click into the chat brings the keyboard here; the composer keeps it if it has it."""
-        if not self.has_focus_within:
-            self.focus_composer()
 
     @on(Transcript.ProposalOpened)
     def open_proposal(self, event: Transcript.ProposalOpened) -> None:
@@ -253,35 +239,11 @@ class ChatPane(Vertical):
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
 
-    @on(Composer.DraftChanged)
-    def let_typing_go_first(self) -> None:
-        """Remember when a key was pressed; the message goes on to the app."""
-        self._typed = time.monotonic()
-
-    @on(Composer.PageWanted)
-    def page_transcript(self, event: Composer.PageWanted) -> None:
-        """Page through the transcript; the focus stays where the user writes."""
-        event.stop()
-        if event.direction > 0:
-            self.transcript.action_page_down()
-        else:
-            self.transcript.action_page_up()
-
     @on(StatusLine.NewestWanted)
     def show_newest(self, event: StatusLine.NewestWanted) -> None:
         """Go to the end of the transcript."""
         event.stop()
         self.transcript.follow()
-
-    @on(Composer.UnknownCommand)
-    def tell_unknown_command(self, event: Composer.UnknownCommand) -> None:
-        """Nothing was sent; say so."""
-        event.stop()
-        self.notify(
-            f"There is no command /{event.name}. Put a space before it to send it as a message.",
-            severity="warning",
-            markup=False,
-        )
 
 
 _SPOKEN = (TextStreamed, ReasoningStreamed)
