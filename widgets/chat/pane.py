@@ -207,7 +207,11 @@ class ChatPane(Vertical):
         question = self._fold.open_question
         if question is not None:
             event.stop()
-            self.post_message(self.QuestionAnswered(question.call, event.text))
+            self.call_next(self._answer, question.call, event.text)
+
+    def _answer(self, call: str, text: str) -> None:
+        # In a turn of its own: a message goes up no further than to the one in whose turn it is made.
+        self.post_message(self.QuestionAnswered(call, text))
 
     def let_typing_go_first(self) -> None:
         """Remember when a key was pressed."""
