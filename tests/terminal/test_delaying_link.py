@@ -24,8 +24,8 @@ TYPING = 0.08
 """Seconds between two keys, at most."""
 FOCUS = {"f2": "chat", "f3": "review", "f4": "review"}
 MOVES = "jkgG[]zw"
-STRAY = "qx1"
-DECISIONS = "yynYNuU"
+STRAY = "qp1"
+DECISIONS = "yynxYNuU"
 WORDS = ("yes", "no", "any", "undo", "try Y", "exec", "fgjk", "nearly", "u", "re cut")
 
 
