@@ -147,8 +147,8 @@ def test_no_key_is_lost_nor_out_of_order_and_none_decides_unseen(
             runtime = open_runtime(folder, {}, {})
             try:
                 user = User(terminal, runtime, server, random.Random(f"{seed} {columns}"))
-                # From the first byte on: what is typed while the app starts is kept, too.
-                terminal.wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the first picture")
+                # From the first picture on: what is typed while the app starts is kept, too.
+                terminal.wait_for("Ask for a change")
                 for number in range(count // 2):
                     if not user.waits():
                         user.stage(f"for {number}")
