@@ -91,6 +91,11 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         assert picked is not None and picked.lines.new == {0, 1} and not picked.lines.old and not picked.whole
         await pilot.press("escape")
         assert view.picked() is None
+        view.move_to(0)
+        await pilot.press("m", "space", "m")
+        await pilot.pause()
+        assert "No changed line is picked" in app.text() and app.wishes == []
+        view.move_to(view.landmarks.hunks[0] + 4)
         await pilot.press("m", "j", "space")
         app.clock.pass_grace()
         (wish,) = app.wishes

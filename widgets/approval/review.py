@@ -312,6 +312,9 @@ class Review(ReviewPanes):
         if (picked := self.view.picked()) is not None:
             self._toggle_picked(picked)
             return
+        if self.view.mark is not None:
+            self.say("No changed line is picked.")
+            return
         hunk = self.view.hunk_at_cursor
         if hunk is not None:
             self._toggle([hunk.id])
