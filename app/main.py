@@ -296,7 +296,12 @@ class SignoffApp(OrderedApp):
         self.work(partial(self._send, event.text))
 
     async def _send(self, text: str) -> None:
+        from app.stray_decisions import meant_for_review
+
         try:
+            if self.is_open.is_set() and await meant_for_review(self, text):
+                self.workbench.show_pane("approvals")
+                return
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
                 await self.opened()

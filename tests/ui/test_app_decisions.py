@@ -45,6 +45,24 @@ async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: Wire
         assert run.app.workbench.composer.draft == "yYnNuUx yes"
 
 
+async def test_one_decision_letter_as_a_message_asks_what_was_meant(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        before = len(server.requests)
+        await run.pilot.press("y", "enter")
+        await run.screen("AskScreen")
+        await run.pilot.press("n")
+        await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
+        assert len(server.requests) == before
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+        server.say("Yes what?")
+        await run.pilot.press("f2", "y", "enter")
+        await run.screen("AskScreen")
+        await run.pilot.press("y")
+        await run.see("Yes what?")
+        assert of_role(server.last, "user")[-1] == "y"
+
+
 async def test_y_writes_what_was_shown_and_u_takes_it_back(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
