@@ -49,6 +49,7 @@ class ReviewQueue(OptionList):
     def __init__(self) -> None:
         super().__init__(id="queue", markup=False)
         self._keys: tuple[str, ...] = ()
+        self._rows_shown: dict[str, Content] = {}
         self._unfolded = False
         self._state = ReviewState()
 
@@ -69,7 +70,10 @@ class ReviewQueue(OptionList):
                 self.set_options([Option(prompt, id=key) for key, prompt in rows.items()])
             else:
                 for key, prompt in rows.items():
-                    self.replace_option_prompt(key, prompt)
+                    # Each replacement has the list measured anew, which is long where thousands wait.
+                    if not _alike(prompt, self._rows_shown[key]):
+                        self.replace_option_prompt(key, prompt)
+            self._rows_shown = rows
             self.highlighted = keys.index(wanted) if wanted in keys else None
 
     @property
@@ -100,3 +104,8 @@ class ReviewQueue(OptionList):
             self.show(self._state)
         elif event.option_id is not None:
             self.post_message(self.Picked(event.option_id))
+
+
+def _alike(one: Content, other: Content) -> bool:
+    """Whether two lines look the same."""
+    return one.plain == other.plain and one.spans == other.spans

@@ -30,7 +30,7 @@ def test_only_what_differs_between_the_two_is_shown(desk) -> None:  # type: igno
     draft = made.draft("s")
     draft.edit("a.py", [Replacement("two", "deux")])
     draft.write("c.py", "c\n")
-    second = made.stage(draft, "second", supersedes=first.id)
+    second = made.stage(draft, "second", answers=(first.id,))
     diffs = {diff.change.path: diff for diff in version_diffs(store, second.id)}
     assert set(diffs) == {"a.py", "b.py", "c.py"}
     assert (diffs["a.py"].old, diffs["a.py"].new) == (("one", "zwei", "three"), ("one", "deux", "three"))
@@ -48,7 +48,7 @@ def test_a_file_that_both_write_alike_is_left_out(desk) -> None:  # type: ignore
     draft = made.draft("s")
     draft.edit("a.py", [Replacement("two", "zwei")])
     draft.edit("b.py", [Replacement("b", "C")])
-    second = made.stage(draft, "second", supersedes=first.id)
+    second = made.stage(draft, "second", answers=(first.id,))
     assert [diff.change.path for diff in version_diffs(store, second.id)] == ["b.py"]
 
 
@@ -60,7 +60,7 @@ def test_a_rename_that_is_new_in_the_second_version_moves_the_file(desk) -> None
     made.deny(first.id)
     draft = made.draft("s")
     draft.rename("a.py", "z.py")
-    second = made.stage(draft, "second", supersedes=first.id)
+    second = made.stage(draft, "second", answers=(first.id,))
     diffs = {diff.change.path: diff for diff in version_diffs(store, second.id)}
     assert diffs["a.py"].change.result is None and diffs["a.py"].old == ("one", "zwei", "three")
     assert diffs["z.py"].change.base is None and diffs["z.py"].new == ("one", "two", "three")
