@@ -319,10 +319,20 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.previous_file", "Previous file", "left_curly_bracket", "previous_file", "diff", "Previous file."),
     Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=6),
     Action("diff.wrap", "Wrap", "w", "toggle_wrap", "diff", "Wrap long lines or scroll them."),
-    Action("diff.pick_lines", "Pick lines", "m", "pick_lines", "diff", "Pick lines, for Space to take in or out."),
+    Action(
+        "diff.pick_lines", "Pick lines", "asterisk", "pick_lines", "diff", "Pick lines, for Space to take in or out."
+    ),
     Action("diff.pick_down", "Pick down", "shift+down", "pick_down", "diff", "Pick the next line, too.", moves=True),
     Action("diff.pick_up", "Pick up", "shift+up", "pick_up", "diff", "Pick the line above, too.", moves=True),
-    Action("diff.next_unseen", "Next unseen", "s", "next_unseen", "diff", "To what was never on screen.", footer=5),
+    Action(
+        "diff.next_unseen",
+        "Next unseen",
+        "right_parenthesis",
+        "next_unseen",
+        "diff",
+        "To what was never on screen.",
+        footer=5,
+    ),
     Action("diff.folds", "Folds", "z", "toggle_folds", "diff", "Open or close unchanged stretches."),
     Action(
         "diff.all_folds", "All folds", "Z", "toggle_all_folds", "diff", "Show the whole files, or only the hunks."

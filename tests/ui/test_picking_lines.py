@@ -50,7 +50,7 @@ async def test_a_line_is_taken_out_written_without_it_told_and_undone(
         before = await stage(run, server)
         review = run.app.workbench.review
         await to_line(run, "check(name)")
-        await run.pilot.press("m", "space")
+        await run.pilot.press("asterisk", "space")
         await run.until(lambda: len(run.proposals[0].hunks) == 4, "the cut")
         await run.until(lambda: review.view.proposal == run.proposals[0], "the cut on the screen")
         assert run.file == before
@@ -59,7 +59,7 @@ async def test_a_line_is_taken_out_written_without_it_told_and_undone(
         assert len(chosen.hunks) == chosen.total - 1
         await run.until(lambda: review.guard.open)
         while review.state.unseen(run.proposals[0]):
-            await run.pilot.press("s")
+            await run.pilot.press("right_parenthesis")
             await run.pilot.pause()
         await run.until(lambda: review.guard.open)
         server.always(Turn("I see."))
@@ -92,11 +92,11 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         await pilot.press("escape")
         assert view.picked() is None
         view.move_to(0)
-        await pilot.press("m", "space", "m")
+        await pilot.press("asterisk", "space", "asterisk")
         await pilot.pause()
         assert "No changed line is picked" in app.text() and app.wishes == []
         view.move_to(view.landmarks.hunks[0] + 4)
-        await pilot.press("m", "j", "space")
+        await pilot.press("asterisk", "j", "space")
         app.clock.pass_grace()
         (wish,) = app.wishes
         assert isinstance(wish, Review.TakeLines) and wish.lines.new == {1, 2}

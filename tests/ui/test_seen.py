@@ -93,11 +93,11 @@ async def test_columns_that_were_not_drawn_are_not_seen_and_the_edge_says_that_t
         await pilot.press("y")
         await pilot.pause()
         assert posted(app) == []
-        await pilot.press("n", "s", "s", "s")
+        await pilot.press("n", *["right_parenthesis"] * 3)
         await pilot.pause()
         assert "os.system('evil')" in screen(app)
         assert "←" in screen(app)
-        await pilot.press(*["s"] * 4)
+        await pilot.press(*["right_parenthesis"] * 4)
         await pilot.pause()
         assert not unseen(app)
 
@@ -167,11 +167,11 @@ async def test_the_file_list_and_the_position_name_what_is_left_and_a_key_leads_
             if not unseen(app):
                 break
             before = unseen(app).lines
-            await pilot.press("s")
+            await pilot.press("right_parenthesis")
             await pilot.pause()
             assert unseen(app).lines < before
         assert files.render_line(0).text.rstrip().endswith("✓")
-        await pilot.press("g", "s")
+        await pilot.press("g", "right_parenthesis")
         await pilot.pause()
         assert "has been on screen" in screen(app)
         assert view.cursor == 0
@@ -185,7 +185,7 @@ async def test_a_file_that_is_closed_shows_nothing_and_the_key_opens_it() -> Non
         await pilot.pause()
         missing = unseen(app).lines
         assert missing > 50
-        await pilot.press("s")
+        await pilot.press("right_parenthesis")
         await pilot.pause()
         assert unseen(app).lines < missing
 
