@@ -6,14 +6,14 @@ from app.actions import ACTIONS
 from app.keymap import DECISIONS, first_key, key_name, keys_of
 
 if TYPE_CHECKING:
-    from app.main import SignoffApp
+    from app.ui.app import SignoffApp
 
 
 async def meant_for_review(app: "SignoffApp", text: str) -> bool:
     """Whether a message is none, as the user says: asks if it is just a key that decides in the review."""
     if not (app.workbench.tabs.waiting or app.workbench.review.permissions) or not _is_decision(app, text):
         return False
-    from app.screens.ask import AskScreen
+    from app.ui.screens.ask import AskScreen
 
     leads_there = first_key("app.focus_approvals", app.settings.keys)
     question = (

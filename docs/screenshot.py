@@ -10,9 +10,9 @@ from app.agent.updates import Phase
 from app.demo.process import DemoServer
 from app.demo.requests import MODEL_ID
 from app.demo.sample import create_sample
-from app.main import SignoffApp
-from app.opened import Opened
-from app.runtime import open_runtime
+from app.runtime.workspace import open_runtime
+from app.ui.app import SignoffApp
+from app.ui.opened import Opened
 
 HERE = Path(__file__).resolve().parent
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from app.agent.interrupt import Interrupter
 from app.agent.model_port import ModelPort
-from app.conversation.compaction import (
+from app.conversation.compaction.plan import (
     Budget,
     Prune,
     Summarise,
@@ -14,13 +14,13 @@ from app.conversation.compaction import (
     plan,
     room_needed,
 )
+from app.conversation.compaction.summary_request import summary_payload
+from app.conversation.compaction.tokens import TokenMeter
 from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, RequestSent
 from app.conversation.log import EventLog
-from app.conversation.projection import Facts, project
-from app.conversation.summary_request import summary_payload
-from app.conversation.tokens import TokenMeter
-from app.llm.errors import RequestFailed
-from app.llm.profile import Profile
+from app.conversation.payload.projection import Facts, project
+from app.llm.capabilities.profile import Profile
+from app.llm.failures.errors import RequestFailed
 from app.llm.types import Completed, Payload
 
 

@@ -56,7 +56,7 @@ class LadderState:
     """Requests made in this turn, without the closing one."""
     step_limit: int = 50
     failure: str = ""
-    """`app.llm.errors.FailureKind` of the last request, if it failed and was not made again."""
+    """`app.llm.failures.errors.FailureKind` of the last request, if it failed and was not made again."""
     failure_message: str = ""
     room_needed: bool = False
     """By measure, the next request would overflow the context."""

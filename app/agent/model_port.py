@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
 from app.llm.types import Endpoint, Payload, StreamUpdate
 
 
@@ -18,5 +18,5 @@ class ModelPort(Protocol):
         ...
 
     def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncIterator[StreamUpdate]:
-        """Make one request; raises `app.llm.errors.RequestFailed`."""
+        """Make one request; raises `app.llm.failures.errors.RequestFailed`."""
         ...

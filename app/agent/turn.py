@@ -51,9 +51,9 @@ from app.conversation.events import (
     Usage,
 )
 from app.conversation.log import EventLog
-from app.conversation.projection import Facts, project
-from app.llm.errors import RequestFailed as RequestError
-from app.llm.profile import Profile
+from app.conversation.payload.projection import Facts, project
+from app.llm.capabilities.profile import Profile
+from app.llm.failures.errors import RequestFailed as RequestError
 from app.llm.types import (
     AttemptDiscarded,
     CallProgress,

@@ -340,7 +340,7 @@ class RequestFailed(EventBase):
     source: Literal[Source.PROGRAM] = Source.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     kind: str
-    """`app.llm.errors.FailureKind`."""
+    """`app.llm.failures.errors.FailureKind`."""
     message: str
     """One line that says what to do."""
 

@@ -19,9 +19,9 @@ from app.conversation.events import (
     ToolResult,
     UserMessage,
 )
-from app.conversation.projection import Facts, project
-from app.conversation.wire_arguments import encodable
-from app.llm.profile import Profile
+from app.conversation.payload.projection import Facts, project
+from app.conversation.payload.wire_arguments import encodable
+from app.llm.capabilities.profile import Profile
 
 NO_RESULT = "No result of this call is in the imported history; whether it ran is unknown."
 _USER_ROLES = frozenset({"user", "human"})

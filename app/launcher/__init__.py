@@ -21,6 +21,6 @@ def main() -> int:
     """Run the command line and return its exit code."""
     if root := _root():
         sys.path.insert(0, str(root))
-    from app.cli import main as run
+    from app.cli.main import main as run
 
     return run()

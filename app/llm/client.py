@@ -9,15 +9,15 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from app.llm.assembly import ResponseAssembly, ResponseTooLong
-from app.llm.errors import AttemptFailed, Failure, FailureKind, RequestFailed
-from app.llm.failures import FailureReader
-from app.llm.fields import request_fields
-from app.llm.profile import Profile
-from app.llm.profiles import ProfileCache, remember
-from app.llm.retry import STANDARD, RetryPolicy
-from app.llm.server_words import parse_body
-from app.llm.sse import ServerEvent
+from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import ProfileCache, remember
+from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestFailed
+from app.llm.failures.failures import FailureReader
+from app.llm.failures.retry import STANDARD, RetryPolicy
+from app.llm.failures.server_words import parse_body
+from app.llm.response.assembly import ResponseAssembly, ResponseTooLong
+from app.llm.response.fields import request_fields
+from app.llm.response.sse import ServerEvent
 from app.llm.transport import Patience, StreamEnd, Timeouts, Transport
 from app.llm.types import (
     AttemptDiscarded,
@@ -33,7 +33,7 @@ from app.llm.types import (
 )
 
 if TYPE_CHECKING:
-    from app.llm.corrections import Correction
+    from app.llm.capabilities.corrections import Correction
 
 NO_FINISH_TOLERATED = 2
 """Clean ends without a finish reason after which they are taken for the server's way to end."""
@@ -223,7 +223,7 @@ class ModelClient:
 
     def _correction(self, failure: Failure, payload: Payload, done: Collection[str]) -> "Correction | None":
         # Imported when something fails: its many patterns take their time to compile.
-        from app.llm.corrections import correct
+        from app.llm.capabilities.corrections import correct
 
         return correct(self._profile, failure, payload, done)
 

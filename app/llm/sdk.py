@@ -45,7 +45,11 @@ def _load(future: "Future[Sdk]") -> None:
         openai = importlib.import_module("openai")
         importlib.import_module("openai.resources.chat.completions")
         httpx2 = importlib.import_module("httpx2")
-        for needed_on_failure in ("app.llm.classification", "app.llm.corrections", "app.llm.wait_hints"):
+        for needed_on_failure in (
+            "app.llm.failures.classification",
+            "app.llm.capabilities.corrections",
+            "app.llm.failures.wait_hints",
+        ):
             importlib.import_module(needed_on_failure)
         future.set_result(Sdk(openai, httpx2, httpx2.create_ssl_context()))
     except BaseException as problem:

@@ -13,11 +13,11 @@ from ipaddress import ip_address
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from app.llm.errors import AttemptFailed
-from app.llm.failures import FailureReader
+from app.llm.failures.errors import AttemptFailed
+from app.llm.failures.failures import FailureReader
+from app.llm.failures.server_words import parse_body
+from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.sdk import Sdk, loaded, preload
-from app.llm.server_words import parse_body
-from app.llm.sse import EventDecoder, ServerEvent
 from app.llm.types import Endpoint
 
 DRAIN = 0.1

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from app.proposals.document import Document
-from app.proposals.hunks import Compared, compare
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Match, Op
 from app.proposals.overlay import Contents
 from app.proposals.remarks import deceptions
+from app.proposals.text.document import Document
+from app.proposals.text.hunks import Compared, compare
 
 
 def make_change(

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 from app.conversation.events import FileStat, HunkFact
 from app.proposals.changes import next_number, recompared
-from app.proposals.diff import diff
-from app.proposals.document import Document
+from app.proposals.disk.filesystem import Filesystem
+from app.proposals.disk.journal import Transition
 from app.proposals.errors import StackedProposal, UnknownHunk
-from app.proposals.filesystem import Filesystem
-from app.proposals.hunks import Lines, compose, header, in_force, lines_of, with_state
-from app.proposals.journal import Transition
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.overlay import Contents, same, undecided
 from app.proposals.rebase import merged_bytes, merged_mode
+from app.proposals.text.diff import diff
+from app.proposals.text.document import Document
+from app.proposals.text.hunks import Lines, compose, header, in_force, lines_of, with_state
 
 _CONTEXT = 3
 """Lines around a hunk that must be as they were shown."""

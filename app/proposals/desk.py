@@ -7,7 +7,13 @@ from pathlib import Path
 
 from app.conversation.events import FileStat, HunkFact
 from app.proposals import deciding, splitting
-from app.proposals.apply import Applier, reason_of
+from app.proposals.disk.apply import Applier, reason_of
+from app.proposals.disk.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.disk.journal import Action, Transition, effective, plan, undone
+from app.proposals.disk.locking import WorkspaceLock
+from app.proposals.disk.preflight import check
+from app.proposals.disk.recovery import recover
+from app.proposals.disk.undo import Replay, Step, backward, forward
 from app.proposals.draft import Draft, ReadPatch
 from app.proposals.editing import with_text
 from app.proposals.errors import (
@@ -19,18 +25,13 @@ from app.proposals.errors import (
     UndoConflict,
     UnknownProposal,
 )
-from app.proposals.exporting import as_patch, file_diff
-from app.proposals.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.history import reopened, starts, transition_stats, undenied
-from app.proposals.journal import Action, Transition, effective, plan, undone
-from app.proposals.locking import WorkspaceLock
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, undecided
-from app.proposals.patch_staging import taken, waiting_with
+from app.proposals.patch.exporting import as_patch, file_diff
+from app.proposals.patch.staging import taken, waiting_with
 from app.proposals.pending_paths import PendingPaths
-from app.proposals.preflight import check
 from app.proposals.rebase import rebase
-from app.proposals.recovery import recover
 from app.proposals.splitting import Lines, Part
 from app.proposals.stacking import paths_of, related, restack
 from app.proposals.staging import (
@@ -44,7 +45,6 @@ from app.proposals.staging import (
 )
 from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
-from app.proposals.undo import Replay, Step, backward, forward
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
 

@@ -9,16 +9,16 @@ from typing import Protocol
 
 from app.conversation.events import FileStat
 from app.proposals.changes import line_counts, op_of
-from app.proposals.document import Document, encode
-from app.proposals.filesystem import version_of
-from app.proposals.matching import Replacement, apply_replacements
+from app.proposals.disk.filesystem import version_of
+from app.proposals.disk.preflight import case_clash
+from app.proposals.locate.matching import Replacement, apply_replacements
+from app.proposals.locate.rewrite import retext
 from app.proposals.models import FileVersion, Match, Op
 from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
-from app.proposals.patch_parts import FilePatch, named_paths
-from app.proposals.preflight import case_clash
+from app.proposals.patch.parts import FilePatch, named_paths
 from app.proposals.rebase import merged_bytes
 from app.proposals.refusals import EditRefused, NotEditable
-from app.proposals.retext import retext
+from app.proposals.text.document import Document, encode
 from app.workspace.paths import Workspace
 
 __all__ = ["Draft", "EditReport", "OverlayFile", "Replacement"]
@@ -275,14 +275,14 @@ class Draft:
         `folder` is where the workspace lies in its repository: a patch of the whole repository names it in each path.
         `whole` says that the text is not cut off for certain; otherwise one that looks so is refused.
         """
-        from app.proposals.patching import read_patch
+        from app.proposals.patch.patching import read_patch
 
         with self._lock:
             return ReadPatch(tuple(read_patch(self, text, folder, whole=whole)))
 
     def patch(self, patch: ReadPatch) -> EditReport:
         """Apply a patch over any number of files, all or nothing."""
-        from app.proposals.patching import apply_patch
+        from app.proposals.patch.patching import apply_patch
 
         with self._lock:
             before = {path: _copied(held) for path, held in self.held.items()}

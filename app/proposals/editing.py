@@ -1,12 +1,12 @@
 """The user's own text in the place of what a proposal would write."""
 
 from app.proposals.changes import next_number, recompared
-from app.proposals.document import Document
 from app.proposals.errors import EditRejected
+from app.proposals.locate.rewrite import retext
 from app.proposals.models import Proposal
 from app.proposals.overlay import Contents, same, undecided
 from app.proposals.refusals import EditRefused
-from app.proposals.retext import retext
+from app.proposals.text.document import Document
 
 
 def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> Proposal:

@@ -5,13 +5,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from app.proposals.diff import Change, diff
-from app.proposals.document import Document
+from app.proposals.disk.filesystem import DiskFile, Filesystem, Kind, files_below, version_of
 from app.proposals.errors import MissingContent
-from app.proposals.filesystem import DiskFile, Filesystem, Kind, files_below, version_of
 from app.proposals.models import FileVersion
 from app.proposals.pending_paths import PendingPaths, parents, undecided
 from app.proposals.store import ProposalStore
+from app.proposals.text.diff import Change, diff
+from app.proposals.text.document import Document
 
 __all__ = ["Contents", "Overlay", "OverlayFile", "parents", "same", "undecided"]
 

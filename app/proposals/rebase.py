@@ -7,15 +7,15 @@ that a file which changes and changes back brings the proposal back to what it w
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from app.proposals.apply import reason_of
 from app.proposals.changes import next_number, recompared
-from app.proposals.document import Document, decode
+from app.proposals.disk.apply import reason_of
+from app.proposals.disk.journal import folded
 from app.proposals.errors import MissingContent
-from app.proposals.journal import folded
-from app.proposals.merge import MergeResult, merge
 from app.proposals.models import Conflict, FileChange, FileVersion, Proposal, ProposalState
 from app.proposals.overlay import Overlay, same, undecided
 from app.proposals.states import advance, standing
+from app.proposals.text.document import Document, decode
+from app.proposals.text.merge import MergeResult, merge
 
 _CONFLICT_LINES = 60
 """Lines of each side that a conflict keeps for display."""

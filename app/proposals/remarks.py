@@ -3,8 +3,8 @@
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
-from app.proposals.document import Document
 from app.proposals.models import FileChange, FileVersion, Hunk, Op, Proposal, Rung
+from app.proposals.text.document import Document
 from app.safe_text import Findings, inspect, together
 
 _RUNG_WORDS = {

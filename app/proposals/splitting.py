@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from app.proposals.changes import next_number
-from app.proposals.document import Document
 from app.proposals.errors import UnknownHunk
-from app.proposals.hunks import hunk_id, in_force
 from app.proposals.models import FileChange, Hunk, HunkState, Proposal
 from app.proposals.overlay import Contents
-from app.proposals.pairing import pair_lines
+from app.proposals.text.document import Document
+from app.proposals.text.hunks import hunk_id, in_force
+from app.proposals.text.pairing import pair_lines
 
 
 @dataclass(frozen=True, slots=True)

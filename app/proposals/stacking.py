@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from app.proposals.filesystem import Filesystem
+from app.proposals.disk.filesystem import Filesystem
 from app.proposals.models import Proposal
 from app.proposals.overlay import Contents, Overlay
 from app.proposals.pending_paths import parents

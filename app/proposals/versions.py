@@ -2,9 +2,9 @@
 
 from app.proposals.changes import make_change, next_number
 from app.proposals.errors import UnknownProposal
-from app.proposals.exporting import file_diff
 from app.proposals.models import FileChange, FileDiff, FileVersion, Proposal
 from app.proposals.overlay import Contents
+from app.proposals.patch.exporting import file_diff
 from app.proposals.store import ProposalStore
 
 

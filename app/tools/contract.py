@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from app.tools.command_forms import CommandForm
+from app.tools.command.forms import CommandForm
 from app.workspace.paths import Workspace
 
 LONGEST_TEXT = 100_000

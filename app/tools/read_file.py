@@ -4,7 +4,7 @@ import asyncio
 
 from pydantic import Field
 
-from app.proposals.document import Document
+from app.proposals.text.document import Document
 from app.tools.contract import OverlayFile, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import ask_if_secret, explained, locate, similar_files
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx2
 
-from app.llm.assembly import ResponseAssembly
+from app.llm.capabilities.profile import Profile
 from app.llm.client import ModelClient
-from app.llm.profile import Profile
-from app.llm.sse import EventDecoder
+from app.llm.response.assembly import ResponseAssembly
+from app.llm.response.sse import EventDecoder
 from app.llm.types import Endpoint, Payload
 from tests.wire.driving import called
 from tests.wire.replies import Turn, call_delta, chunk, event

@@ -32,7 +32,7 @@ def cpu(command: Sequence[str], folder: Path, environment: Mapping[str, str]) ->
 
 
 def signoff(*words: str) -> list[str]:
-    return [sys.executable, "-P", "-c", "import sys; from app.cli import main; sys.exit(main())", *words]
+    return [sys.executable, "-P", "-c", "import sys; from app.cli.main import main; sys.exit(main())", *words]
 
 
 @pytest.fixture

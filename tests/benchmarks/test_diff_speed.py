@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.proposals.diff import diff
-from app.proposals.document import split_lines
-from app.proposals.merge import merge
+from app.proposals.text.diff import diff
+from app.proposals.text.document import split_lines
+from app.proposals.text.merge import merge
 
 LINES = 50_000
 MOST_TIMES_GIT_DIFF = 8

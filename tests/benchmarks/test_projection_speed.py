@@ -14,7 +14,7 @@ import pytest
 
 from app.agent.gate import Gate, GatePolicy
 from app.agent.turn_state import TurnState
-from app.conversation.compaction import Budget, plan
+from app.conversation.compaction.plan import Budget, plan
 from app.conversation.events import (
     AssistantMessage,
     Event,
@@ -28,8 +28,8 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.importing import repair
-from app.conversation.projection import Facts, project
-from app.llm.profile import Profile
+from app.conversation.payload.projection import Facts, project
+from app.llm.capabilities.profile import Profile
 
 SIZES = (1_000, 10_000, 100_000)
 LINEAR = 10.0

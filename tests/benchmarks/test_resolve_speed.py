@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from app.proposals.document import Document
-from app.proposals.matching import Replacement, apply_replacements
+from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.models import Rung
 from app.proposals.refusals import NoMatch
+from app.proposals.text.document import Document
 
 LINES = 20_000
 EDITS = 200

@@ -22,7 +22,7 @@ import pytest
 
 from app.conversation.events import AssistantMessage, FileStat, ProposalStaged, TurnEnded, TurnStarted, UserMessage
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal, ProposalState
-from app.runtime import Runtime, open_runtime
+from app.runtime.workspace import Runtime, open_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 11
@@ -43,7 +43,7 @@ Bare().run()
 
 
 def command_of(*words: str) -> list[str]:
-    return [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main(sys.argv[1:]))", *words]
+    return [sys.executable, "-c", "import sys; from app.cli.main import main; sys.exit(main(sys.argv[1:]))", *words]
 
 
 def start(command: list[str], marker: str, environment: dict[str, str]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.safe_text import inspect, visible
-from app.tools import search_text
+from app.tools.search import search_text
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 

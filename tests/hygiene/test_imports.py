@@ -19,10 +19,10 @@ UI_FREE = (
 )
 UI_FREE_FILES = (
     "app/config.py",
-    "app/runtime.py",
-    "app/connection.py",
-    "app/host.py",
-    "app/cli.py",
+    "app/runtime/workspace.py",
+    "app/runtime/connection.py",
+    "app/runtime/open_session.py",
+    "app/cli/main.py",
     "app/safe_text.py",
 )
 
@@ -55,7 +55,15 @@ def test_the_core_knows_neither_textual_nor_widgets() -> None:
 
 
 def test_widgets_do_no_io_and_hold_no_agent_logic() -> None:
-    outside = ("app.storage", "app.llm", "app.demo", "app.screens", "app.main", "app.host", "app.agent")
+    outside = (
+        "app.storage",
+        "app.llm",
+        "app.demo",
+        "app.screens",
+        "app.ui.app",
+        "app.runtime.open_session",
+        "app.agent",
+    )
     offenders = [
         (path, module)
         for path in python_files("widgets")
@@ -105,25 +113,25 @@ def modules_after(code: str) -> set[str]:
 
 
 def test_the_version_needs_no_heavy_import() -> None:
-    code = "from app.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass"
+    code = "from app.cli.main import main\ntry: main(['--version'])\nexcept SystemExit: pass"
     assert not modules_after(code) & {"textual", "pydantic", "openai", "rich", "sqlite3", "watchfiles"}
 
 
 def test_that_nothing_waits_is_said_without_the_engine(tmp_path: Path) -> None:
     code = (
         f"import os; os.environ['SIGNOFF_HOME'] = {str(tmp_path / 'home')!r}\n"
-        f"from app.cli import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0"
+        f"from app.cli.main import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0"
     )
     assert not modules_after(code) & {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "pathspec"}
 
 
 def test_the_command_line_needs_no_textual() -> None:
-    loaded = modules_after("import app.commands.run, app.commands.proposals, app.commands.sessions")
+    loaded = modules_after("import app.cli.run, app.cli.proposals, app.cli.sessions")
     assert not loaded & {"textual", "openai", "watchfiles", "httpx2"}
 
 
 def test_nothing_heavy_is_loaded_before_the_first_paint() -> None:
-    loaded = modules_after("import app.main")
+    loaded = modules_after("import app.ui.app")
     assert not loaded & {"openai", "watchfiles", "httpx2", "tree_sitter", "tomlkit", "unidiff", "git"}
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from app.actions import ACTIONS
 from app.config import Settings
-from app.first_theme import OWN_THEMES
 from app.keymap import checked, key_name
-from app.slash_commands import COMMANDS
+from app.ui.slash_commands import COMMANDS
+from app.ui.themes.first import OWN_THEMES
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 

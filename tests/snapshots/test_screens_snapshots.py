@@ -11,23 +11,23 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from app.conversation.events import AssistantMessage, Event, FileStat, ProposalStaged, UserMessage
-from app.llm.discovery import LocalServer
-from app.llm.doctor import CHECKS, Check, Diagnosis
-from app.llm.profile import Profile
+from app.llm.capabilities.discovery import LocalServer
+from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis
+from app.llm.capabilities.profile import Profile
 from app.llm.types import Endpoint, Payload
-from app.main import SignoffApp
-from app.opened import Opened
-from app.runtime import open_runtime
-from app.screens.ask import AskScreen
-from app.screens.doctor import DoctorScreen
-from app.screens.edit import EditScreen
-from app.screens.models import ModelScreen
-from app.screens.sessions import SessionScreen
-from app.screens.settings import SettingsScreen
-from app.screens.setup import SetupScreen
-from app.screens.trust import Examined, TrustScreen
-from app.screens.wire import WireScreen
+from app.runtime.workspace import open_runtime
 from app.storage.sessions import SessionRecord
+from app.ui.app import SignoffApp
+from app.ui.opened import Opened
+from app.ui.screens.ask import AskScreen
+from app.ui.screens.doctor import DoctorScreen
+from app.ui.screens.edit import EditScreen
+from app.ui.screens.models import ModelScreen
+from app.ui.screens.sessions import SessionScreen
+from app.ui.screens.settings import SettingsScreen
+from app.ui.screens.setup import SetupScreen
+from app.ui.screens.trust import Examined, TrustScreen
+from app.ui.screens.wire import WireScreen
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (160, 45)], ids=["80x24", "160x45"])
 THEMES = pytest.mark.parametrize("theme", ["signoff-dark", "signoff-light"])
@@ -45,8 +45,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: NOW)
     for module in ("sessions", "models", "doctor"):
         monkeypatch.setattr(f"app.screens.{module}.time", clock)
-    monkeypatch.setattr("app.screens.doctor.examine", examined)
-    monkeypatch.setattr("app.llm.discovery.local_servers", found_servers)
+    monkeypatch.setattr("app.ui.screens.doctor.examine", examined)
+    monkeypatch.setattr("app.llm.capabilities.discovery.local_servers", found_servers)
     root = tmp_path / "workspace"
     root.mkdir()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime import Runtime, open_runtime
+from app.runtime.workspace import Runtime, open_runtime
 from tests.terminal.terminal import KEYS, Terminal, running, signoff_command, terminal_environment
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Call, Turn

@@ -59,7 +59,7 @@ def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
 
 STUCK = """
 import asyncio, os, signal, sys, threading, time
-from app.leaving import leaving_on_signals
+from app.runtime.leaving import leaving_on_signals
 
 async def main():
     sys.stdout.write("\\x1b[?1049h\\x1b[?1003h")

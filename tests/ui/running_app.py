@@ -12,10 +12,10 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from app.conversation.events import TurnEnded
-from app.main import SignoffApp
-from app.opened import Opened
 from app.proposals.models import Proposal
-from app.runtime import Runtime, open_runtime
+from app.runtime.workspace import Runtime, open_runtime
+from app.ui.app import SignoffApp
+from app.ui.opened import Opened
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 

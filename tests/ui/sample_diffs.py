@@ -4,9 +4,9 @@ import difflib
 import hashlib
 from collections.abc import Sequence
 
-from app.proposals.document import Document
 from app.proposals.models import FileChange, FileDiff, FileVersion, Hunk, Match, Op, Proposal, ProposalState, Rung
 from app.proposals.remarks import deceptions
+from app.proposals.text.document import Document
 
 BEFORE = '''\
 """Fetches pages."""

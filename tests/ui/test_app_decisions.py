@@ -10,7 +10,7 @@ from tests.ui.running_app import Running, running
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
-from widgets.common.code_editor import CodeEditor
+from widgets.diff.code_editor import CodeEditor
 
 APPROVED = FILE.replace("'Hello '", "'Hi '")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app import opening
-from app.llm import discovery
-from app.screens.setup import SetupScreen
+from app.cli import open_app as opening
+from app.llm.capabilities import discovery
+from app.ui.screens.setup import SetupScreen
 from tests.ui.running_app import running
 from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.server import WireServer

@@ -11,9 +11,9 @@ import pytest
 from textual import events
 
 from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
-from app.main import SignoffApp
-from app.opened import Opened
-from app.runtime import Runtime, open_runtime
+from app.runtime.workspace import Runtime, open_runtime
+from app.ui.app import SignoffApp
+from app.ui.opened import Opened
 from tests.ui.running_app import Running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer

@@ -9,7 +9,7 @@ from tests.ui.chat_app import ChatApp
 from widgets.chat.composer import Composer
 from widgets.chat.matching import Names, is_subsequence
 
-FILES = ["README.md", "app/main.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
+FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
 
 
 async def settled(app: ChatApp, pilot: Pilot[None]) -> None:

@@ -14,13 +14,13 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from app.input_order import OrderedApp
 from app.proposals.models import ProposalState
-from app.screens.ask import AskScreen
+from app.ui.screens.ask import AskScreen
 from tests.ui.running_app import Running, running, screen_text
 from tests.ui.test_app_decisions import stage
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
+from widgets.common.input_order import OrderedApp
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:

@@ -3,7 +3,7 @@
 from textual.widgets import TextArea
 
 from app.conversation.events import LineComment
-from app.tools.command_forms import CommandForm
+from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation, ConfirmationAnswer, Span
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal

@@ -7,9 +7,9 @@ from textual.widgets import Input, OptionList, TextArea
 
 from app.actions import ACTIONS
 from app.keymap import key_name, keys_of
-from app.screens.sessions import SessionScreen
-from app.screens.settings import ROWS
-from app.tools.command_forms import CommandForm
+from app.tools.command.forms import CommandForm
+from app.ui.screens.sessions import SessionScreen
+from app.ui.screens.settings import ROWS
 from app.workspace import trust
 from tests.ui.running_app import running
 from tests.wire.bench import FILE, edit

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app import slash_commands
 from app.actions import ACTIONS, bindings
-from app.slash_commands import BadArgument
+from app.ui import slash_commands
+from app.ui.slash_commands import BadArgument
 
 
 def test_ids_and_commands_are_unique() -> None:

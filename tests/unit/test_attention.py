@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.attention import Attention, call_for, desktop_notification
+from app.ui.terminal.attention import Attention, call_for, desktop_notification
 
 
 class Driver:

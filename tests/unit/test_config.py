@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError, Configuration, Settings, load, save
-from app.runtime import Runtime, open_runtime
+from app.runtime.workspace import Runtime, open_runtime
 from app.workspace import trust
 
 HOSTILE = b"""

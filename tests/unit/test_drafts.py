@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import UserMessage
-from app.drafts import Drafts, Kept
+from app.runtime.drafts import Drafts, Kept
 from app.storage.database import Database
 from app.storage.sessions import SessionStore
 from app.storage.signals import Signal

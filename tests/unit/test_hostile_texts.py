@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from app.proposals.patch_text import scan_patch
+from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
 from app.safe_text import inspect
-from app.tools.command_output import PlainText
+from app.tools.command.output import PlainText
 from app.workspace.secrets import secret_reason
 from widgets.chat.block_starts import DELIMITER, ITEM, RULE
 from widgets.chat.matching import Names

@@ -7,8 +7,8 @@ import pytest
 
 from app.agent.deciding import approval, decided
 from app.conversation.events import Decision, ProposalDecided, UserMessage
-from app.recovery import record_decision, recover
-from app.runtime import Runtime, open_runtime
+from app.runtime.recovery import record_decision, recover
+from app.runtime.workspace import Runtime, open_runtime
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
 

@@ -8,9 +8,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import BLACK, Color
 
-from app.first_theme import OWN_THEMES
-from app.terminal_palette import PaletteFilter, nearest, with_tints
-from app.theme_files import load_themes
+from app.ui.themes.files import load_themes
+from app.ui.themes.first import OWN_THEMES
+from app.ui.themes.palette import PaletteFilter, nearest, with_tints
 from tests.unit.test_theme_files import contrast
 from widgets.diff.colours import diff_variable_defaults
 

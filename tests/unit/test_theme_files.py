@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 
-from app.first_theme import OWN_THEMES, STANDARD, first_theme, fitting
 from app.storage.places import Places
-from app.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
+from app.ui.themes.files import OWN_THEME_PREFIX, ThemeFile, load_themes
+from app.ui.themes.first import OWN_THEMES, STANDARD, first_theme, fitting
 from widgets.diff.colours import diff_variable_defaults
 
 OWN = load_themes((OWN_THEMES,))

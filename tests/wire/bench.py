@@ -7,12 +7,12 @@ from typing import Any
 
 from app.agent.session import Session
 from app.agent.updates import Update
-from app.connection import connect, open_session
 from app.conversation.events import Event, TurnEnded
 from app.conversation.validity import violations
-from app.llm.retry import STANDARD, RetryPolicy
+from app.llm.failures.retry import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
-from app.runtime import Runtime, open_runtime
+from app.runtime.connection import connect, open_session
+from app.runtime.workspace import Runtime, open_runtime
 from tests.wire.server import Request, WireServer
 
 FILE = "def greet(name):\n    return 'Hello ' + name\n"

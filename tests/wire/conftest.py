@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.host import Host
-from app.runtime import open_runtime
+from app.runtime.open_session import Host
+from app.runtime.workspace import open_runtime
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS
 from tests.wire.hosting import Hosted

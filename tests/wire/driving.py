@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from app.llm.capabilities.profile import Profile
 from app.llm.client import ModelClient
-from app.llm.profile import Profile
-from app.llm.retry import RetryPolicy
+from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.types import AttemptDiscarded, Completed, Endpoint, Payload, StreamUpdate, TextDelta
 from tests.wire.server import WireServer

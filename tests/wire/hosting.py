@@ -10,7 +10,7 @@ from pathlib import Path
 from app.agent.session import Session
 from app.agent.updates import Recorded, Update
 from app.conversation.events import TurnEnded
-from app.host import Host
+from app.runtime.open_session import Host
 
 
 class Hosted:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.llm.errors import FailureKind, RequestFailed
-from app.llm.profile import Profile
-from app.llm.profiles import cache_key, resolve
+from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import cache_key, resolve
+from app.llm.failures.errors import FailureKind, RequestFailed
 from app.llm.transport import Timeouts
 from app.llm.types import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.discovery import LocalServer, local_servers
+from app.llm.capabilities.discovery import LocalServer, local_servers
 from tests.wire.replies import STALL, document, stream
 from tests.wire.server import WireServer
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.llm.doctor import CHECKS, Check, Diagnosis, examine
-from app.llm.profile import Profile
-from app.llm.profiles import replace_learned, resolve
+from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine
+from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import replace_learned, resolve
 from app.llm.types import Endpoint
 from tests.wire import strict
 from tests.wire.driving import BRISK, FAST

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from app.llm.capabilities.profile import Profile
 from app.llm.client import ModelClient
-from app.llm.errors import FailureKind, RequestFailed
-from app.llm.profile import Profile
+from app.llm.failures.errors import FailureKind, RequestFailed
 from app.llm.types import Endpoint, RetryScheduled
 from tests.wire.driving import BRISK, FAST, client_of, complete, opening, response, updates_of
 from tests.wire.replies import Reply, Turn, document, error, stream

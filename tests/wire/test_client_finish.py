@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.llm.errors import FailureKind, RequestFailed
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
+from app.llm.failures.errors import FailureKind, RequestFailed
 from app.llm.types import Payload
 from tests.wire.driving import USER, client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream

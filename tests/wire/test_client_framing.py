@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.llm.errors import FailureKind, RequestFailed
+from app.llm.failures.errors import FailureKind, RequestFailed
 from app.llm.types import AttemptDiscarded, RetryScheduled
 from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, END, Reply, Turn, call_delta, chunk, document, event, stream

@@ -6,8 +6,8 @@ from contextlib import aclosing
 
 import pytest
 
-from app.llm.errors import FailureKind, RequestFailed
-from app.llm.retry import RetryPolicy
+from app.llm.failures.errors import FailureKind, RequestFailed
+from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.types import AttemptDiscarded, RetryScheduled, StreamUpdate, TextDelta
 from tests.wire.driving import BRISK, FAST, client_of, closing, opening, response, updates_of

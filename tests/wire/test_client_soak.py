@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.llm.errors import RequestFailed
-from app.llm.retry import RetryPolicy
+from app.llm.failures.errors import RequestFailed
+from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
 from tests.wire.driving import client_of, opening, response, updates_of
 from tests.wire.replies import CUT, DONE, STALL, Reply, Turn, call_delta, chunk, document, error, stream

@@ -7,7 +7,7 @@ import pytest
 
 from app.agent.updates import ConfirmationRequested, Failed, Update
 from app.conversation.events import ToolResult
-from app.tools.command_forms import CommandForm
+from app.tools.command.forms import CommandForm
 from app.tools.contract import ConfirmationAnswer, Span
 from tests.wire.bench import Bench, bench
 from tests.wire.server import WireServer

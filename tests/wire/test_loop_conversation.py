@@ -24,7 +24,7 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
-from app.llm.retry import RetryPolicy
+from app.llm.failures.retry import RetryPolicy
 from app.proposals.models import ProposalState
 from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import FILE, Bench, bench, edit, of_role

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import Event, UserMessage
-from app.conversation.projection import Facts, project
+from app.conversation.payload.projection import Facts, project
 from app.conversation.validity import violations
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
 from app.proposals.models import ProposalState
-from app.recovery import recover
-from app.runtime import Runtime, open_runtime
+from app.runtime.recovery import recover
+from app.runtime.workspace import Runtime, open_runtime
 from tests.wire.endpoints import OBEYS
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer

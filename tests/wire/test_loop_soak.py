@@ -10,7 +10,7 @@ import pytest
 from app.agent.session import Session
 from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import TurnEnded, TurnStarted
-from app.llm.retry import RetryPolicy
+from app.llm.failures.retry import RetryPolicy
 from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import Bench, bench
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from app.agent.session import Session
 from app.agent.updates import Recorded, Update
-from app.connection import open_session
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -21,10 +20,11 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
 from app.llm.types import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
 from app.proposals.errors import ProposalError
-from app.runtime import Runtime, open_runtime
+from app.runtime.connection import open_session
+from app.runtime.workspace import Runtime, open_runtime
 
 ACTS = ("send", "answer", "answer", "continue", "approve and continue", "deny", "compact", "pause")
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.tools.command_forms import CommandForm, forms_of
+from app.tools.command.forms import CommandForm, forms_of
+from app.tools.command.shell_words import NotSimple
 from app.tools.contract import Confirmation
-from app.tools.shell_words import NotSimple
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from textual import events, on
 from textual.binding import BindingType
 
 from app.actions import bindings
-from app.input_order import arrival
 from app.proposals.models import HunkState, Proposal
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
@@ -20,6 +19,7 @@ from widgets.approval.offered import DECIDES, HIDDEN, SHAPES, is_offered
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.wording import ACTION, safe
 from widgets.approval.words import Writing
+from widgets.common.input_order import arrival
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.pane import DiffPane
 from widgets.diff.picking import Picked

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from app.conversation.events import LineComment
 from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
 from app.proposals.splitting import Part
-from app.tools.command_forms import CommandForm
+from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation
 from widgets.approval.notes import Notes, Remark, Words
 from widgets.approval.permission import form_of, widths

@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import chain
 
 from app.proposals.models import FileDiff, Hunk
-from app.proposals.pairing import Pair, in_order, pair_lines
+from app.proposals.text.pairing import Pair, in_order, pair_lines
 from widgets.diff.layout import Layout
 from widgets.diff.notes import file_notes
 from widgets.diff.rows import (

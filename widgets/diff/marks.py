@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from app.proposals.models import FileDiff, Hunk
-from app.proposals.pairing import in_order, only_space_differs, pair_lines
-from app.proposals.words import changed_words
+from app.proposals.text.pairing import in_order, only_space_differs, pair_lines
+from app.proposals.text.words import changed_words
 from widgets.diff.remembering import remembered
 from widgets.diff.rows import Side
 

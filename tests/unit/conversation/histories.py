@@ -36,9 +36,9 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.placement import NOTE_CLOSING, NOTE_OPENING
+from app.conversation.payload.messages import NOTE_CLOSING, NOTE_OPENING
 from app.conversation.validity import Rules
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
 
 MARK = re.compile(r"⟪([UPMT]\d+)⟫")
 BLOCK = re.compile(re.escape(NOTE_OPENING) + r".*?" + re.escape(NOTE_CLOSING), re.DOTALL)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation.compaction import (
+from app.conversation.compaction.plan import (
     Budget,
     Prune,
     Summarise,
@@ -15,6 +15,8 @@ from app.conversation.compaction import (
     plan,
     room_needed,
 )
+from app.conversation.compaction.summary_request import INSTRUCTION, summary_payload
+from app.conversation.compaction.tokens import payload_tokens
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -30,11 +32,9 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.projection import Facts, project
-from app.conversation.summary_request import INSTRUCTION, summary_payload
-from app.conversation.tokens import payload_tokens
+from app.conversation.payload.projection import Facts, project
 from app.conversation.validity import violations
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
 
 FACTS = Facts("prompt", [])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.conversation.importing import NO_RESULT, import_messages, repair
 from app.conversation.validity import violations
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
 from tests.unit.conversation.histories import imported_messages, marks, profiles, rules_for, words_of
 
 thorough = settings(max_examples=150, suppress_health_check=list(HealthCheck))

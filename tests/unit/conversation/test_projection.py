@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from app.conversation import missing_results as missing
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -29,10 +28,11 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.history import CONTINUE, INTERRUPTED
-from app.conversation.placement import BRIDGE
-from app.conversation.projection import Facts, project
-from app.llm.profile import Profile
+from app.conversation.payload import missing_results as missing
+from app.conversation.payload.history import CONTINUE, INTERRUPTED
+from app.conversation.payload.messages import BRIDGE
+from app.conversation.payload.projection import Facts, project
+from app.llm.capabilities.profile import Profile
 
 FACTS = Facts("prompt", [{"type": "function"}])
 HELLO = (UserMessage(text="hello"), TurnStarted(cause="message"))

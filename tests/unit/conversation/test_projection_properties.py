@@ -17,9 +17,9 @@ from app.conversation.events import (
     RequestSent,
     UserMessage,
 )
-from app.conversation.projection import Facts, project
+from app.conversation.payload.projection import Facts, project
 from app.conversation.validity import violations
-from app.llm.profile import Profile
+from app.llm.capabilities.profile import Profile
 from tests.unit.conversation.histories import (
     BLOCK,
     PROMPT,

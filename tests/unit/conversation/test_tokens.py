@@ -2,8 +2,8 @@
 
 import pytest
 
+from app.conversation.compaction.tokens import TokenMeter, payload_tokens, text_tokens
 from app.conversation.events import AssistantMessage, RequestSent, Usage
-from app.conversation.tokens import TokenMeter, payload_tokens, text_tokens
 from app.llm.types import Payload
 
 PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])

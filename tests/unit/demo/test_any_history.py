@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agent.interventions import staged
+from app.conversation.compaction.summary_request import INSTRUCTION
 from app.conversation.decisions import decision_facts
 from app.conversation.events import Decision, ProposalDecided
-from app.conversation.summary_request import INSTRUCTION
 from app.demo.completion import Completion
 from app.demo.model import respond
 from app.demo.requests import MODEL_ID, parse_request

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.agent.interventions import repeated_denials
-from app.conversation.missing_results import ABORTED_BEFORE
-from app.conversation.placement import BRIDGE
-from app.conversation.summary_request import INSTRUCTION
+from app.conversation.compaction.summary_request import INSTRUCTION
+from app.conversation.payload.messages import BRIDGE
+from app.conversation.payload.missing_results import ABORTED_BEFORE
 from tests.unit.demo.player import TOOLS, Player
 from tests.unit.demo.test_sample import run_tests
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import app.llm.assembly as assembly_module
-from app.llm.assembly import ResponseAssembly, ResponseTooLong
+import app.llm.response.assembly as assembly_module
+from app.llm.response.assembly import ResponseAssembly, ResponseTooLong
 from app.llm.types import Completed, ReasoningDelta, TextDelta
 
 TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)

@@ -14,13 +14,13 @@ def modules_after(code: str) -> set[str]:
 
 
 def test_importing_the_client_does_not_load_the_sdk() -> None:
-    code = "import app.llm.client, app.llm.doctor, app.llm.discovery, app.llm.profiles"
+    code = "import app.llm.client, app.llm.capabilities.doctor, app.llm.capabilities.discovery, app.llm.capabilities.profiles"
     assert not modules_after(code) & set(HEAVY)
 
 
 def test_building_a_client_does_not_either() -> None:
     code = (
-        "from app.llm.client import ModelClient\nfrom app.llm.profile import Profile\n"
+        "from app.llm.client import ModelClient\nfrom app.llm.capabilities.profile import Profile\n"
         "from app.llm.types import Endpoint\nModelClient(Endpoint('http://x/v1', 'm'), Profile())"
     )
     assert not modules_after(code) & set(HEAVY)

@@ -4,8 +4,16 @@ from typing import Any
 
 import pytest
 
-from app.llm.profile import Profile
-from app.llm.profiles import SEEDS, ProfileError, cache_key, remember, replace_learned, resolve, server_kind
+from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import (
+    SEEDS,
+    ProfileError,
+    cache_key,
+    remember,
+    replace_learned,
+    resolve,
+    server_kind,
+)
 from app.llm.types import Endpoint
 
 

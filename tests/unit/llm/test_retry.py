@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.errors import Failure, FailureKind
-from app.llm.retry import RetryPolicy
+from app.llm.failures.errors import Failure, FailureKind
+from app.llm.failures.retry import RetryPolicy
 
 MOMENTS = st.floats(0, 200)
 

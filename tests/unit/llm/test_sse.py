@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.sse import EventDecoder, ServerEvent
+from app.llm.response.sse import EventDecoder, ServerEvent
 
 LINES = st.lists(
     st.sampled_from(

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from app.proposals.desk import ProposalDesk
+from app.proposals.disk.filesystem import Filesystem
 from app.proposals.draft import Replacement
-from app.proposals.filesystem import Filesystem
 from app.proposals.models import Proposal
 from app.proposals.store import ProposalStore
 from app.workspace.paths import Workspace

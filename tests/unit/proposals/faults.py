@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.proposals.filesystem import OPEN_FOLDERS, PosixFilesystem
+from app.proposals.disk.filesystem import OPEN_FOLDERS, PosixFilesystem
 from app.proposals.models import Identity
 
 CHANGING = {

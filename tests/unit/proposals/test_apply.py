@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from app.proposals.desk import ProposalDesk
+from app.proposals.disk.filesystem import PosixFilesystem
+from app.proposals.disk.renames import exchange, move
 from app.proposals.draft import Replacement
 from app.proposals.errors import ApplyFailed, NotWaiting, StaleProposal
-from app.proposals.filesystem import PosixFilesystem
 from app.proposals.models import Op, ProposalState
 from app.proposals.refusals import EditRefused
-from app.proposals.renames import exchange, move
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
@@ -218,7 +218,7 @@ def test_who_writes_at_the_last_moment_loses_nothing(bench: Make, kind: str) -> 
 
 
 def test_without_exchange_it_is_a_replacement(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.proposals.renames._renameat2", lambda: None)
+    monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     site.desk.approve(proposal.id)

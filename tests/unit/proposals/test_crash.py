@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from app.proposals.desk import ProposalDesk
+from app.proposals.disk.filesystem import OPEN_FOLDERS, PosixFilesystem
 from app.proposals.draft import Replacement
 from app.proposals.errors import ApplyFailed, ProposalError, RecoveryNeeded
-from app.proposals.filesystem import OPEN_FOLDERS, PosixFilesystem
 from app.proposals.models import ProposalState
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.diff import Change, diff, take
-from app.proposals.slide import canonical_groups
+from app.proposals.text.diff import Change, diff, take
+from app.proposals.text.slide import canonical_groups
 
 FEW = st.lists(st.sampled_from("abc"), max_size=30)
 MANY = st.lists(st.integers(0, 40), max_size=40)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.document import Document
-from app.proposals.matching import Replacement, apply_replacements
+from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.models import Match, Rung
 from app.proposals.refusals import (
     MESSAGE_LIMIT,
@@ -20,6 +19,7 @@ from app.proposals.refusals import (
     NoMatch,
     NotEditable,
 )
+from app.proposals.text.document import Document
 
 SOURCE = """\
 import os

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.merge import merge
+from app.proposals.text.merge import merge
 
 
 @st.composite

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.document import Document
 from app.proposals.errors import PatchRefused, ProposalError
-from app.proposals.patch_apply import apply_file_patch
-from app.proposals.patch_text import scan_patch
+from app.proposals.patch.place import apply_file_patch
+from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
+from app.proposals.text.document import Document
 from tests.unit.proposals.bench import Bench, Tree, tree
 
 Make = Callable[..., Bench]

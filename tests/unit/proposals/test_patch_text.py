@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.proposals.models import Op
-from app.proposals.patch_names import git_header_names, plain_names, quoted, unquoted
-from app.proposals.patch_parts import FilePatch
-from app.proposals.patch_text import check_conservation, scan_patch
+from app.proposals.patch.names import git_header_names, plain_names, quoted, unquoted
+from app.proposals.patch.parts import FilePatch
+from app.proposals.patch.text import check_conservation, scan_patch
 from app.proposals.refusals import EditRefused, MalformedPatch, UnsupportedPatch
 
 PLAIN = """\

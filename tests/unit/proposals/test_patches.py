@@ -10,7 +10,7 @@ import pytest
 from unidiff import PatchSet
 
 import app.proposals
-from app.proposals.commit import commit_proposal
+from app.proposals.disk.commit import commit_proposal
 from app.proposals.draft import Replacement
 from app.proposals.errors import CommitFailed, PatchRefused, ProposalError
 from app.proposals.models import Op

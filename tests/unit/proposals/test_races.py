@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.desk import ProposalDesk
+from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.draft import Replacement
 from app.proposals.errors import ProposalError
-from app.proposals.filesystem import PosixFilesystem
 from app.proposals.models import ProposalState
 from app.workspace.paths import Workspace
 from tests.unit.proposals.faults import CHANGING, Watched
@@ -278,7 +278,7 @@ def test_somebody_changes_a_file_of_a_killed_apply_or_of_its_killed_recovery(
     late: bool,
 ) -> None:
     if not one_step:
-        monkeypatch.setattr("app.proposals.renames._renameat2", lambda: None)
+        monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
     site = Site(folders(), victim, intruder)
     apply, recover = Script({killed: kill}), Script({recovered: kill})
     chosen = recover if late else apply

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.document import Document
-from app.proposals.retext import retext
+from app.proposals.locate.rewrite import retext
+from app.proposals.text.document import Document
 
 LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.hunks import compare, compose, header, hunk_id, in_force, lines_of
 from app.proposals.models import Hunk, HunkState, ProposalState
+from app.proposals.text.hunks import compare, compose, header, hunk_id, in_force, lines_of
 from tests.unit.proposals.bench import Bench
 
 WORDS = ["a", "b", "c", "", "  d", "e\r", "\x0c", "é", "x" * 50]

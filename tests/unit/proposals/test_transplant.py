@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.diff import diff
-from app.proposals.document import Document
-from app.proposals.matching import Replacement, apply_replacements
+from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.models import Rung
 from app.proposals.refusals import EditRefused
+from app.proposals.text.diff import diff
+from app.proposals.text.document import Document
 
 WORDS = ["load", "save", "path", "data", "index", "value", "store", "key", "item", "count"]
 

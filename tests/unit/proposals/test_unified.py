@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unidiff import PatchSet
 
-from app.proposals.canonical import canonical, canonical_text
-from app.proposals.diff import diff, take
-from app.proposals.document import Document, split_lines
+from app.proposals.locate.carry_over import ScriptLine, Step
 from app.proposals.models import Op
-from app.proposals.patch_apply import apply_file_patch
-from app.proposals.patch_text import scan_patch
+from app.proposals.patch.place import apply_file_patch
+from app.proposals.patch.text import scan_patch
+from app.proposals.patch.unified import RenderFile, render
 from app.proposals.refusals import EditRefused, MalformedPatch
-from app.proposals.transplant import ScriptLine, Step
-from app.proposals.unified import RenderFile, render
+from app.proposals.text.canonical import canonical, canonical_text
+from app.proposals.text.diff import diff, take
+from app.proposals.text.document import Document, split_lines
 
 LINES = [
     *(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.watching import ProposalWatcher
+from app.proposals.disk.watching import ProposalWatcher
 
 Changes = AsyncGenerator[frozenset[str], None]
 

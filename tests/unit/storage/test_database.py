@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation.cuts import compaction_marks
+from app.conversation.compaction.cuts import compaction_marks
 from app.conversation.events import Compacted, Decision, ProposalDecided, Pruned, UserMessage
 from app.storage.database import Database
 from app.storage.errors import StorageError

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.command_forms import CommandForm, forms_of
-from app.tools.shell_words import NotSimple
+from app.tools.command.forms import CommandForm, forms_of
+from app.tools.command.shell_words import NotSimple
 
 WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1, max_size=4)
 

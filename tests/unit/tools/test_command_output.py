@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.command_environment import MARKER, command_environment
-from app.tools.command_output import HeadAndTail, LiveOutput, PlainText, without_overwritten
+from app.tools.command.environment import MARKER, command_environment
+from app.tools.command.output import HeadAndTail, LiveOutput, PlainText, without_overwritten
 
 SEQUENCES = [
     b"\x1b[31m",

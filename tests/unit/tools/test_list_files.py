@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.tools import list_files, search_text
 from app.tools.contract import ToolError
-from app.tools.globs import matcher
+from app.tools.search import list_files, search_text
+from app.tools.search.globs import matcher
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tools import process_tree
+from app.tools.command import process_tree
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from tests.unit.tools.memory_draft import Bench
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.tools import search_text, searching
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
-from app.tools.ripgrep import find_ripgrep
+from app.tools.search import search_text, searching
+from app.tools.search.ripgrep import find_ripgrep
 from tests.unit.tools.memory_draft import Bench
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.tools.shell_words import NotSimple, Word, simple_command
+from app.tools.command.shell_words import NotSimple, Word, simple_command
 
 SHELLS = [shell for shell in ("bash", "dash", "sh") if shutil.which(shell)]
 TOKENS = st.sampled_from(

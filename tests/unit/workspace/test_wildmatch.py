@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.tools.contract import ToolError
-from app.tools.globs import matcher
+from app.tools.search.globs import matcher
 from app.workspace.ignore import IgnoreFile, compile_patterns, ignored
 from app.workspace.wildmatch import expression, parse
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from textual.app import App, ComposeResult
 
-from app.first_theme import own_theme
-from widgets.common import code_editor
-from widgets.common.code_editor import LEAD, STRETCH, CodeEditor
+from app.ui.themes.first import own_theme
+from widgets.diff import code_editor
+from widgets.diff.code_editor import LEAD, STRETCH, CodeEditor
 from widgets.diff.colours import diff_variable_defaults
 
 SOURCE = 'import os\n\n\ndef name(value):\n    """Doc."""\n    return "text", 12\n'

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.proposals.models import FileDiff, Hunk, Op
-from app.proposals.pairing import Pair, pair_lines
+from app.proposals.text.pairing import Pair, pair_lines
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
 from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, Shape, arrange
 from widgets.diff.layout import Layout

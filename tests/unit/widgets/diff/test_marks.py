@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.pairing import only_space_differs, pair_lines
+from app.proposals.text.pairing import only_space_differs, pair_lines
 from tests.ui.sample_diffs import file_diff, many_lines
 from widgets.diff.layout import Layout
 from widgets.diff.marks import Marks, compare, moved_lines

@@ -1,0 +1,202 @@
+"""`signoff approve`, `deny`, `undo` and `redo`, of one proposal or of several."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.agent.deciding import approval, decided, not_recorded, redone, undone
+from app.cli.documents import DecisionDocument, FileLine
+from app.cli.looks import check_looked_at, look_needed, looked_at
+from app.cli.output import CommandError, Exit, piped_text, print_error, print_json, print_line
+from app.conversation.events import Decision, ProposalDecided
+from app.proposals.desk import DecisionResult
+from app.proposals.disk.commit import commit_proposal
+from app.proposals.errors import ChangedSinceSeen, ProposalError
+from app.proposals.models import Proposal, ProposalState
+from app.proposals.stacking import paths_of, related
+from app.runtime.recovery import record_decision
+from app.runtime.workspace import Runtime
+from app.storage.errors import StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """One decision that was carried out."""
+
+    result: DecisionResult
+    verb: str
+    before: dict[str, ProposalState]
+    """Where the others stood that it may have moved."""
+    warning: str = ""
+
+
+def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Write proposals to disk, or some hunks of one."""
+    if arguments.hunks is not None and len(arguments.ids) > 1:
+        raise CommandError("--hunks goes with one proposal; name just that one.", Exit.USAGE)
+    committing = runtime.settings.commit
+
+    def one(proposal: Proposal) -> _Decided:
+        before = _standing(runtime, proposal)
+        result = _approved(runtime, proposal, _hunks(proposal, arguments.hunks), force=arguments.force)
+        looked_at(runtime, proposal.id)
+        done = _Decided(result, "approved", before, _record(runtime, result, approval(result)))
+        if committing:
+            try:
+                commit_proposal(runtime.workspace.root, result.proposal)
+            except ProposalError as error:
+                # The files are written all the same; what failed is only the commit.
+                print_error(str(error))
+        return done
+
+    return _each(runtime, arguments, one)
+
+
+def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Discard proposals; the feedback reaches the model in its session's next request."""
+    feedback = arguments.message or ""
+    if feedback == "-":
+        feedback = piped_text("your feedback")
+
+    def one(proposal: Proposal) -> _Decided:
+        before = _standing(runtime, proposal)
+        result = runtime.desk.deny(proposal.id, None, feedback)
+        event = decided(result, Decision.DENIED, feedback=feedback)
+        return _Decided(result, "denied", before, _record(runtime, result, event))
+
+    return _each(runtime, arguments, one)
+
+
+def undo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Undo applied proposals, byte for byte, or have denied ones wait again."""
+
+    def one(proposal: Proposal) -> _Decided:
+        before = _standing(runtime, proposal)
+        result = runtime.desk.undo(proposal.id)
+        verb = "reopened" if result.denial else "undone"
+        return _Decided(result, verb, before, _record(runtime, result, undone(result)))
+
+    return _each(runtime, arguments, one)
+
+
+def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Apply undone proposals again, or deny again those whose denial was undone."""
+
+    def one(proposal: Proposal) -> _Decided:
+        before = _standing(runtime, proposal)
+        result = runtime.desk.redo(proposal.id)
+        verb = "denied again" if result.denial else "applied again"
+        return _Decided(result, verb, before, _record(runtime, result, redone(result)))
+
+    return _each(runtime, arguments, one)
+
+
+def _each(runtime: Runtime, arguments: argparse.Namespace, one: Callable[[Proposal], _Decided]) -> Exit:
+    """Decide on each proposal that is named, in this order; an id that is wrong stops it before the first."""
+    from app.cli.main import exit_code
+
+    # In this order, and each once.
+    ids = list(dict.fromkeys(runtime.desk.get(name).id for name in arguments.ids))
+    done: list[_Decided] = []
+    for name in ids:
+        try:
+            done.append(one(runtime.desk.get(name)))
+        except Exception as error:
+            code = exit_code(error)
+            if code is None or not done:
+                raise
+            raise CommandError(str(error), code, [each.result.proposal.id for each in done]) from error
+        if not arguments.json:
+            _print(done[-1])
+        elif done[-1].warning:
+            print_error(done[-1].warning)
+    if arguments.json:
+        documents = [_document(each) for each in done]
+        print_json(documents if len(ids) > 1 else documents[0])
+    return Exit.DONE
+
+
+def _approved(runtime: Runtime, proposal: Proposal, hunks: set[str] | None, *, force: bool) -> DecisionResult:
+    """Approve what the user was shown; what has changed since only once it was looked at, or by force."""
+    if force:
+        runtime.desk.refresh(paths_of(proposal))
+    else:
+        check_looked_at(runtime, proposal)
+    try:
+        return runtime.desk.approve(proposal.id, hunks)
+    except ChangedSinceSeen:
+        look_needed(runtime, runtime.desk.get(proposal.id))
+        raise
+
+
+def _standing(runtime: Runtime, proposal: Proposal) -> dict[str, ProposalState]:
+    return {each.id: each.state for each in related(runtime.proposals, paths_of(proposal))}
+
+
+def _hunks(proposal: Proposal, numbers: str | None) -> set[str] | None:
+    """The ids of the hunks that `--hunks 1,3-5` names; None for all."""
+    if numbers is None:
+        return None
+    known = {hunk.number: hunk.id for hunk in proposal.hunks}
+    chosen: set[str] = set()
+    for part in numbers.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise CommandError(f"--hunks takes numbers such as 1,3-5, not {_short(numbers)!r}.", Exit.USAGE)
+        low = _number(first)
+        high = _number(last) if dash else low
+        wanted = [number for number in known if low <= number <= high]
+        if low not in known or high not in known or low > high:
+            raise CommandError(
+                f"{proposal.id} has no hunk {_short(part.strip())}; `signoff show {proposal.id} --hunks` lists them.",
+                Exit.USAGE,
+            )
+        chosen.update(known[number] for number in wanted)
+    return chosen
+
+
+def _number(digits: str) -> int:
+    """The number; one that no hunk can have is as good as any other of the kind."""
+    return int(digits[:_MOST_DIGITS])
+
+
+_MOST_DIGITS = 12
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def _record(runtime: Runtime, result: DecisionResult, event: ProposalDecided) -> str:
+    """Record a decision that was carried out; what to warn of if that could not be done, for the decision stands."""
+    try:
+        record_decision(runtime, event, result.changed)
+    except StorageError as error:
+        return str(not_recorded(result, error))
+    return ""
+
+
+def _document(done: _Decided) -> DecisionDocument:
+    result = done.result
+    return DecisionDocument(
+        id=result.proposal.id,
+        state=result.proposal.state,
+        files=[FileLine(path=file.path, op=file.op, added=file.added, removed=file.removed) for file in result.files],
+        changed=[other.id for other in result.changed],
+        warning=done.warning,
+    )
+
+
+def _print(done: _Decided) -> None:
+    proposal = done.result.proposal
+    if done.warning:
+        print_error(done.warning)
+    names = ", ".join(file.path for file in done.result.files)
+    reopened = done.verb in ("undone", "reopened")
+    again = "it waits for your decision again" if reopened else "other hunks of it still wait"
+    rest = f"; {again}" if proposal.state.waiting else ""
+    print_line(f"{proposal.id} {done.verb}{': ' + names if names else ''}{rest}.")
+    for other in done.result.changed:
+        if done.before.get(other.id) is not other.state:
+            reason = f": {other.reason}" if other.reason else ""
+            print_line(f"{other.id} is {other.state.replace('_', ' ')} now{reason}.")

@@ -1,0 +1,55 @@
+"""`signoff doctor`: what the endpoint honours, found out by tiny requests."""
+
+import argparse
+import asyncio
+
+from app.cli.documents import CheckLine, DoctorDocument
+from app.cli.output import CommandError, Exit, print_json, print_line
+from app.llm.capabilities.doctor import Check, Diagnosis, examine
+from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
+from app.llm.types import Endpoint
+from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of
+from app.runtime.workspace import Runtime
+
+_MARKS = {True: "✓", False: "✗", None: "?"}
+
+
+def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Examine the configured endpoint, print every finding, and keep what was learned."""
+    try:
+        endpoint = endpoint_of(runtime.settings)
+        diagnosis = asyncio.run(_examine(runtime, endpoint, quiet=arguments.json))
+    except (NotConnected, ProfileError) as error:
+        raise CommandError(str(error), Exit.USAGE) from error
+    if arguments.json:
+        print_json(
+            DoctorDocument(
+                endpoint=endpoint.base_url,
+                model=endpoint.model,
+                ok=diagnosis.usable,
+                checks=[CheckLine(name=one.name, ok=one.ok, detail=one.detail) for one in diagnosis.checks],
+            )
+        )
+    else:
+        print_line(diagnosis.summary)
+    return Exit.DONE if diagnosis.usable else Exit.FAILED
+
+
+async def _examine(runtime: Runtime, endpoint: Endpoint, *, quiet: bool) -> Diagnosis:
+    cache = LearnedProfiles(runtime.sessions)
+    overrides = runtime.settings.profile_overrides
+    profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
+    diagnosis: Diagnosis | None = None
+    async for finding in examine(endpoint, profile):
+        match finding:
+            case Check():
+                if not quiet:
+                    print_line(f"{_MARKS[finding.ok]} {finding.name:<12} {finding.detail}")
+            case Diagnosis():
+                diagnosis = finding
+    assert diagnosis is not None, "an examination ends with a diagnosis"
+    # What the user says holds by itself, as long as it is in the configuration; it was not learned.
+    without = resolve(endpoint.base_url, endpoint.model, cache=cache)
+    learned = diagnosis.profile.model_copy(update={field: getattr(without, field) for field in overrides})
+    replace_learned(cache, endpoint, learned)
+    return diagnosis

@@ -1,0 +1,226 @@
+"""The command line: parses, opens the workspace, and hands over. Textual is imported only to open the app."""
+
+import argparse
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from app import __version__
+
+COMMANDS = (
+    "run",
+    "proposals",
+    "show",
+    "approve",
+    "deny",
+    "undo",
+    "redo",
+    "stage",
+    "sessions",
+    "export",
+    "log",
+    "doctor",
+    "keys",
+    "completion",
+    "demo-server",
+)
+"""First words that are commands; anything else is a workspace."""
+_GARBAGE = 200_000
+"""Objects made before garbage is looked for."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run signoff and return its exit code: 0 done, 1 failed, 2 wrong usage, 3 refused."""
+    from app.cli.parser import app_parser, command_parser
+    from app.cli.terminal import show_control_characters
+
+    show_control_characters()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if words and words[0] in COMMANDS:
+            return _run_command(command_parser().parse_args(words))
+        if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
+            return _wrong_usage(problem)
+        return _open_app(app_parser().parse_args(words))
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader of our output is gone (`signoff show P1 | head`); nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def version() -> str:
+    """`signoff 0.1.0`."""
+    return f"signoff {__version__}"
+
+
+def _run_command(arguments: argparse.Namespace) -> int:
+    # A command ends before it could fill the memory; looking for garbage costs a large one a fifth of its time.
+    gc.set_threshold(_GARBAGE)
+    try:
+        return int(_command(arguments.command)(arguments))
+    except Exception as error:
+        code = exit_code(error)
+        if code is None:
+            raise
+        return _refuse(arguments, error, code)
+
+
+def exit_code(error: Exception) -> int | None:
+    """What an error that is meant for the user's eyes exits with; None for a defect."""
+    from app.cli.output import CommandError, Exit
+    from app.config import ConfigError
+    from app.proposals.errors import ProposalError
+    from app.storage.errors import StorageError
+    from app.workspace.path_rules import WorkspaceError
+
+    match error:
+        case CommandError():
+            return error.code
+        case ProposalError() | WorkspaceError():
+            return Exit.REFUSED
+        case ConfigError():
+            return Exit.USAGE
+        case StorageError():
+            return Exit.FAILED
+        case _:
+            return None
+
+
+def _refuse(arguments: argparse.Namespace, error: Exception, code: int) -> int:
+    """Say why on standard error, and with `--json` also in the document that standard output promises."""
+    from app.cli.documents import ErrorDocument
+    from app.cli.output import print_error, print_json
+
+    print_error(str(error))
+    if getattr(arguments, "json", False):
+        print_json(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
+    return code
+
+
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    """The function of a command; only its own module is imported."""
+    match name:
+        case "run":
+            from app.cli.run import run
+
+            return run
+        case "proposals":
+            from app.cli.waiting import list_proposals
+
+            return _in_workspace(list_proposals, recovering=False)
+        case "show" | "stage" | "approve" | "deny" | "undo" | "redo":
+            return _in_workspace(_proposal_command(name))
+        case "sessions" | "export" | "log":
+            from app.cli import sessions
+
+            return _in_workspace(
+                {"sessions": sessions.list_sessions, "export": sessions.export, "log": sessions.log}[name]
+            )
+        case "doctor":
+            from app.cli.doctor import doctor
+
+            return _in_workspace(doctor)
+        case "demo-server":
+            from app.cli.demo_server import demo_server
+
+            return demo_server
+        case "keys":
+            from app.cli.keys import keys
+
+            return _in_workspace(keys)
+        case _:
+            from app.cli.completion import completion
+
+            return completion
+
+
+def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
+    if name in ("show", "stage"):
+        from app.cli import proposals
+
+        return {"show": proposals.show, "stage": proposals.stage}[name]
+    from app.cli import decisions
+
+    return {
+        "approve": decisions.approve,
+        "deny": decisions.deny,
+        "undo": decisions.undo,
+        "redo": decisions.redo,
+    }[name]
+
+
+def _in_workspace(
+    command: Callable[[Any, argparse.Namespace], int], *, recovering: bool = True
+) -> Callable[[argparse.Namespace], int]:
+    """The command with its workspace opened and, unless it sees to that itself, put right before."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        from app.cli.output import check_folder
+        from app.cli.parser import flags_of
+        from app.runtime.workspace import open_runtime
+
+        check_folder(arguments.workspace)
+        runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
+        try:
+            if recovering:
+                put_right(runtime)
+            return command(runtime, arguments)
+        finally:
+            runtime.close()
+
+    return run
+
+
+def put_right(runtime: Any) -> None:
+    """Finish what a process left that was ended, and say so."""
+    from app.cli.output import print_error
+    from app.runtime.recovery import recover
+
+    runtime.desk.tell = print_error
+    for line in recover(runtime):
+        print_error(line)
+
+
+def _open_app(arguments: argparse.Namespace) -> int:
+    # What error messages need is loaded once there is one: it all stands between the user and the first picture.
+    if problem := _not_a_folder(arguments.workspace):
+        return _wrong_usage(problem)
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
+    from app.cli.open_app import open_app
+
+    try:
+        return open_app(arguments)
+    except Exception as error:
+        from app.cli.output import Exit, print_error
+        from app.config import ConfigError
+        from app.storage.errors import StorageError
+
+        if not isinstance(error, ConfigError | StorageError):
+            raise
+        print_error(str(error))
+        return Exit.USAGE if isinstance(error, ConfigError) else Exit.FAILED
+
+
+def _wrong_usage(problem: str) -> int:
+    from app.cli.output import Exit, print_error
+
+    print_error(problem)
+    return Exit.USAGE
+
+
+def _not_a_folder(workspace: str | None) -> str:
+    """Why this cannot be opened, with the command that may have been meant; empty if it can."""
+    if workspace is None or Path(workspace).is_dir():
+        return ""
+    import difflib
+
+    meant = difflib.get_close_matches(workspace, COMMANDS, n=1)
+    hint = f"Did you mean `signoff {meant[0]}`?" if meant else "Give the folder to open, or see `signoff --help`."
+    return f"There is no folder {workspace!r}. {hint}"

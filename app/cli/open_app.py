@@ -1,0 +1,137 @@
+"""Opens the app: the screen first, then, behind it, the workspace and the demo if asked for."""
+
+import argparse
+import asyncio
+import os
+import shlex
+import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.storage.places import places
+from app.ui.opened import Opened
+from app.ui.terminal import garbage_collection
+
+if TYPE_CHECKING:
+    from app.runtime.workspace import Runtime
+    from app.storage.sessions import SessionRecord
+
+
+def open_app(arguments: argparse.Namespace) -> int:
+    """Run the app until the user leaves; returns the exit code.
+
+    Raises:
+        ConfigError, StorageError: the workspace cannot be opened.
+    """
+    garbage_collection.pause()
+    try:
+        return asyncio.run(_run(arguments))
+    except Exception as error:
+        from app.cli.output import CommandError, print_error
+        from app.demo.process import DemoServerFailed
+
+        if not isinstance(error, CommandError | DemoServerFailed):
+            raise
+        print_error(str(error))
+        return error.code if isinstance(error, CommandError) else 1
+
+
+async def _run(arguments: argparse.Namespace) -> int:
+    from app.runtime.leaving import leaving_on_signals
+    from app.ui.app import SignoffApp
+    from app.ui.themes.first import first_theme
+
+    async with AsyncExitStack() as stack:
+
+        async def open_behind() -> Opened:
+            return await _open(arguments, stack)
+
+        where = places()
+        theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
+        app = SignoffApp(open_behind, where.log, theme)
+        with leaving_on_signals(app.leave_soon, lambda: app.attention.has_terminal):
+            await app.run_async()
+        if app.failure is not None:
+            raise app.failure
+        if report := app.crash_report.getvalue():
+            _report_crash(report, where.log)
+        elif app.left_waiting is not None and (arguments.workspace or not arguments.demo):
+            # The sample repository of the demo is gone by now, and its session with it.
+            _tell_the_way_back(arguments, app.left_waiting)
+        return app.return_code or 0
+
+
+def _tell_the_way_back(arguments: argparse.Namespace, waiting: int) -> None:
+    """How to go on with the session that was left, and what waits meanwhile."""
+    from app.cli.output import print_line
+
+    folder = f" {shlex.quote(arguments.workspace)}" if arguments.workspace else ""
+    back = f"`signoff{folder}{' --demo' if arguments.demo else ''} --continue` goes on where you were."
+    if not waiting:
+        print_line(back)
+        return
+    where = f" --workspace {shlex.quote(arguments.workspace)}" if arguments.workspace else ""
+    what = "1 proposal waits" if waiting == 1 else f"{waiting} proposals wait"
+    print_line(f"{what} for you: `signoff proposals{where}`. {back}")
+
+
+def _report_crash(report: str, log: Path) -> None:
+    """Keep the details of a crash to the user's own log, and say where they are."""
+    from app.cli.output import print_error
+    from app.ui.problems import keep
+
+    where = f" Details are in {log}." if keep(report, log) else ""
+    print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
+
+
+async def _open(arguments: argparse.Namespace, stack: AsyncExitStack) -> Opened:
+    """Open the workspace; the stack closes it again."""
+    from app.cli.parser import flags_of
+
+    root, flags = Path(arguments.workspace or "."), dict(flags_of(arguments))
+    if arguments.demo:
+        root, demo = await _demo(arguments.workspace, stack)
+        flags |= demo
+    opened = await asyncio.to_thread(_open_workspace, root, flags, arguments)
+    stack.callback(opened.runtime.close)
+    return opened
+
+
+async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
+    """The demo model, and its sample repository unless a folder was given."""
+    from app.demo.process import DemoServer
+    from app.demo.requests import MODEL_ID
+    from app.demo.sample import create_sample
+
+    server = await stack.enter_async_context(DemoServer())
+    flags: dict[str, object] = {"base_url": server.base_url, "model": MODEL_ID, "api_key": "demo"}
+    if workspace:
+        return Path(workspace), flags
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True))
+    return await asyncio.to_thread(create_sample, Path(folder)), flags
+
+
+def _open_workspace(root: Path, flags: Mapping[str, Any], arguments: argparse.Namespace) -> Opened:
+    from app.runtime.workspace import open_runtime
+
+    runtime = open_runtime(root, flags)
+    try:
+        return Opened(runtime, runtime.settings, _record(runtime, arguments), arguments.demo)
+    except BaseException:
+        runtime.close()
+        raise
+
+
+def _record(runtime: "Runtime", arguments: argparse.Namespace) -> "SessionRecord | None":
+    from app.cli.output import CommandError, Exit
+
+    if arguments.session:
+        return runtime.sessions.get(arguments.session)
+    if not arguments.resume:
+        return None
+    latest = runtime.sessions.latest()
+    if latest is None:
+        raise CommandError("There is no session to continue here.", Exit.USAGE)
+    return latest

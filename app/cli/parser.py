@@ -1,0 +1,192 @@
+"""The argument parsers; their help texts are what `--help` and the shell completion show."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from app.cli.main import COMMANDS, version
+
+_EPILOG = """\
+commands:
+  run PROMPT          one turn without the screen: stage proposals, change nothing
+  proposals           what waits for your decision in this workspace
+  show ID             a proposal as a unified diff that `git apply` takes
+  approve ID          write a proposal to disk, or some hunks of it
+  deny ID             discard a proposal, with feedback for the model if you like
+  undo ID, redo ID    take back an approval, byte for byte, or a denial; or do it again
+  stage [FILE]        review a diff made elsewhere (`git diff | signoff stage -`)
+  sessions            the conversations of this workspace
+  export SESSION      a session as Markdown or JSON
+  log                 who decided what and when: the audit trail
+  doctor              check the endpoint: key, model, streaming, tools, gate
+  keys                every action with its key
+  completion SHELL    a completion script for bash, zsh or fish
+  demo-server         the demo model by itself, on loopback
+
+Each has its own --help. To open a folder that has a command's name, write ./run.
+
+exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 refused (stale, conflict, unsafe path)
+"""
+
+
+def app_parser() -> argparse.ArgumentParser:
+    """The parser of `signoff [WORKSPACE]`."""
+    parser = argparse.ArgumentParser(
+        prog="signoff",
+        usage="signoff [WORKSPACE] [options]\n       signoff COMMAND [options]",
+        description="A terminal coding assistant in which the model proposes and you sign off.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("workspace", nargs="?", default=None, metavar="WORKSPACE", help="folder to open (default: .)")
+    add_app_options(parser)
+    return parser
+
+
+def add_app_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the app itself."""
+    _add_resume(parser)
+    _add_model(parser)
+    parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")
+    parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
+    parser.add_argument("--version", action="version", version=version())
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(prog="signoff")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = _command(commands, "run", "One turn without the screen: stages proposals, prints them, changes nothing.")
+    run.add_argument(
+        "prompt",
+        nargs="?",
+        default="-",
+        type=_text,
+        help="what to say to the model; - or nothing reads standard input",
+    )
+    run.add_argument("--max-steps", type=int, metavar="N", help="steps before the model is told to stop")
+    run.add_argument("--quiet", action="store_true", help="nothing on standard error while it works")
+    run.add_argument("--demo", action="store_true", help="use the demo model, in this workspace")
+    _add_resume(run)
+    _add_model(run)
+
+    proposals = _command(commands, "proposals", "List the proposals that wait for your decision.")
+    proposals.add_argument("--all", action="store_true", help="also those that were decided")
+
+    show = _proposal(commands, "show", "Print a proposal as a unified diff that `git apply` takes.")
+    show.add_argument(
+        "--hunks", action="store_true", help="list the hunks by the numbers that `approve --hunks` takes instead"
+    )
+    approve = _proposals(commands, "approve", "Write a proposal to disk, all of it or nothing.")
+    approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
+    approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
+    deny = _proposals(commands, "deny", "Discard a proposal. Nothing on disk changes.")
+    deny.add_argument(
+        "-m",
+        "--message",
+        metavar="FEEDBACK",
+        type=_text,
+        help="your words, which the model reads in its next request; - for stdin",
+    )
+    _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
+    _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
+    stage = _command(commands, "stage", "Make a proposal of a unified diff made elsewhere.")
+    stage.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="the diff; - or nothing reads standard input"
+    )
+
+    sessions = _command(commands, "sessions", "List the sessions of this workspace, the latest first.")
+    sessions.add_argument(
+        "--prune",
+        type=int,
+        metavar="DAYS",
+        help="first remove sessions not used for so many days, with their decided proposals (which can then no "
+        "longer be undone); what waits and the decision log stay",
+    )
+    export = _command(commands, "export", "Write a session to standard output.", json=False)
+    export.add_argument(
+        "session", metavar="SESSION", type=_text, help="its id or the beginning of it; `latest` for the last one"
+    )
+    export.add_argument("--format", choices=("md", "json"), default="md", help="Markdown (default) or JSON")
+    _command(commands, "log", "List every decision in this workspace, the oldest first.")
+    doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
+    _add_model(doctor)
+    _command(commands, "keys", "List every action with its key.")
+    completion = _command(commands, "completion", "Print a completion script.", json=False, workspace=False)
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    server = _command(
+        commands,
+        "demo-server",
+        "The demo model, an OpenAI-compatible server on loopback.",
+        json=False,
+        workspace=False,
+    )
+    server.add_argument("--port", type=int, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)")
+    server.add_argument("--tokens-per-second", type=float, metavar="N", help="how fast it streams")
+    server.add_argument("--until-stdin-closes", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def flags_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """The settings that the command line sets; None for those that it doesn't."""
+    named = {key: getattr(arguments, key, None) for key in ("model", "base_url", "theme", "max_steps")}
+    gate = getattr(arguments, "gate", None)
+    if gate and gate.startswith("chain"):
+        _, _, steps = gate.partition(":")
+        return {**named, "gate": "chain", "chain_steps": int(steps) if steps else None}
+    return {**named, "gate": gate}
+
+
+def _command(
+    commands: Any, name: str, help_text: str, *, json: bool = True, workspace: bool = True
+) -> argparse.ArgumentParser:
+    assert name in COMMANDS
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
+    if json:
+        parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    if workspace:
+        parser.add_argument("--workspace", default=".", metavar="FOLDER", help="the workspace (default: .)")
+    return parser
+
+
+def _proposal(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = _command(commands, name, help_text)
+    parser.add_argument("id", metavar="ID", type=_text, help="the proposal, such as P7")
+    return parser
+
+
+def _proposals(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = _command(commands, name, help_text)
+    parser.add_argument(
+        "ids", metavar="ID", nargs="+", type=_text, help="the proposal, such as P7; several are taken in this order"
+    )
+    return parser
+
+
+def _text(argument: str) -> str:
+    """An argument that is stored or sent, so that it has to be text."""
+    if any("\udc80" <= character <= "\udcff" for character in argument):
+        raise argparse.ArgumentTypeError("this is not UTF-8 text")
+    return argument
+
+
+def _add_resume(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--continue", dest="resume", action="store_true", help="go on with the latest session")
+    which.add_argument("--session", metavar="ID", type=_text, help="go on with this session")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
+    parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
+    parser.add_argument("--gate", metavar="POLICY", type=_gate, help="every-edit (default), chain, or chain:N")
+
+
+def _gate(text: str) -> str:
+    kind, colon, steps = text.partition(":")
+    if kind == "every-edit" and not colon:
+        return text
+    if kind == "chain" and (not colon or (steps.isdecimal() and 1 <= int(steps) <= 50)):
+        return text
+    raise argparse.ArgumentTypeError("give every-edit, chain, or chain:N with N from 1 to 50")

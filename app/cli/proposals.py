@@ -1,0 +1,66 @@
+"""`signoff show` and `stage`."""
+
+import argparse
+from pathlib import Path
+
+from app.cli.documents import ProposalDetail, ProposalLine
+from app.cli.looks import looked_at, refresh
+from app.cli.output import CommandError, Exit, piped_bytes, print_error, print_json, print_line, print_text
+from app.cli.waiting import line_of
+from app.proposals.refusals import EditRefused
+from app.proposals.remarks import all_cautions
+from app.runtime.workspace import Runtime
+from app.safe_text import visible
+
+
+def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Print one proposal as a unified diff that `git apply` takes, or with `--hunks` what can be decided apart."""
+    refresh(runtime)
+    proposal = runtime.desk.get(arguments.id)
+    looked_at(runtime, proposal.id)
+    if arguments.json:
+        print_json(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
+        return Exit.DONE
+    if arguments.hunks:
+        _list_hunks(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
+        return Exit.DONE
+    # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
+    for path, words in all_cautions(proposal):
+        print_line(f"# {visible(f'{path}: {words}', keep='')}")
+    print_text(runtime.desk.as_unified_diff(proposal.id))
+    return Exit.DONE
+
+
+def _list_hunks(proposal: ProposalDetail) -> None:
+    """Each hunk with its number, without context; a file that is decided as a whole has none."""
+    for file in proposal.files:
+        moved = f"{file.old_path} → " if file.old_path else ""
+        print_line(f"{moved}{file.path} ({file.op}, +{file.added} -{file.removed})")
+        for words in file.warnings:
+            print_line(f"! {words}")
+        for words in file.notes:
+            print_line(f"· {words}")
+        for hunk in file.hunks:
+            print_line(f"hunk {hunk.number}, {hunk.state}: {hunk.header}")
+            for mark, lines in (("-", hunk.removed), ("+", hunk.added)):
+                for line in lines:
+                    print_line(f"{mark}{line}")
+
+
+def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Make a proposal of a diff made elsewhere."""
+    try:
+        data = piped_bytes("or paste the diff") if arguments.file == "-" else Path(arguments.file).read_bytes()
+    except OSError as error:
+        raise CommandError(f"Cannot read {arguments.file}: {error.strerror}.", Exit.USAGE) from error
+    try:
+        proposal = runtime.desk.stage_patch(data.decode("utf-8", "surrogateescape"))
+    except EditRefused as error:
+        raise CommandError(f"Nothing was staged: {error}", Exit.REFUSED) from error
+    if arguments.json:
+        print_json(ProposalLine.of(proposal))
+    else:
+        print_line(f"Staged {line_of(proposal)}")
+        for trouble in filter(None, (change.trouble for change in proposal.files)):
+            print_error(trouble)
+    return Exit.DONE

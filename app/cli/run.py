@@ -1,0 +1,287 @@
+"""`signoff run`: one turn without the screen. It may stage proposals and changes nothing on disk."""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from app.agent.session import Session
+from app.agent.updates import (
+    ConfirmationRequested,
+    Failed,
+    Phase,
+    PhaseChanged,
+    ReasoningStreamed,
+    Recorded,
+    StreamDiscarded,
+    TextStreamed,
+    Update,
+)
+from app.cli.documents import RunDocument
+from app.cli.output import CommandError, Exit, check_folder, piped_text, print_error, print_json, print_line
+from app.cli.parser import flags_of
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    Notice,
+    Outcome,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+)
+from app.runtime.connection import NotConnected, connect, open_session
+from app.runtime.leaving import end_soon
+from app.runtime.recovery import recover
+from app.runtime.workspace import Runtime, open_runtime
+from app.safe_text import visible
+from app.storage.sessions import SessionRecord
+from app.tools.contract import ConfirmationAnswer
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one turn and print what came of it: the answer on stdout, what happens meanwhile on stderr."""
+    check_folder(arguments.workspace)
+    prompt = piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
+    if not prompt.strip():
+        raise CommandError('There is nothing to say: signoff run "fix the failing test".', Exit.USAGE)
+    if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
+        raise CommandError("--max-steps takes a number from 1 to 1000.", Exit.USAGE)
+    return asyncio.run(_run(prompt, arguments))
+
+
+async def _run(prompt: str, arguments: argparse.Namespace) -> int:
+    async with _endpoint_flags(arguments) as flags:
+        runtime = open_runtime(Path(arguments.workspace), flags)
+        try:
+            runtime.desk.tell = print_error
+            for line in recover(runtime):
+                print_error(line)
+            return await _turn(runtime, prompt, arguments)
+        finally:
+            runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[str, object]]:
+    """The flags; with `--demo`, those of a demo model that runs as long as this is open."""
+    flags = dict(flags_of(arguments))
+    if not arguments.demo:
+        yield flags
+        return
+    from app.demo.process import DemoServer
+    from app.demo.requests import MODEL_ID
+
+    server = DemoServer()
+    await server.start()
+    try:
+        yield {**flags, "base_url": server.base_url, "model": MODEL_ID, "api_key": "demo"}
+    finally:
+        await server.stop()
+
+
+async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) -> int:
+    try:
+        model = connect(runtime)
+    except NotConnected as error:
+        raise CommandError(str(error), Exit.USAGE) from error
+    session = open_session(runtime, model, _record(runtime, arguments))
+    if session.follows:
+        await model.aclose()
+        raise CommandError(
+            f"Session {session.id} is open in another window: go on there, or close it first.", Exit.REFUSED
+        )
+    first = len(session.log.events)
+    printer = _Printer(session, quiet=arguments.quiet)
+    session.subscribe(printer)
+    stop = _Stop(session)
+    try:
+        await session.send(prompt)
+        stop.repeat()
+        await session.settled()
+    finally:
+        await session.close()
+        await model.aclose()
+    printer.finish()
+    outcome = _outcome(session, session.log.events[first:], printer.failure)
+    if arguments.json:
+        print_json(outcome)
+    else:
+        # On a terminal the answer has been read already, as it streamed in.
+        _print(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
+    if outcome.stopped == "aborted":
+        return 128 + (stop.received or signal.SIGINT)
+    return Exit.FAILED if outcome.stopped == "failed" else Exit.DONE
+
+
+def _record(runtime: Runtime, arguments: argparse.Namespace) -> SessionRecord | None:
+    if arguments.session:
+        return runtime.sessions.get(arguments.session)
+    if arguments.resume:
+        latest = runtime.sessions.latest()
+        if latest is None:
+            raise CommandError("There is no session to continue here.", Exit.USAGE)
+        return latest
+    return None
+
+
+def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocument:
+    ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
+    failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
+    texts = [event.text for event in events if isinstance(event, AssistantMessage) and event.state != "discarded"]
+    question = session.question
+    stopped = ended.stopped if ended else "failed"
+    error = failure
+    if stopped == "failed" and not error:
+        error = (ended.message if ended else "") or (failed.message if failed else "The turn did not finish.")
+    return RunDocument(
+        session=session.id,
+        text=next((text for text in reversed(texts) if text.strip()), ""),
+        stopped=stopped,
+        question=question.text if question else None,
+        options=list(question.options) if question else [],
+        proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
+        error=error or None,
+    )
+
+
+def _print(outcome: RunDocument, *, text: bool) -> None:
+    if text and outcome.text:
+        for line in outcome.text.splitlines():
+            print_line(line)
+    if outcome.question:
+        print_line(f"Question: {outcome.question}")
+        for number, option in enumerate(outcome.options, 1):
+            print_line(f"  {number}. {option}")
+        print_line(f'Answer with: signoff run --session {outcome.session} "…"')
+    for proposal in outcome.proposals:
+        print_line(
+            f"{proposal} awaits you: signoff show {proposal}, signoff approve {proposal}, signoff deny {proposal}"
+        )
+    if outcome.error:
+        print_error(outcome.error)
+
+
+_SUBJECTS = ("path", "pattern", "command", "question")
+"""The argument that says best what a call is about, by tool."""
+
+
+def _came_to(result: ToolResult) -> str:
+    if result.outcome is Outcome.OK:
+        return result.summary
+    return f"{result.outcome}: {result.summary}" if result.summary else result.outcome
+
+
+class _Stop:
+    """Ctrl-C and SIGTERM: the first stops the model and lets the session be written to its end, the next quits.
+
+    Whoever sends SIGTERM does not wait for long, so neither does this.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.received = 0
+        """The signal's number."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
+
+    def repeat(self) -> None:
+        """Stop what has begun since the signal came."""
+        if self.received:
+            self._session.interrupt()
+
+    def _receive(self, number: int) -> None:
+        if self.received:
+            raise KeyboardInterrupt
+        self.received = number
+        if number == signal.SIGTERM:
+            end_soon(number)
+        self._session.interrupt()
+
+
+class _Printer:
+    """Says on standard error what goes on."""
+
+    def __init__(self, session: Session, *, quiet: bool) -> None:
+        self._session = session
+        self._quiet = quiet
+        self._column = 0
+        self._calls: dict[str, ToolCall] = {}
+        self.failure = ""
+
+    def __call__(self, update: Update) -> None:
+        match update:
+            case TextStreamed(text=text):
+                self._stream(text)
+            case ReasoningStreamed():
+                pass
+            case StreamDiscarded(reason=reason):
+                self._line(f"… {reason}; once more")
+            case PhaseChanged(phase=Phase.RETRYING, detail=detail):
+                self._line(f"… waiting to try again: {detail}")
+            case PhaseChanged(phase=Phase.COMPACTING):
+                self._line("… making room in the context")
+            case ConfirmationRequested(key=key, confirmation=confirmation):
+                self._line(f"! not allowed without the screen: {confirmation.detail}")
+                self._session.confirm(key, ConfirmationAnswer(allowed=False))
+            case Failed(message=message):
+                self.failure = message
+            case Recorded(event=event):
+                self._event(event)
+            case _:
+                pass
+
+    def finish(self) -> None:
+        """End the line that is being written."""
+        self._line("")
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case AssistantMessage():
+                self._calls.update({call.uid: call for call in event.calls})
+            case ToolResult():
+                self._line(f"· {self._name(event.call)}: {_came_to(event)}")
+            case ProposalStaged():
+                self._line(f"+ staged {event.proposal}: {event.summary}")
+            case Question():
+                self._line(f"? {event.text}")
+            case Notice():
+                self._line(f"! {event.text}")
+            case _:
+                pass
+
+    def _name(self, uid: str) -> str:
+        """The tool, and the file or command that it was called for."""
+        call = self._calls.get(uid)
+        if call is None:
+            return "tool"
+        given = call.arguments or {}
+        subject = next((given[key] for key in _SUBJECTS if isinstance(given.get(key), str)), "")
+        return f"{call.name} {subject}".strip().partition("\n")[0]
+
+    def _write(self, text: str) -> None:
+        if self._quiet:
+            return
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            # Whoever read along has left; that is no reason to stop.
+            self._quiet = True
+
+    def _stream(self, text: str) -> None:
+        shown = visible(text)
+        self._write(shown)
+        self._column = 0 if shown.endswith("\n") else 1
+
+    def _line(self, text: str) -> None:
+        if self._column:
+            self._write("\n")
+            self._column = 0
+        if text:
+            self._write(visible(text) + "\n")

@@ -1,0 +1,122 @@
+"""`signoff sessions`, `export` and `log`."""
+
+import argparse
+import contextlib
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+from app.cli.documents import DecisionLine, SessionLine
+from app.cli.output import CommandError, Exit, print_json, print_line, print_text
+from app.conversation.events import Event, ProposalStaged
+from app.conversation.markdown import markdown_record
+from app.proposals.errors import ProposalError
+from app.runtime.workspace import Runtime
+from app.storage.pruning import prune
+
+_DAY = 86_400.0
+
+
+def list_sessions(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """List the sessions of the workspace; with `--prune`, remove old ones first."""
+    if arguments.prune is not None:
+        removed = _prune(runtime, arguments.prune)
+        if not arguments.json:
+            print_line(removed)
+    records = runtime.sessions.all()
+    if arguments.json:
+        print_json(
+            [
+                SessionLine(
+                    id=record.id,
+                    title=record.title,
+                    model=record.model,
+                    created=record.created,
+                    updated=record.updated,
+                )
+                for record in records
+            ]
+        )
+        return Exit.DONE
+    if not records:
+        print_line("There are no sessions here yet.")
+    for record in records:
+        print_line(f"{record.id}  {_when(record.updated)}  {record.title}")
+    return Exit.DONE
+
+
+def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Write a session as Markdown, or its events as a JSON list."""
+    if arguments.session == "latest":
+        latest = runtime.sessions.latest()
+        if latest is None:
+            raise CommandError("There are no sessions here yet.", Exit.USAGE)
+        record = latest
+    else:
+        record = runtime.sessions.get(arguments.session)
+    events = runtime.sessions.events(record.id)
+    if arguments.format == "json":
+        print_json(events)
+        return Exit.DONE
+    diffs = _diffs(runtime, events)
+    print_text(markdown_record(record.title, record.model, events, diffs).rstrip("\n") + "\n")
+    return Exit.DONE
+
+
+def _diffs(runtime: Runtime, events: Sequence[Event]) -> dict[str, str]:
+    """The diff of each proposal that the session staged and that is still there."""
+    found: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, ProposalStaged):
+            with contextlib.suppress(ProposalError):
+                found[event.proposal] = runtime.desk.as_unified_diff(event.proposal)
+    return found
+
+
+def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """List every decision: when, what, which files, which words."""
+    decisions = runtime.sessions.decisions()
+    if arguments.json:
+        print_json(
+            [
+                DecisionLine(
+                    time=one.time,
+                    proposal=one.decided.proposal,
+                    decision=one.decided.decision,
+                    session=one.session,
+                    feedback=one.decided.feedback,
+                    files=[file.path for file in one.decided.files],
+                )
+                for one in decisions
+            ]
+        )
+        return Exit.DONE
+    if not decisions:
+        print_line("Nothing has been decided here yet.")
+    for one in decisions:
+        files = ", ".join(file.path for file in one.decided.files)
+        said = f'  "{" ".join(one.decided.feedback.split())}"' if one.decided.feedback.strip() else ""
+        verb = one.decided.decision.replace("_", " ")
+        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}  [{files}]{said}")
+    return Exit.DONE
+
+
+def _prune(runtime: Runtime, days: int) -> str:
+    """Remove what is older, and say how much that was."""
+    if days < 0:
+        raise CommandError("--prune takes a number of days, 0 or more.", Exit.USAGE)
+    done = prune(runtime.database, runtime.sessions.workspace, time.time() - days * _DAY)
+    runtime.signal.send()
+    return (
+        f"Removed {_count(done.sessions, 'session')}, {_count(done.proposals, 'decided proposal')} and "
+        f"{_count(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes). The log keeps every "
+        "decision."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _when(moment: float) -> str:
+    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")

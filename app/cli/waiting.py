@@ -1,0 +1,61 @@
+"""`signoff proposals`: what waits for a decision. Prompts of shells ask it often, so "nothing" costs little."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from app.cli.output import Exit, print_json, print_line
+from app.runtime.workspace import Runtime
+
+if TYPE_CHECKING:
+    from app.proposals.models import Proposal
+
+
+def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Print what waits, or everything with `--all`."""
+    found = _found(runtime, arguments)
+    if arguments.json:
+        _print_documents(found)
+    elif not found:
+        above = runtime.waiting_above()
+        print_line(f"Nothing waits for you here{f', but in {above[0]} (--workspace)' if above else ''}.")
+    for proposal in [] if arguments.json else found:
+        print_line(line_of(proposal))
+        if proposal.state.waiting:
+            _print_cautions(proposal)
+    return Exit.DONE
+
+
+def _print_cautions(proposal: "Proposal") -> None:
+    """What has to be known before saying yes, a line each."""
+    from app.proposals.remarks import all_cautions
+
+    for path, words in all_cautions(proposal):
+        print_line(f"    ! {path}: {words}")
+
+
+def line_of(proposal: "Proposal") -> str:
+    """One proposal as people read it."""
+    files = ", ".join(change.path for change in proposal.files[:4])
+    more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
+    state = proposal.state.replace("_", " ")
+    return f"{proposal.id}  {state:<9} +{proposal.added} -{proposal.removed}  {proposal.summary}  [{files}{more}]"
+
+
+def _found(runtime: Runtime, arguments: argparse.Namespace) -> "list[Proposal]":
+    if runtime.at_rest and not arguments.all:
+        return []
+    from app.cli.looks import refresh
+    from app.cli.main import put_right
+
+    put_right(runtime)
+    refresh(runtime)
+    return runtime.desk.all() if arguments.all else runtime.desk.waiting()
+
+
+def _print_documents(found: "list[Proposal]") -> None:
+    if not found:
+        print_json([])
+        return
+    from app.cli.documents import ProposalLine
+
+    print_json([ProposalLine.of(proposal) for proposal in found])

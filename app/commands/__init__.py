@@ -1,1 +1,0 @@
-"""What `signoff COMMAND` does, one module per group of commands; none of them imports Textual."""

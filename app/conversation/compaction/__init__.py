@@ -1,0 +1,1 @@
+"""What is left out or summed up when the context is too short."""

@@ -1,0 +1,1 @@
+"""From the log to the messages of a request."""

@@ -1,0 +1,291 @@
+"""From the log to the history that the model sees: whole call groups, user's words, notes of the program.
+
+One pass over the events, in order. Results are gathered to their calls from wherever they lie in the log, so a group
+is whole or absent; what no longer applies is left out; compaction cuts between groups, never through one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.conversation.compaction.cuts import compaction_marks
+from app.conversation.decisions import decision_facts, feedback_words
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Event,
+    Intervention,
+    InterventionKind,
+    ProposalDecided,
+    Question,
+    RequestSent,
+    ToolResult,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from app.conversation.payload.compacted_preface import OMITTED, KeptWords, preface
+from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, Circumstances, Slot, missing_reason
+from app.conversation.payload.wire_ids import WireIds
+from app.conversation.pending import PendingProposals
+
+INTERRUPTED = "[interrupted by the user]"
+CONTINUE = "The user told you to go on."
+
+
+@dataclass(slots=True)
+class Words:
+    """Something the user said."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class Note:
+    """Something the program tells the model."""
+
+    text: str
+    applies: bool = True
+
+
+@dataclass(slots=True)
+class Response:
+    """One response of the model with its calls."""
+
+    text: str
+    message: AssistantMessage
+    slots: list[Slot] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Gap:
+    """Something was left out here; `text` stands for it where two user messages would touch."""
+
+    text: str
+
+
+Item = Words | Note | Response | Gap
+
+
+@dataclass(slots=True)
+class History:
+    """What the model is to see, in order."""
+
+    items: list[Item]
+    tail: list[str]
+    """Notes for this one request, after everything else."""
+    pruned: frozenset[int]
+    """Results whose texts are left out."""
+
+
+def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) -> History:
+    """Fold a log into the history to send; total on any sequence of events, linear in their size.
+
+    Args:
+        events: the log, or any prefix of it.
+        ids: assigns the wire ids, in order.
+        kept_characters: how much of the user's own words from before a compaction is kept verbatim.
+    """
+    reader = _Reader(events, ids, kept_characters)
+    for position, event in enumerate(events):
+        reader.apply(position, event)
+    return reader.history()
+
+
+class _Reader:
+    def __init__(self, events: Sequence[Event], ids: WireIds, kept_characters: int) -> None:
+        self._ids = ids
+        self._kept_characters = kept_characters
+        self._marks = compaction_marks(events)
+        self._items: list[Item] = []
+        self._meanwhile: list[Item] | None = None
+        """What was said while a request was out, which it did not carry; None while none is."""
+        self._covered = self._marks.cut >= 0
+        self._kept: list[KeptWords] = []
+        self._pending = PendingProposals()
+        self._slots: dict[str, Slot] = {}
+        self._response: Response | None = None
+        """The last response with calls, until its missing results are explained."""
+        self._questions: list[Slot] = []
+        """Questions that the user has not reacted to."""
+        self._closing = False
+        self._response_closing = False
+        self._request_notes: list[tuple[InterventionKind, str]] = []
+        self._turn_notes: list[Note] = []
+        self._changed_notes: list[tuple[Note, set[str]]] = []
+
+    def history(self) -> History:
+        """The result, once all events are in."""
+        self._explain(None)
+        if self._covered:
+            self._end_of_cut()
+        self._request_over()
+        # The instruction to hand control back is the last word.
+        ordered = sorted(self._request_notes, key=lambda note: note[0] is InterventionKind.STAGED)
+        return History(self._items, [text for _, text in ordered], self._marks.pruned)
+
+    def apply(self, position: int, event: Event) -> None:
+        """Take in the next event."""
+        if self._covered:
+            if position > self._marks.cut:
+                self._end_of_cut()
+            else:
+                self._pending.apply(event)
+        match event:
+            case ToolStarted():
+                if slot := self._slots.get(event.call):
+                    slot.started = True
+            case ToolResult():
+                self._result(event)
+            case AssistantMessage():
+                self._assistant(event)
+            case UserMessage() | Answer() | Question():
+                self._exchange(event)
+            case Intervention():
+                self._intervention(event)
+            case ProposalDecided():
+                self._add(Note(decision_facts(event)))
+                self._words(feedback_words(event))
+            case TurnStarted() | TurnEnded() | RequestSent():
+                self._boundary(event)
+
+    def _add(self, item: Item) -> None:
+        if self._covered:
+            return
+        if self._meanwhile is None or isinstance(item, Response):
+            self._items.append(item)
+        else:
+            self._meanwhile.append(item)
+
+    def _request_over(self) -> None:
+        """What was said in the meantime comes after the response, as the model saw it."""
+        if self._meanwhile is not None:
+            self._items += self._meanwhile
+            self._meanwhile = None
+
+    def _words(self, text: str) -> None:
+        if not text.strip():
+            return
+        if self._covered:
+            self._kept.append(KeptWords(text))
+        else:
+            self._add(Words(text))
+
+    def _assistant(self, message: AssistantMessage) -> None:
+        if message.state == "discarded":
+            return
+        self._explain(None)
+        self._request_notes.clear()
+        text = message.text.strip()
+        if message.state == "interrupted":
+            if text:
+                self._add(Response(f"{message.text}\n\n{INTERRUPTED}", message))
+        else:
+            self._complete(message, text)
+        self._request_over()
+
+    def _complete(self, message: AssistantMessage, text: str) -> None:
+        slots = [Slot(call, self._ids.assign(call)) for call in message.calls]
+        response = Response(message.text if text else "", message, slots)
+        self._slots.update((slot.call.uid, slot) for slot in slots)
+        self._response = response if slots else None
+        self._response_closing = self._closing
+        if text or slots:
+            self._add(response)
+
+    def _result(self, result: ToolResult) -> None:
+        slot = self._slots.get(result.call)
+        if slot is None:
+            return
+        slot.result = result
+        for path in result.reads:
+            for note, unread in self._changed_notes:
+                unread.discard(path)
+                note.applies = bool(unread)
+        if self._changed_notes and result.reads:
+            self._changed_notes = [pair for pair in self._changed_notes if pair[1]]
+
+    def _exchange(self, event: UserMessage | Answer | Question) -> None:
+        match event:
+            case UserMessage():
+                for asked in self._questions:
+                    asked.reason = ANSWERED_OTHERWISE
+                self._questions.clear()
+                self._words(event.text)
+            case Question():
+                if slot := self._slots.get(event.call):
+                    slot.asked = True
+                    self._questions.append(slot)
+            case Answer():
+                self._answer(event)
+
+    def _answer(self, answer: Answer) -> None:
+        slot = self._slots.get(answer.call)
+        if slot is None:
+            self._words(answer.text)
+            return
+        slot.answer = answer.text if slot.answer is None else f"{slot.answer}\n\n{answer.text}"
+        if self._covered and answer.text.strip():
+            self._kept.append(KeptWords(answer.text, _question_of(slot)))
+
+    def _intervention(self, event: Intervention) -> None:
+        match event.scope:
+            case "request":
+                self._request_notes.append((event.kind, event.text))
+            case "turn":
+                note = Note(event.text)
+                self._turn_notes.append(note)
+                self._add(note)
+            case "lasting":
+                note = Note(event.text)
+                self._add(note)
+                if event.files and not self._covered:
+                    self._changed_notes.append((note, set(event.files)))
+
+    def _boundary(self, event: TurnStarted | TurnEnded | RequestSent) -> None:
+        self._request_over()
+        if isinstance(event, RequestSent):
+            self._closing = self._closing or event.closing
+            self._meanwhile = []
+            return
+        self._explain(event.stopped if isinstance(event, TurnEnded) else None)
+        self._closing = False
+        self._request_notes.clear()
+        for note in self._turn_notes:
+            note.applies = False
+        self._turn_notes.clear()
+        if isinstance(event, TurnStarted) and event.cause == "continue":
+            self._add(Note(CONTINUE))
+
+    def _explain(self, turn_ended: str | None) -> None:
+        """Give the calls that are still without a result the reason, as things stand now."""
+        if self._response is None:
+            return
+        slots = self._response.slots
+        around = Circumstances(
+            truncated=self._response.message.state == "truncated",
+            closing=self._response_closing,
+            question=any(slot.asked for slot in slots),
+            turn_ended=turn_ended,
+        )
+        for slot in slots:
+            if slot.open and not slot.reason:
+                slot.reason = missing_reason(slot, around)
+        self._response = None
+
+    def _end_of_cut(self) -> None:
+        """Everything up to the cut has been read: what stands for it comes first."""
+        self._covered = False
+        self._slots.clear()
+        kept = KeptWords.newest(self._kept, self._kept_characters)
+        self._items.append(
+            Note(preface(self._marks.summary, self._marks.truncated, self._pending.waiting, bool(kept)))
+        )
+        for words in kept:
+            self._items += [Gap(words.lead), Words(words.text)]
+        self._items += [Gap(OMITTED), *self._turn_notes]
+
+
+def _question_of(slot: Slot) -> str:
+    question = (slot.call.arguments or {}).get("question")
+    return f"(asked: {question})" if isinstance(question, str) and question.strip() else OMITTED

@@ -1,0 +1,249 @@
+"""What a refusal teaches about an endpoint: pure functions from a profile and a failure to a better profile.
+
+Each correction is tried at most once per request, and only if it changes something, so a server that refuses
+everything ends in its own error message and not in a loop.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from app.llm.capabilities.profile import Profile
+from app.llm.failures.errors import Failure, FailureKind
+from app.llm.types import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A better profile, and what to tell the user."""
+
+    name: str
+    """Which rule and rung; a request uses each at most once."""
+    profile: Profile
+    notice: str
+
+
+Rule = Callable[[Profile, Failure, Payload], Correction | None]
+
+_SYSTEM_REFUSED = re.compile(
+    r"system role (?:is )?not supported|(?:role|message)s? ['\"]?system['\"]? (?:is|are) not (?:supported|allowed)|"
+    r"does not support (?:the )?system (?:role|message|prompt)|developer instruction is not enabled",
+    re.IGNORECASE,
+)
+_ORDER_REFUSED = re.compile(
+    r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|"
+    r"unexpected role|only user.{0,60}roles|invalid message role|invalid_request_message_order|no user query|"
+    r"system messages? (?:must|should|can only|is only allowed)|(?:must|has to) be the first message",
+    re.IGNORECASE,
+)
+_TOOL_CHOICE = re.compile(r"tool[_ ]choice", re.IGNORECASE)
+_REFUSING = re.compile(
+    r"not support|n't support|unsupported|not permitted|not allowed|forbidden|unknown|unrecogni[sz]ed|unexpected|"
+    r"invalid|extra inputs|additional propert|must be|should be|no longer|deprecated|not available|literal_error|"
+    r"not implemented",
+    re.IGNORECASE,
+)
+_TOOLS = re.compile(
+    r"(?:does not|doesn'?t) support (?:tools|tool use|tool calling|function calling)|"
+    r"tools? (?:is|are) not supported|support tool use|--enable-auto-tool-choice|"
+    r"function calling is not (?:enabled|supported)|requires --jinja|tools param requires",
+    re.IGNORECASE,
+)
+_SINGLE_CALL = re.compile(r"single tool-calls? at once", re.IGNORECASE)
+_ID_ALNUM9 = re.compile(r"a-z, A-Z, 0-9.{0,20}length of 9", re.IGNORECASE)
+_ID_LENGTH = re.compile(
+    r"tool_?calls?.{0,40}\bid\b.{0,80}(?:too long|maximum length|at most)", re.IGNORECASE | re.DOTALL
+)
+_REASONING = re.compile(
+    r"reasoning_content`?.{0,80}(?:missing|must be passed|required)|missing.{0,40}reasoning_content", re.I
+)
+_SIGNATURE = re.compile(r"thought_?signature", re.IGNORECASE)
+_NULL_CONTENT = re.compile(
+    r"content.{0,60}(?:null|<nil>|None|should be a valid string|is required|must be a string|missing)", re.IGNORECASE
+)
+_EMPTY_CONTENT = re.compile(
+    r"content.{0,60}(?:must (?:not be empty|be non-empty|have non-empty)|(?:cannot|can't|may not) be empty|is empty)|"
+    r"(?:non-empty|empty) content|text content blocks must be non-empty",
+    re.IGNORECASE,
+)
+
+
+def correct(profile: Profile, failure: Failure, payload: Payload, done: Collection[str] = ()) -> Correction | None:
+    """The first correction that explains the failure, changes the profile and is not in `done`; None if none does."""
+    if failure.kind in (FailureKind.CONTEXT_FULL, FailureKind.AUTH, FailureKind.RATE_LIMITED, FailureKind.QUOTA):
+        return None
+    if failure.status is None and failure.kind is not FailureKind.INVALID_REQUEST:
+        return None
+    for rule in RULES:
+        found = rule(profile, failure, payload)
+        if found is not None and found.name not in done and found.profile != profile:
+            return found
+    return None
+
+
+def _changed(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
+    return Correction(name, profile.model_copy(update=changes), notice)
+
+
+def _stream_usage(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+    if profile.stream_usage and re.search(r"stream_options|include_usage", failure.text):
+        notice = "The server does not report token counts in the stream; they are estimated."
+        return _changed("stream_usage", profile, notice, stream_usage=False)
+    return None
+
+
+def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+    if payload.max_tokens is None or not re.search(r"max_(?:completion_)?tokens", failure.text):
+        return None
+    other = "max_tokens" if profile.max_tokens_field == "max_completion_tokens" else "max_completion_tokens"
+    if not _REFUSING.search(failure.text):
+        return None
+    return _changed(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
+
+
+def _parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+    if profile.parallel_tool_calls is not None and "parallel_tool_calls" in failure.text:
+        return _changed(
+            "parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None
+        )
+    return None
+
+
+def _tools(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+    if payload.tools and profile.tools_supported and _TOOLS.search(failure.text):
+        notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
+        return _changed("tools", profile, notice, tools_supported=False)
+    return None
+
+
+def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+    sent = payload.tool_choice == "none" and profile.tool_choice_none != "rejected"
+    if sent and _TOOL_CHOICE.search(failure.text) and _REFUSING.search(failure.text):
+        notice = (
+            "The server does not take tool_choice; after a staged edit the model is told to stop, and is stopped."
+        )
+        return _changed("tool_choice", profile, notice, tool_choice_none="rejected")
+    return None
+
+
+def _developer(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+    if profile.developer_role and "developer" in failure.text:
+        return _changed("developer", profile, "The server takes system messages only.", developer_role=False)
+    return None
+
+
+def _single_call(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+    if _SINGLE_CALL.search(failure.text):
+        notice = "The model takes one tool call per message; the history is sent that way."
+        return _changed("single_call", profile, notice, single_call_turns=True)
+    return None
+
+
+def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+    if _ID_ALNUM9.search(failure.text):
+        return _changed("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
+    if profile.tool_id == "any" and _ID_LENGTH.search(failure.text):
+        return _changed("tool_id:max64", profile, "The server wants shorter ids of tool calls.", tool_id="max64")
+    return None
+
+
+def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+    wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
+    if wanted and any(message.get("role") == "tool" for message in payload.messages):
+        notice = "The server wants the tool's name on every result."
+        return _changed("tool_name", profile, notice, tool_name_on_result=True)
+    return None
+
+
+def _signature(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+    if _SIGNATURE.search(failure.text):
+        notice = "The server wants the signatures of its tool calls back."
+        return _changed("signature", profile, notice, call_extras_echo=True)
+    return None
+
+
+def _reasoning(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+    if _REASONING.search(failure.text):
+        notice = "The server wants the reasoning back beside tool calls."
+        return _changed("reasoning", profile, notice, reasoning_echo="required_on_calls")
+    return None
+
+
+def _echoes(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+    """Fields beyond the standard ones, on a server that takes no others."""
+    if not _REFUSING.search(failure.text):
+        return None
+    changes: dict[str, Any] = {}
+    if profile.reasoning_echo != "never" and re.search(r"\breasoning", failure.text):
+        changes["reasoning_echo"] = "never"
+    if profile.call_extras_echo and "extra_content" in failure.text:
+        changes["call_extras_echo"] = False
+    if profile.tool_name_on_result and re.search(
+        r"['\"]?\bname\b['\"]? is unsupported|\bname\b.{0,40}extra", failure.text
+    ):
+        changes["tool_name_on_result"] = False
+    if not changes:
+        return None
+    return _changed(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
+
+
+def _content(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+    """What stands as content beside tool calls."""
+    if not any(message.get("tool_calls") for message in payload.messages):
+        return None
+    if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
+        notice = "The server wants no empty text beside tool calls."
+        return _changed("content:null", profile, notice, empty_content="null")
+    if profile.empty_content != "empty" and _NULL_CONTENT.search(failure.text):
+        notice = "The server wants a text beside tool calls."
+        return _changed("content:empty", profile, notice, empty_content="empty")
+    return None
+
+
+def _order(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+    """Templates with rules about who may speak when: the ladder of placements for system messages, then the rest."""
+    refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
+    if refused and profile.mid_system != "fold_user":
+        return _placed(profile, "fold_user")
+    if not refused and not disordered:
+        return None
+    if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
+        return _changed("bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True)
+    if profile.mid_system == "inline" and _has_mid_system(payload):
+        return _placed(profile, "fold_first")
+    if not profile.merge_users or not profile.bridge_tool_user:
+        notice = "The server wants user and assistant to alternate."
+        return _changed("alternate", profile, notice, merge_users=True, bridge_tool_user=True)
+    if profile.mid_system == "fold_first" and any(message.get("role") == "system" for message in payload.messages):
+        return _placed(profile, "fold_user")
+    return None
+
+
+def _placed(profile: Profile, placement: str) -> Correction:
+    where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
+    notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
+    return _changed(f"mid_system:{placement}", profile, notice, mid_system=placement)
+
+
+def _has_mid_system(payload: Payload) -> bool:
+    return any(message.get("role") in ("system", "developer") for message in payload.messages[1:])
+
+
+RULES: tuple[Rule, ...] = (
+    _stream_usage,
+    _parallel_calls,
+    _tools,
+    _tool_choice,
+    _single_call,
+    _tool_id,
+    _signature,
+    _reasoning,
+    _echoes,
+    _developer,
+    _order,
+    _max_tokens,
+    _tool_name,
+    _content,
+)
+"""Most specific first."""

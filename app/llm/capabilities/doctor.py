@@ -1,0 +1,237 @@
+"""Examination of an endpoint: what works, found out by tiny requests and not by its name."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from app.llm.capabilities.probes import CALL_IT, SAY_IT, WORD, Answer, after_a_call, ask, request
+from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import seed
+from app.llm.client import ModelClient
+from app.llm.failures.errors import FailureKind, RequestFailed
+from app.llm.failures.retry import RetryPolicy
+from app.llm.response.text_filters import has_call_markup
+from app.llm.transport import Timeouts
+from app.llm.types import Endpoint
+
+CHECKS = ("reachable", "key", "model", "streaming", "usage", "tools", "tool_choice", "mid_system")
+"""Every examination reports each of them, in this order."""
+
+_ASSUMPTIONS = {
+    "usage": "stream_usage",
+    "tools": "tools_supported",
+    "tool_choice": "tool_choice_none",
+    "mid_system": "mid_system",
+}
+"""What the probes begin with the best assumption about, by the check that confirms it."""
+_BEST: dict[str, Any] = {
+    "stream_usage": True,
+    "tools_supported": True,
+    "tool_choice_none": "honoured",
+    "mid_system": "inline",
+}
+_TAKEN = "taken, but the model did not call one when told to"
+_GENTLE = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding."""
+
+    name: str
+    ok: bool | None
+    """None: could not be told."""
+    detail: str
+    """One line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All findings, and what follows from them."""
+
+    checks: tuple[Check, ...]
+    profile: Profile
+    """What the endpoint honours, as found."""
+    usable: bool
+    """signoff can work with it; the gate holds in any case."""
+    summary: str
+    """One line."""
+
+
+async def examine(
+    endpoint: Endpoint, profile: Profile, *, timeouts: Timeouts | None = None, retry: RetryPolicy = _GENTLE
+) -> AsyncGenerator[Check | Diagnosis]:
+    """Examine an endpoint; gives out every `Check` as soon as it is known, and last the `Diagnosis`.
+
+    The probes cost some hundred tokens. They begin with the best assumptions, whatever `profile` says; what they do
+    not confirm or refute stays as `profile` has it.
+    """
+    client = ModelClient(endpoint, profile.model_copy(update=_BEST), retry=retry, timeouts=timeouts)
+    checks: list[Check] = []
+    try:
+        async with aclosing(_checks(client)) as found:
+            async for check in found:
+                checks.append(check)
+                yield check
+    finally:
+        await client.aclose()
+    yield _diagnosis(checks, _final_profile(client.profile, checks, profile, seed(endpoint.base_url, endpoint.model)))
+
+
+async def _checks(client: ModelClient) -> AsyncGenerator[Check]:
+    names: list[str] | None = None
+    listing: RequestFailed | None = None
+    try:
+        names = await client.models()
+    except RequestFailed as refusal:
+        listing = refusal
+    if listing is not None and listing.kind is FailureKind.UNREACHABLE:
+        yield Check("reachable", False, listing.message)
+        async for check in _unknown(CHECKS[1:], "the server cannot be reached"):
+            yield check
+        return
+    hello = await ask(client, lambda profile: request(profile, "Answer with the single word ok."))
+    failed = hello.failed
+    reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
+    yield Check("reachable", reached, client.endpoint.base_url if reached or failed is None else failed.message)
+    yield _key(client, hello)
+    yield _model(client, hello, names)
+    if failed is not None:
+        detail = "" if failed.kind in (FailureKind.AUTH, FailureKind.MODEL_NOT_FOUND) else failed.message
+        yield Check("streaming", False if detail else None, detail or "not checked: the request was refused")
+        async for check in _unknown(CHECKS[4:], "the request was refused"):
+            yield check
+        return
+    yield Check("streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece")
+    yield _usage(client, hello)
+    async with aclosing(_tool_checks(client)) as found:
+        async for check in found:
+            yield check
+    yield await _mid_system(client)
+
+
+async def _unknown(names: tuple[str, ...], reason: str) -> AsyncGenerator[Check]:
+    for name in names:
+        yield Check(name, None, f"not checked: {reason}")
+
+
+def _key(client: ModelClient, hello: Answer) -> Check:
+    if hello.failed is not None and hello.failed.kind in (FailureKind.AUTH, FailureKind.QUOTA):
+        return Check("key", False, hello.failed.message)
+    if hello.failed is not None:
+        return Check("key", None, "not checked: the request was refused")
+    return Check("key", True, "accepted" if client.endpoint.api_key is not None else "none needed")
+
+
+def _model(client: ModelClient, hello: Answer, names: list[str] | None) -> Check:
+    wanted = client.endpoint.model
+    offered = ", ".join(names[:5]) + (", …" if len(names) > 5 else "") if names else ""
+    if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
+        return Check("model", False, hello.failed.message + (f" It offers: {offered}." if offered else ""))
+    if hello.failed is not None:
+        known = names is not None and wanted in names
+        return Check("model", True if known else None, f"{wanted} is listed" if known else "not checked")
+    if names and wanted not in names:
+        served = hello.completed.model if hello.completed else ""
+        return Check(
+            "model", True, f"{wanted} answers, though it is not listed" + (f" (as {served})" if served else "")
+        )
+    return Check("model", True, wanted)
+
+
+def _usage(client: ModelClient, hello: Answer) -> Check:
+    if hello.completed is not None and hello.completed.usage is not None:
+        return Check("usage", True, "token counts come with the stream")
+    refused = "refused" if not client.profile.stream_usage else "not sent"
+    return Check("usage", False, f"token counts are {refused}; they are estimated")
+
+
+async def _tool_checks(client: ModelClient) -> AsyncGenerator[Check]:
+    tempted = await ask(client, lambda profile: request(profile, CALL_IT, tools=True))
+    if not client.profile.tools_supported:
+        yield Check("tools", False, "the model takes no tools here: it can talk, but neither read files nor edit")
+        yield Check("tool_choice", None, "not checked: no tools")
+        return
+    if tempted.failed is not None:
+        yield Check("tools", False, tempted.failed.message)
+        yield Check("tool_choice", None, "not checked: no tools")
+        return
+    bad = next((call.invalid for call in tempted.completed.calls if call.invalid), "") if tempted.completed else ""
+    if tempted.called:
+        yield Check("tools", not bad, bad or "the model calls them")
+    else:
+        yield Check("tools", None, _TAKEN)
+    refrained = await ask(client, lambda profile: request(profile, CALL_IT, tools=True, none=True))
+    yield _tool_choice(client, tempted, refrained)
+
+
+def _tool_choice(client: ModelClient, tempted: Answer, refrained: Answer) -> Check:
+    held = "the gate holds by the instruction and the executor"
+    match client.profile.tool_choice_none:
+        case "rejected":
+            return Check("tool_choice", False, f"“none” is rejected; {held}")
+        case "fails":
+            return Check("tool_choice", False, f"“none” is an error if the model calls a tool; {held}")
+        case "ignored":
+            return Check("tool_choice", False, f"“none” is ignored: the model calls a tool all the same; {held}")
+    if refrained.failed is not None:
+        return Check("tool_choice", None, refrained.failed.message)
+    if has_call_markup(refrained.text):
+        return Check("tool_choice", False, f"under “none” the call comes out as text, which is hidden; {held}")
+    if not tempted.called:
+        return Check("tool_choice", None, "“none” is taken; whether it is honoured cannot be told")
+    return Check("tool_choice", True, "“none” is honoured")
+
+
+async def _mid_system(client: ModelClient) -> Check:
+    told = await ask(client, lambda profile: after_a_call(profile, SAY_IT))
+    placement = client.profile.mid_system
+    if placement != "inline":
+        where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
+        return Check("mid_system", False, f"refused in mid-conversation; they are {where}")
+    if told.failed is not None:
+        return Check("mid_system", None, told.failed.message)
+    if WORD in told.text.lower():
+        return Check("mid_system", True, "taken and followed in mid-conversation")
+    # Taken without a word, yet without effect: does the same work at the front? Then the template drops it.
+    front = await ask(client, lambda profile: after_a_call(profile, SAY_IT, front=True))
+    if WORD in front.text.lower():
+        return Check("mid_system", False, "taken, but lost in mid-conversation; they are joined to the first one")
+    return Check("mid_system", None, "taken; whether the model reads them cannot be told")
+
+
+def _final_profile(found: Profile, checks: list[Check], given: Profile, known: Profile) -> Profile:
+    """What was found. An assumption that no check has confirmed gives way to what was believed before, and a
+    placement that merely works to the one that is known to be best for such a server."""
+    results = {check.name: check for check in checks}
+    placement = results["mid_system"]
+    if placement.ok is False and found.mid_system == "inline":
+        found = found.model_copy(update={"mid_system": "fold_first"})
+    elif placement.ok and found.mid_system == "inline":
+        found = found.model_copy(update={"mid_system": known.mid_system})
+    unconfirmed = {
+        assumption: getattr(given, assumption)
+        for name, assumption in _ASSUMPTIONS.items()
+        if results[name].ok is not True
+        and results[name].detail != _TAKEN
+        and getattr(found, assumption) == _BEST[assumption]
+    }
+    return found.model_copy(update=unconfirmed)
+
+
+def _diagnosis(checks: list[Check], profile: Profile) -> Diagnosis:
+    found = {check.name: check for check in checks}
+    fatal = [name for name in ("reachable", "key", "model", "streaming") if found[name].ok is False]
+    if fatal:
+        return Diagnosis(tuple(checks), profile, False, found[fatal[0]].detail)
+    if found["tools"].ok is False:
+        return Diagnosis(
+            tuple(checks), profile, False, "Talks, but without tools it can neither read files nor edit."
+        )
+    limits = [check.name for check in checks if check.ok is not True]
+    if limits:
+        return Diagnosis(
+            tuple(checks), profile, True, f"Works; without certainty or with a fallback: {', '.join(limits)}."
+        )
+    return Diagnosis(tuple(checks), profile, True, "Works, and honours everything that was asked.")

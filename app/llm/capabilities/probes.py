@@ -1,0 +1,103 @@
+"""The tiny requests of an examination."""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from app.llm.capabilities.profile import Profile
+from app.llm.client import ModelClient
+from app.llm.failures.errors import RequestFailed
+from app.llm.types import Completed, Payload, TextDelta
+
+_ANSWER_TOKENS = 256
+"""Enough for a model that reasons before it says one word."""
+WORD = "heron"
+"""What a model says that has read `SAY_IT`."""
+CALL_IT = "Call the tool `report` with the word 'ok'. Do not answer with text, only call the tool."
+"""Tempts a model to call a tool."""
+SAY_IT = f"From now on, answer every message with the single word {WORD} and nothing else."
+_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "report",
+        "description": "Reports a word.",
+        "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+    },
+}
+_FIRST = "You are taking part in a short technical check. Follow instructions exactly."
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one probe came to."""
+
+    completed: Completed | None = None
+    failed: RequestFailed | None = None
+    pieces: int = 0
+
+    @property
+    def text(self) -> str:
+        """What the model said."""
+        return self.completed.text if self.completed else ""
+
+    @property
+    def called(self) -> bool:
+        """It called a tool."""
+        return bool(self.completed and self.completed.calls)
+
+
+async def ask(client: ModelClient, build: Callable[[Profile], Payload]) -> Answer:
+    """Make one request; a failure is part of the answer."""
+    answer = Answer()
+    try:
+        async with aclosing(client.stream(build)) as updates:
+            async for update in updates:
+                match update:
+                    case TextDelta():
+                        answer.pieces += 1
+                    case Completed():
+                        answer.completed = update
+    except RequestFailed as failed:
+        answer.failed = failed
+    return answer
+
+
+def request(profile: Profile, text: str, *, tools: bool = False, none: bool = False) -> Payload:
+    """One user message, with or without a tool to call, and with or without leave to call it."""
+    messages = _opened(profile, _FIRST, {"role": "user", "content": text})
+    return Payload(messages, [_TOOL] if tools else [], "none" if none else None, _ANSWER_TOKENS)
+
+
+def after_a_call(profile: Profile, instruction: str, *, front: bool = False) -> Payload:
+    """A tool exchange, and after it an instruction where the profile (or `front`) wants it."""
+    identity = "abcdef123" if profile.tool_id == "alnum9" else "call_1"
+    call: dict[str, Any] = {
+        "id": identity,
+        "type": "function",
+        "function": {"name": "report", "arguments": '{"word": "ok"}'},
+    }
+    if profile.call_extras_echo:
+        # Google's documented stand-in for the signature of a call that Gemini did not make.
+        call["extra_content"] = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+    content = "" if profile.empty_content == "empty" else None
+    assistant: dict[str, Any] = {"role": "assistant", "content": content, "tool_calls": [call]}
+    if profile.reasoning_echo == "required_on_calls":
+        assistant["reasoning_content"] = ""
+    result: dict[str, Any] = {"role": "tool", "tool_call_id": identity, "content": "reported"}
+    if profile.tool_name_on_result:
+        result["name"] = "report"
+    user = {"role": "user", "content": "Report the word ok."}
+    tools = [_TOOL] if profile.tools_supported else []
+    exchange = [assistant, result] if tools else [{"role": "assistant", "content": "ok"}, user]
+    if profile.mid_system == "inline" and not front:
+        messages = [*_opened(profile, _FIRST, user), *exchange, {"role": "system", "content": instruction}]
+    else:
+        messages = [*_opened(profile, f"{_FIRST}\n\n{instruction}", user), *exchange]
+    return Payload(messages, tools, "none" if tools else None, _ANSWER_TOKENS)
+
+
+def _opened(profile: Profile, system: str, user: dict[str, Any]) -> list[dict[str, Any]]:
+    if profile.mid_system == "fold_user":
+        return [{"role": "user", "content": f"<system>{system}</system>\n\n{user['content']}"}]
+    return [{"role": "system", "content": system}, user]

@@ -1,0 +1,140 @@
+"""The profile of an endpoint: what is known of its kind, what was learned from it, what the user says about it."""
+
+import contextlib
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from app.llm.capabilities.profile import Profile
+from app.llm.transport import is_local
+from app.llm.types import Endpoint
+
+
+class ProfileCache(Protocol):
+    """What was learned, kept by the caller: a mapping from a key to a JSON object. A dict will do."""
+
+    def get(self, key: str, /) -> Mapping[str, Any] | None:
+        """What is stored under the key."""
+
+    def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
+        """Store."""
+
+
+SEEDS: dict[str, Profile] = {
+    "unknown": Profile(),
+    "openai": Profile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64"),
+    "azure": Profile(name="azure", max_tokens_field="max_completion_tokens", tool_id="max64"),
+    "openrouter": Profile(name="openrouter", reasoning_echo="same_model"),
+    "vllm": Profile(name="vllm"),
+    "ollama": Profile(name="ollama", tool_choice_none="ignored"),
+    "llama.cpp": Profile(name="llama.cpp"),
+    "lmstudio": Profile(name="lmstudio"),
+    "anthropic": Profile(name="anthropic", mid_system="fold_first"),
+    "gemini": Profile(name="gemini", call_extras_echo=True),
+    "mistral": Profile(name="mistral", mid_system="fold_first", tool_id="alnum9"),
+    "groq": Profile(name="groq", tool_choice_none="fails"),
+    "deepseek": Profile(name="deepseek", reasoning_echo="required_on_calls"),
+    "moonshot": Profile(name="moonshot", reasoning_echo="required_on_calls"),
+    "bedrock": Profile(name="bedrock", tool_choice_none="rejected"),
+}
+"""What is known of each kind of server before the first request."""
+
+_HOSTS = (
+    ("openai", r"(?:^|\.)api\.openai\.com$"),
+    ("azure", r"\.(?:openai\.azure\.com|services\.ai\.azure\.com|cognitiveservices\.azure\.com)$"),
+    ("openrouter", r"(?:^|\.)openrouter\.ai$"),
+    ("anthropic", r"(?:^|\.)api\.anthropic\.com$"),
+    ("gemini", r"(?:^|\.)generativelanguage\.googleapis\.com$"),
+    ("mistral", r"(?:^|\.)(?:api|codestral)\.mistral\.ai$"),
+    ("groq", r"(?:^|\.)api\.groq\.com$"),
+    ("deepseek", r"(?:^|\.)api\.deepseek\.com$"),
+    ("moonshot", r"(?:^|\.)api\.moonshot\.(?:ai|cn)$"),
+    ("ollama", r"(?:^|\.)ollama\.com$"),
+)
+_LOCAL_PORTS = {11434: "ollama", 1234: "lmstudio", 8080: "llama.cpp", 8000: "vllm"}
+
+
+def server_kind(base_url: str, model: str) -> str:
+    """The key into `SEEDS`, from the host, a local server's usual port, or the model's prefix behind a proxy."""
+    try:
+        parts = urlsplit(base_url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "unknown"
+    for kind, pattern in _HOSTS:
+        if re.search(pattern, host):
+            return kind
+    if model.startswith("bedrock/") or model.startswith(("anthropic.claude", "us.anthropic.", "eu.anthropic.")):
+        return "bedrock"
+    if is_local(base_url) and port in _LOCAL_PORTS:
+        return _LOCAL_PORTS[port]
+    return "ollama" if port == 11434 else "unknown"
+
+
+def seed(base_url: str, model: str) -> Profile:
+    """What is known of an endpoint before the first request."""
+    return SEEDS[server_kind(base_url, model)]
+
+
+class ProfileError(ValueError):
+    """The configuration names a capability that does not exist, or gives it an impossible value."""
+
+
+def resolve(
+    base_url: str,
+    model: str,
+    *,
+    cache: ProfileCache | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Profile:
+    """The profile to start with: the seed, what was learned before, and over both what the user says.
+
+    Raises:
+        ProfileError: `overrides` (the `[profile]` table of the config) has a field or value that does not exist.
+    """
+    profile = seed(base_url, model)
+    learned = cache.get(cache_key(base_url, model)) if cache is not None else None
+    if learned:
+        known = {field: value for field, value in learned.items() if field in Profile.model_fields}
+        # What another version wrote may be unusable; it will be learned again.
+        with contextlib.suppress(ValidationError):
+            profile = Profile.model_validate({**profile.model_dump(), **known})
+    if not overrides:
+        return profile
+    try:
+        return Profile.model_validate({**profile.model_dump(), **overrides})
+    except ValidationError as problem:
+        fault = problem.errors()[0]
+        field = ".".join(str(step) for step in fault["loc"])
+        raise ProfileError(
+            f"profile.{field}: {fault['msg']}. Fields: {', '.join(Profile.model_fields)}."
+        ) from problem
+
+
+def cache_key(base_url: str, model: str) -> str:
+    """Where the cache keeps what was learned about this endpoint and model."""
+    return f"{base_url.rstrip('/')}|{model}"
+
+
+def replace_learned(cache: ProfileCache, endpoint: Endpoint, profile: Profile) -> None:
+    """Store what an examination found, in place of everything that was learned before."""
+    known = seed(endpoint.base_url, endpoint.model)
+    cache[cache_key(endpoint.base_url, endpoint.model)] = _differences(known, profile)
+
+
+def remember(cache: ProfileCache, endpoint: Endpoint, before: Profile, after: Profile) -> None:
+    """Store the fields in which `after` differs from `before`, on top of what is stored already.
+
+    Only differences are kept, so that better seeds and other settings are not hidden by what never was in question.
+    """
+    key = cache_key(endpoint.base_url, endpoint.model)
+    if changes := _differences(before, after):
+        cache[key] = {**(cache.get(key) or {}), **changes}
+
+
+def _differences(before: Profile, after: Profile) -> dict[str, Any]:
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    return {field: value for field, value in new.items() if field != "name" and value != old[field]}

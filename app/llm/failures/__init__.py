@@ -1,0 +1,1 @@
+"""What went wrong with a request, and what to do about it."""

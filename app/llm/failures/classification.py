@@ -1,0 +1,112 @@
+"""What kind of failure an answer is. The body is read before the status, because the status often lies:
+template errors come as 500, context overflows as 400, 413 or 429, an exhausted quota as 429."""
+
+import re
+
+from app.llm.failures.errors import FailureKind
+
+_CONTEXT = re.compile(
+    r"context_length_exceeded|exceeds? (?:the|this model'?s) (?:maximum )?context|maximum context length|"
+    r"prompt is too long|input is too long|input token count.{0,40}exceed|exceeds the maximum number of tokens|"
+    r"reduce the length of the (?:messages|prompt|input)|exceed_context_size|available context size|"
+    r"greater than the context length|longer than the model'?s context|too large for model with \d+|"
+    r"exceeded model token limit|prompt token count of \d+ exceeds|model_context_window_exceeded|"
+    r"context ?window ?exceeded|context length exceeded|range of input length|tokens_limit_reached|"
+    r"max_prompt_tokens_exceeded|ContextWindowExceeded",
+    re.IGNORECASE,
+)
+_TOO_LARGE_FOR_TIER = re.compile(r"request too large for", re.IGNORECASE)
+_THROTTLED = re.compile(
+    r"rate.?limit|too many requests|too many tokens, please wait|throttl|quota exceeded for|resource.?exhausted|"
+    r"no deployments available",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(
+    r"insufficient_quota|insufficient[ _](?:balance|credits?|funds)|exceeded your current quota|billing|"
+    r"credit balance|requires more credits|payment required|spend(?:ing)? limit|usage limit reached",
+    re.IGNORECASE,
+)
+_DAILY = re.compile(r"per ?day|daily|\((?:TPD|RPD)\)", re.IGNORECASE)
+_TEMPLATE = re.compile(
+    r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|"
+    r"unexpected role|only user.{0,60}roles|invalid message role|system role (?:is )?not supported|"
+    r"invalid_request_message_order|no user query|failed to parse tool call arguments|invalid tool call arguments|"
+    r"single tool-calls? at once|UnsupportedParamsError",
+    re.IGNORECASE,
+)
+_TOOL_USE = re.compile(r"tool_use_failed|tool choice is none, but model called a tool", re.IGNORECASE)
+_KEY = re.compile(
+    r"invalid_api_key|incorrect api key|invalid api key|api key not valid|api key.{0,20}(?:expired|missing|required)|"
+    r"no auth credentials|unauthori[sz]ed|authentication",
+    re.IGNORECASE,
+)
+_MODEL = re.compile(
+    r"model_not_found|model.{0,80}(?:not found|does not exist|not exist|is not available|not a valid model|unknown|"
+    r"no endpoints found)|(?:no such|unknown|invalid) model|not a valid model id|no endpoints found",
+    re.IGNORECASE | re.DOTALL,
+)
+_OVERLOADED = re.compile(r"overloaded|temporarily unavailable|capacity|try again later|timed? ?out", re.IGNORECASE)
+_WINDOW = re.compile(
+    r"(?:context length (?:is|of)(?: only)?|context window of|context size \(|n_ctx\s*[=:]|model with|"
+    r"tokens allowed \(|tokens >|token limit:?|exceeds the limit of|context length is only)\s*(\d[\d,]{2,9})",
+    re.IGNORECASE,
+)
+_RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+
+
+def classify(status: int | None, text: str, *, hinted: bool) -> tuple[FailureKind, bool]:
+    """The kind of a failure, and whether the same request may succeed later.
+
+    `status` is None for an error inside a stream that names none; `hinted` says that the server gave a time to wait.
+    """
+    if _TEMPLATE.search(text):
+        return FailureKind.INVALID_REQUEST, False
+    if _TOOL_USE.search(text):
+        return FailureKind.TOOL_USE_FAILED, "tool choice is none" not in text.lower()
+    if status == 413 or _TOO_LARGE_FOR_TIER.search(text):
+        return FailureKind.CONTEXT_FULL, False
+    throttled = bool(_THROTTLED.search(text)) or status == 429
+    if _CONTEXT.search(text) and not _THROTTLED.search(text):
+        return FailureKind.CONTEXT_FULL, False
+    accountable = throttled or status in (400, 403, None)
+    if status == 402 or (accountable and _exhausted(text, hinted=hinted)):
+        return FailureKind.QUOTA, False
+    if throttled:
+        return FailureKind.RATE_LIMITED, True
+    return _by_status(status, text)
+
+
+def context_window(text: str) -> int | None:
+    """The size of the window in tokens that a message about an overflow names."""
+    found = _WINDOW.search(text)
+    return int(found[1].replace(",", "")) if found else None
+
+
+def _exhausted(text: str, *, hinted: bool) -> bool:
+    """No credit or a daily limit; Gemini has OpenAI's words for the limit per minute too, but says when to retry."""
+    if "insufficient_quota" in text or _DAILY.search(text):
+        return True
+    return bool(_QUOTA.search(text)) and not hinted
+
+
+def _by_status(status: int | None, text: str) -> tuple[FailureKind, bool]:
+    if status is None:
+        return _unnumbered(text)
+    if status == 401 or (status in (400, 422, 500) and _KEY.search(text)):
+        return FailureKind.AUTH, False
+    if status in (400, 403, 404, 422) and _MODEL.search(text):
+        return FailureKind.MODEL_NOT_FOUND, False
+    if status == 403:
+        return FailureKind.AUTH, False
+    if status >= 500 or status in _RETRYABLE:
+        return FailureKind.SERVER_ERROR, status in _RETRYABLE or bool(_OVERLOADED.search(text))
+    return FailureKind.INVALID_REQUEST, False
+
+
+def _unnumbered(text: str) -> tuple[FailureKind, bool]:
+    """An error inside a stream without a status: what is not clearly the request's fault may pass."""
+    if _KEY.search(text):
+        return FailureKind.AUTH, False
+    if "invalid_request" in text.lower():
+        return FailureKind.INVALID_REQUEST, False
+    return FailureKind.SERVER_ERROR, True

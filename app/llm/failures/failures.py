@@ -1,0 +1,180 @@
+"""From what went wrong to a `Failure`: what it means, and one line that says what to do about it."""
+
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.llm.failures.errors import Failure, FailureKind
+from app.llm.failures.server_words import headline, one_line, parse_body, searchable
+from app.llm.types import Endpoint
+
+
+class FailureReader:
+    """Reads failures of one endpoint; nothing it returns contains the endpoint's key."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._host, self._where = _shown(endpoint.base_url)
+        secrets = [*endpoint.headers.values()]
+        if endpoint.api_key is not None:
+            secrets.append(endpoint.api_key.get_secret_value())
+        # The parts too: a value with a line break in it comes back quoted.
+        self._secrets = sorted({part for value in secrets for part in (value, *value.split())}, key=len, reverse=True)
+
+    def response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
+        """An HTTP response that is an error, or a redirection: not followed, as it would take the key along."""
+        if 300 <= status < 400:
+            target = one_line(headers.get("location", "elsewhere"), self._secrets)
+            message = f"{self._host} redirects to {target} ({status}). Change the base URL if that is where it moved."
+            return Failure(FailureKind.INVALID_REQUEST, message, message, status)
+        return self._read(status, headers, parse_body(body))
+
+    def in_stream(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
+        """An error object (or just its words) that came inside a stream, or with status 200."""
+        return self._read(_inner_status(data), headers or {}, data)
+
+    def unreachable(self, cause: BaseException) -> Failure:
+        """No connection, or none that lasted until the response began."""
+        links = list(_chain(cause))
+        words = one_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
+        where = self._where
+        if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
+            message = (
+                f"{self._host} has a TLS certificate that this machine does not trust ({words}). Set SSL_CERT_FILE."
+            )
+            return Failure(FailureKind.UNREACHABLE, message, words)
+        if any(isinstance(link, socket.gaierror) for link in links):
+            message = f"There is no host {self._host}. Check the base URL ({where}) and the network."
+            return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
+        if any(isinstance(link, ConnectionRefusedError) for link in links):
+            message = f"Nothing answers at {where}. Is the server running?"
+            return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
+        message = f"The connection to {self._host} failed: {words or 'no reason given'}. Try again."
+        return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
+
+    def unusable_address(self, cause: BaseException) -> Failure:
+        """The base URL is none."""
+        words = one_line(str(cause), self._secrets)
+        message = f"{self._where!r} is not a usable base URL: {words}. Check the configuration."
+        return Failure(FailureKind.INVALID_REQUEST, message, message)
+
+    def timed_out(self, seconds: float, waiting_for: str) -> Failure:
+        """Silence for too long."""
+        message = f"{self._host} sent nothing for {seconds:.3g} s while waiting for {waiting_for}. Try again."
+        return Failure(FailureKind.STREAM_BROKEN, message, message, retryable=True)
+
+    def broken(self, what: str, detail: str = "") -> Failure:
+        """The response is damaged or ends too early."""
+        words = one_line(detail, self._secrets)
+        message = f"The response of {self._host} {what}{f' ({words})' if words else ''}. Try again."
+        return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
+
+    def not_a_stream(self, body: str) -> Failure:
+        """Status 200, but neither a stream nor a completion: most often the base URL leads to a web page."""
+        words = one_line(headline(parse_body(body)), self._secrets)
+        said = f" but “{words}”" if words else ""
+        message = f"{self._host} answers with no model response{said}. Check the base URL (it often ends in /v1)."
+        return Failure(FailureKind.INVALID_REQUEST, message, body[:10_000])
+
+    def overflow(self) -> Failure:
+        """The response stopped for length before it began."""
+        message = "The conversation fills the model's context window: there was no room for an answer. Compact it."
+        return Failure(FailureKind.CONTEXT_FULL, message, message)
+
+    def unexpected(self, cause: BaseException) -> Failure:
+        """Something that no rule covers."""
+        words = one_line(f"{type(cause).__name__}: {cause}", self._secrets)
+        return Failure(FailureKind.UNKNOWN, f"The request to {self._host} failed: {words}", words, retryable=True)
+
+    def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
+        # Imported when something fails: their many patterns take their time to compile.
+        from app.llm.failures.classification import classify, context_window
+        from app.llm.failures.wait_hints import wait_hint
+
+        text = searchable(body)
+        hint = wait_hint(headers, text, time.time())
+        kind, retryable = classify(status, text, hinted=hint is not None)
+        match headers.get("x-should-retry", "").lower():
+            case "false":
+                retryable = False
+            case "true" if kind in (FailureKind.SERVER_ERROR, FailureKind.UNKNOWN):
+                retryable = True
+        return Failure(
+            kind=kind,
+            message=self._message(kind, status, one_line(headline(body), self._secrets)),
+            text=text,
+            status=status,
+            retryable=retryable,
+            retry_after=hint,
+            context_window=context_window(text) if kind is FailureKind.CONTEXT_FULL else None,
+        )
+
+    def _message(self, kind: FailureKind, status: int | None, words: str) -> str:
+        said = f" ({status})" if status else ""
+        said += f": {words}" if words else ""
+        said += "" if said.endswith((".", "!", "?", "…")) else "."
+        what, advice = self._meaning(kind, status)
+        return f"{what}{said} {advice}"
+
+    def _meaning(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
+        """What happened, and what to do."""
+        host = self._host
+        if kind is FailureKind.AUTH and self._endpoint.api_key is None:
+            return f"{host} wants an API key", "Set OPENAI_API_KEY or api_key in the config."
+        if kind is FailureKind.AUTH and status == 403:
+            return f"{host} does not allow this", "Check what the API key may do."
+        if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
+            return f"There is no chat API at {self._where}", "Check the base URL (it often ends in /v1)."
+        model = one_line(self._endpoint.model, self._secrets)
+        meanings = {
+            FailureKind.AUTH: (f"{host} does not accept the API key", "Check OPENAI_API_KEY or the config."),
+            FailureKind.QUOTA: (f"The account at {host} has no quota left", "Check its plan and credit."),
+            FailureKind.RATE_LIMITED: (f"{host} limits the rate of requests", "Wait a little, then continue."),
+            FailureKind.MODEL_NOT_FOUND: (f"{host} has no model {model!r}", "Choose another with --model or /model."),
+            FailureKind.CONTEXT_FULL: ("The conversation does not fit the model's context window", "Compact it."),
+            FailureKind.TOOL_USE_FAILED: (f"{host} could not use the model's tool call", "Continue to try again."),
+            FailureKind.INVALID_REQUEST: (f"{host} refuses the request", "`signoff doctor` shows what it takes."),
+        }
+        return meanings.get(kind, (f"{host} has a problem", "Try again in a moment."))
+
+
+def _inner_status(data: Any) -> int | None:
+    """The HTTP status that an error object names, as OpenRouter and vLLM do."""
+    inner = data.get("error") if isinstance(data, Mapping) and isinstance(data.get("error"), Mapping) else data
+    if not isinstance(inner, Mapping):
+        return None
+    for key in ("code", "status", "status_code"):
+        value = inner.get(key)
+        number = int(value) if isinstance(value, int | str) and str(value).isdecimal() else 0
+        if 400 <= number < 600:
+            return number
+    return None
+
+
+def _shown(base_url: str) -> tuple[str, str]:
+    """Host with port, and the whole URL, both without user, password and query."""
+    try:
+        parts = urlsplit(base_url)
+    except ValueError:
+        return one_line(base_url), one_line(base_url)
+    host = one_line(parts.netloc.rpartition("@")[2])
+    shown = f"{parts.scheme}://{host}{parts.path}" if host else base_url.partition("?")[0]
+    return host or one_line(shown), one_line(shown)
+
+
+def _chain(cause: BaseException) -> Iterator[BaseException]:
+    """An exception and all that led to it, the innermost last: the SDK's own words are just "Connection error."."""
+    pending, seen = [cause], set[int]()
+    while pending:
+        link = pending.pop()
+        if id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        if isinstance(link, BaseExceptionGroup):
+            pending.extend(link.exceptions)
+        if (deeper := link.__cause__ or link.__context__) is not None:
+            pending.append(deeper)

@@ -1,0 +1,1 @@
+"""From the bytes of a response to text and calls."""

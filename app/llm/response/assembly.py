@@ -1,0 +1,222 @@
+"""From the chunks of a stream to one response, whatever the server makes of the Chat Completions protocol."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from app.llm.response.calls import CallAssembly
+from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
+from app.llm.response.usage import read_usage
+from app.llm.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, TokenUsage
+
+MAX_CHARACTERS = 16 * 2**20
+"""More than any model writes in one response; a server that goes on is broken."""
+
+CUT_SHORT = frozenset(
+    {"length", "max_tokens", "content_filter", "error", "model_context_window_exceeded", "sensitive"}
+)
+"""Finish reasons that leave a response unfinished: its calls must not run."""
+
+_ECHOED_LISTS = ("reasoning_details", "thinking_blocks")
+_MERGED_TEXTS = ("text", "summary", "thinking")
+
+
+class ResponseTooLong(Exception):
+    """The stream exceeds `MAX_CHARACTERS`."""
+
+
+class ResponseAssembly:
+    """Collects one response; feed it every chunk (as parsed JSON), then ask for the whole."""
+
+    def __init__(self, tool_names: Iterable[str] = (), *, closing: bool = False) -> None:
+        """`tool_names` helps with names that come in pieces; `closing` hides calls that are leaked as text."""
+        self.finish_reason: str | None = None
+        self.usage: TokenUsage | None = None
+        self.model = ""
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls = CallAssembly(tool_names)
+        self._extras: dict[str, Any] = {}
+        self._size = 0
+        self._text_joiner = SurrogateJoiner()
+        self._reasoning_joiner = SurrogateJoiner()
+        self._splitter = ThinkSplitter()
+        self._hider = CallMarkupHider() if closing else None
+
+    @property
+    def text(self) -> str:
+        """The answer so far; exactly the concatenation of the `TextDelta`s given out."""
+        return "".join(self._text)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning so far."""
+        return "".join(self._reasoning)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing has come: no text, no reasoning, no call."""
+        return not (self._text or self._reasoning or self._calls)
+
+    @property
+    def has_calls(self) -> bool:
+        """At least one call has begun."""
+        return bool(self._calls)
+
+    def feed(self, chunk: Mapping[str, Any]) -> list[TextDelta | ReasoningDelta | CallProgress]:
+        """Take one chunk and return what it adds; nothing in it is required, and nothing unknown in it hurts.
+
+        Raises:
+            ResponseTooLong: The response exceeds every plausible size.
+        """
+        if isinstance(name := chunk.get("model"), str) and name:
+            self.model = name
+        self._take_usage(chunk)
+        updates: list[TextDelta | ReasoningDelta | CallProgress] = []
+        choices = chunk.get("choices")
+        for choice in choices if isinstance(choices, Sequence) else ():
+            if isinstance(choice, Mapping) and not choice.get("index"):
+                self._choice(choice, whole=chunk.get("object") == "chat.completion", updates=updates)
+        if self._size + self._calls.characters > MAX_CHARACTERS:
+            raise ResponseTooLong(f"The response exceeds {MAX_CHARACTERS} characters.")
+        return updates
+
+    def flush(self) -> list[TextDelta | ReasoningDelta]:
+        """No more chunks will come: what was held back because it might have become a tag."""
+        text, reasoning = self._splitter.feed(self._text_joiner.finish())
+        late_text, late_reasoning = self._splitter.finish()
+        updates: list[Any] = []
+        self._emit_reasoning(reasoning + late_reasoning + self._reasoning_joiner.finish(), updates)
+        self._emit_text(text + late_text, updates)
+        if self._hider and (held := self._hider.finish()):
+            self._text.append(held)
+            updates.append(TextDelta(held))
+        return updates
+
+    def complete(self, *, ended: bool) -> Completed:
+        """The response. `ended`: the stream came to an end that the server meant as one."""
+        return Completed(
+            text=self.text,
+            reasoning=self.reasoning,
+            calls=self.calls(),
+            finish_reason=self.finish_reason,
+            truncated=not ended or self.finish_reason in CUT_SHORT,
+            usage=self.usage,
+            model=self.model,
+            extras=dict(self._extras),
+        )
+
+    def calls(self) -> tuple[ReceivedCall, ...]:
+        """The calls as they stand."""
+        return self._calls.finished()
+
+    def _choice(self, choice: Mapping[str, Any], *, whole: bool, updates: list[Any]) -> None:
+        delta, message = choice.get("delta"), choice.get("message")
+        if isinstance(delta, Mapping) and delta:
+            self._delta(delta, updates)
+        elif isinstance(message, Mapping):
+            self._delta(self._remainder(message, whole=whole or bool(choice.get("finish_reason"))), updates)
+        self._take_usage(choice)
+        reason = choice.get("finish_reason")
+        # The first one counts, unless a later one says that the response was cut short.
+        if isinstance(reason, str) and reason and (self.finish_reason is None or reason in CUT_SHORT):
+            self.finish_reason = reason
+
+    def _remainder(self, message: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any]:
+        """A `message` where a delta belongs: in the last chunk it may repeat everything that was streamed."""
+        if not whole or self.empty:
+            return message
+        rest = {key: value for key, value in message.items() if key not in ("content", "tool_calls")}
+        rest = {} if self._reasoning else rest
+        content = message.get("content")
+        if isinstance(content, str) and not content.startswith(self.text):
+            rest["content"] = content
+        elif isinstance(content, str):
+            rest["content"] = content[len(self.text) :]
+        if not self._calls:
+            rest["tool_calls"] = message.get("tool_calls")
+        return rest
+
+    def _delta(self, delta: Mapping[str, Any], updates: list[Any]) -> None:
+        # `reasoning` and `reasoning_content` say the same where both are sent.
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        if isinstance(thought, str):
+            self._emit_reasoning(self._reasoning_joiner.feed(thought), updates)
+        self._content(delta.get("content"), updates)
+        if isinstance(refusal := delta.get("refusal"), str):
+            self._content(refusal, updates)
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ():
+            if isinstance(call, Mapping):
+                self._call(call, updates)
+        if isinstance(legacy := delta.get("function_call"), Mapping):
+            self._call({"function": legacy}, updates)
+        for key in _ECHOED_LISTS:
+            if isinstance(items := delta.get(key), Sequence) and not isinstance(items, str):
+                _extend(self._extras.setdefault(key, []), items)
+        if isinstance(extra := delta.get("extra_content"), Mapping):
+            self._extras.setdefault("extra_content", {}).update(extra)
+
+    def _content(self, content: Any, updates: list[Any]) -> None:
+        match content:
+            case str():
+                text, reasoning = self._splitter.feed(self._text_joiner.feed(content))
+                self._emit_reasoning(reasoning, updates)
+                self._emit_text(text, updates)
+            case list():
+                for part in content:
+                    self._part(part, updates)
+
+    def _part(self, part: Any, updates: list[Any]) -> None:
+        """One element of a content list; Mistral's thinking is a list inside a list."""
+        if isinstance(part, str):
+            self._content(part, updates)
+        elif isinstance(part, Mapping):
+            if "thinking" in part:
+                thoughts = part["thinking"]
+                for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
+                    text = thought.get("text") if isinstance(thought, Mapping) else thought
+                    self._emit_reasoning(self._reasoning_joiner.feed(text if isinstance(text, str) else ""), updates)
+            elif isinstance(text := part.get("text") or part.get("refusal"), str):
+                self._content(text, updates)
+
+    def _emit_text(self, text: str, updates: list[Any]) -> None:
+        self._size += len(text)
+        if self._hider:
+            text = self._hider.feed(text)
+        if text:
+            self._text.append(text)
+            updates.append(TextDelta(text))
+
+    def _emit_reasoning(self, text: str, updates: list[Any]) -> None:
+        self._size += len(text)
+        if text:
+            self._reasoning.append(text)
+            updates.append(ReasoningDelta(text))
+
+    def _call(self, delta: Mapping[str, Any], updates: list[Any]) -> None:
+        if (progress := self._calls.feed(delta)) is not None:
+            updates.append(progress)
+
+    def _take_usage(self, holder: Mapping[str, Any]) -> None:
+        if (usage := read_usage(holder)) is not None:
+            self.usage = usage
+
+
+def _extend(items: list[Any], more: Iterable[Any]) -> None:
+    """Append opaque reasoning parts; those that continue the last one (same type and index) are joined to it."""
+    for part in more:
+        last = items[-1] if items else None
+        if isinstance(part, Mapping) and isinstance(last, dict) and _continues(last, part):
+            for key, value in part.items():
+                if key in _MERGED_TEXTS and isinstance(value, str) and isinstance(last.get(key), str):
+                    last[key] += value
+                elif value is not None:
+                    last[key] = value
+        else:
+            items.append(dict(part) if isinstance(part, Mapping) else json.loads(json.dumps(part)))
+
+
+def _continues(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+    same = all(last.get(key) == part.get(key) for key in ("type", "index"))
+    return same and "data" not in part and "data" not in last and not last.get("signature")

@@ -1,0 +1,129 @@
+"""Tool calls from the deltas of a stream.
+
+The rules, which no documented protocol covers but the deltas of real servers need:
+
+- an empty string is as good as nothing;
+- a known id wins over any index; a new id opens a new call, also where its index belongs to another one already;
+- without an id the index selects the latest call that has it; without either the latest call goes on;
+- a delta that brings a name although its call has one and its arguments are whole opens a new call;
+- calls keep the order in which they were first seen, not that of their indexes;
+- a name may come in pieces, whole again with each delta, or both; arguments are always appended.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.llm.response.arguments import as_text, is_complete, parse_arguments
+from app.llm.response.text_filters import SurrogateJoiner
+from app.llm.types import CallProgress, ReceivedCall
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """A tool call in the making."""
+
+    position: int
+    id: str = ""
+    index: int | None = None
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    characters: int = 0
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """The arguments so far are a whole object."""
+        return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_complete("".join(self.pieces))
+
+
+class CallAssembly:
+    """The calls of one response."""
+
+    def __init__(self, tool_names: Iterable[str] = ()) -> None:
+        """`tool_names`: what the request offered; helps with names that come in pieces."""
+        self.characters = 0
+        """Size of all arguments so far."""
+        self._tool_names = frozenset(tool_names)
+        self._slots: list[_Slot] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._slots)
+
+    def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
+        """Take one element of `delta.tool_calls`; None if it says nothing."""
+        function = delta.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        name = function.get("name") or delta.get("name")
+        name = name if isinstance(name, str) else ""
+        arguments = as_text(function.get("arguments"))
+        identity = str(delta.get("id") or "")
+        index = delta.get("index")
+        index = index if isinstance(index, int) else None
+        extra = delta.get("extra_content")
+        if not (identity or name or arguments or extra) and (index is None or not self._slots):
+            return None
+        slot = self._slot(identity, index, name, arguments)
+        if name:
+            slot.name = self._joined_name(slot, name)
+        if arguments:
+            slot.pieces.append(arguments)
+            slot.characters += len(arguments)
+            self.characters += len(arguments)
+        if isinstance(extra, Mapping):
+            slot.extras.setdefault("extra_content", {}).update(extra)
+        return CallProgress(slot.position, slot.name, slot.characters)
+
+    def finished(self) -> tuple[ReceivedCall, ...]:
+        """The calls as they stand, in the order of their first deltas."""
+        return tuple(_received(slot) for slot in self._slots)
+
+    def _slot(self, identity: str, index: int | None, name: str, arguments: str) -> _Slot:
+        if not identity:
+            slot = self._by_index(index)
+            return self._open("", index) if slot is None or _opens_another(slot, name, arguments) else slot
+        known = next((slot for slot in reversed(self._slots) if slot.id == identity), None)
+        if known is None:
+            anonymous = self._by_index(index)
+            if anonymous is None or anonymous.id or (name and anonymous.name):
+                return self._open(identity, index)
+            anonymous.id = identity
+            return anonymous
+        # The same id for two calls: only where both name and index say so.
+        other = name and index is not None and known.index not in (None, index)
+        return self._open(identity, index) if other else known
+
+    def _by_index(self, index: int | None) -> _Slot | None:
+        if index is None:
+            return self._slots[-1] if self._slots else None
+        return next((slot for slot in reversed(self._slots) if slot.index == index), None)
+
+    def _open(self, identity: str, index: int | None) -> _Slot:
+        slot = _Slot(len(self._slots), identity, index)
+        self._slots.append(slot)
+        return slot
+
+    def _joined_name(self, slot: _Slot, name: str) -> str:
+        """The name of a call after one more delta brought (a piece of) it."""
+        if not slot.name or name == slot.name:
+            return name
+        if slot.name in self._tool_names or slot.characters:
+            return slot.name
+        # Sent whole again but longer than before, or in pieces.
+        return name if name.startswith(slot.name) or name in self._tool_names else slot.name + name
+
+
+def _opens_another(slot: _Slot, name: str, arguments: str) -> bool:
+    if not name or not slot.name:
+        return False
+    repeated = name == slot.name and not arguments
+    return not repeated and slot.complete
+
+
+def _received(slot: _Slot) -> ReceivedCall:
+    joiner = SurrogateJoiner()
+    raw = joiner.feed("".join(slot.pieces)) + joiner.finish()
+    arguments, invalid = parse_arguments(raw)
+    if not slot.name:
+        arguments, invalid = None, "The call has no tool name."
+    return ReceivedCall(slot.id, slot.name, arguments, raw, invalid, slot.extras)

@@ -1,0 +1,1 @@
+"""From a decision to bytes on disk, and back."""

@@ -1,0 +1,345 @@
+"""The port through which proposals touch the disk, and its implementation on POSIX.
+
+Paths are workspace-relative with no link on the way: every folder is opened with `O_NOFOLLOW` from the one above,
+so a link that somebody plants between two operations is an error and not a way out.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from app.proposals.models import FileVersion, Identity
+from app.workspace.reading import read_file
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN_FOLDERS = 128
+"""Folders kept open at once while applying; the usual limit of a process is 1,024 descriptors, on macOS 256."""
+
+Kind = Literal["file", "folder", "other", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFile:
+    """A regular file as it was read."""
+
+    data: bytes
+    version: FileVersion
+    identity: Identity
+    links: int = 1
+    """Names that the file has (hard links)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What has a name, as far as that is known without opening it."""
+
+    kind: Literal["file", "folder", "other"]
+    identity: Identity
+    size: int
+    written: int
+    """When its content was last written, in nanoseconds."""
+
+
+def version_of(data: bytes, mode: int) -> FileVersion:
+    """The version that these bytes and permission bits are."""
+    return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data), mode=mode)
+
+
+def spare(temp: str) -> str:
+    """The second name that goes with a name of our own, for where an exchange takes more than one step."""
+    return f"{temp}~"
+
+
+def files_below(filesystem: "Filesystem", folder: str) -> list[str]:
+    """Every file, and everything else that is no folder, below a folder."""
+    found: list[str] = []
+    for name in sorted(filesystem.names(folder)):
+        path = f"{folder}/{name}"
+        if filesystem.kind(path) == "folder":
+            found += files_below(filesystem, path)
+        else:
+            found.append(path)
+    return found
+
+
+class Filesystem(Protocol):
+    """What proposals need of the disk; every method raises OSError as the system does."""
+
+    def kind(self, path: str) -> Kind:
+        """What the path is; `other` for links, devices and pipes."""
+        ...
+
+    def read(self, path: str) -> DiskFile | None:
+        """The file; None if there is none, or if a folder has its name."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder; empty if there is no such folder."""
+        ...
+
+    def node(self, path: str) -> Node | None:
+        """What has the name, whatever it is; None if nothing has, or a folder on the way is none."""
+        ...
+
+    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> Identity:
+        """Make a file that does not exist and have its bytes on disk; attributes and owner are those of `like`."""
+        ...
+
+    def exchange(self, path: str, temp: str) -> None:
+        """Let a path and a name of our own change what they stand for, whatever that is.
+
+        It is one step where the system can. Elsewhere the path is missing for an instant, and what somebody puts
+        there in that instant stays: FileExistsError, with what had the path under `spare(temp)`.
+        """
+        ...
+
+    def set_aside(self, path: str, temp: str) -> None:
+        """Move whatever has the path, of whatever kind, to a name of our own that is free."""
+        ...
+
+    def put(self, temp: str, path: str) -> None:
+        """Move what has a name of our own to a path; raises FileExistsError if anything is there."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file's name."""
+        ...
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder; its parent exists."""
+        ...
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Have a folder's names on disk."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Bytes that may still be written."""
+        ...
+
+    def writable(self, folder: str) -> bool:
+        """Whether names in the folder may be changed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of open folders."""
+        ...
+
+
+class PosixFilesystem:
+    """The disk, under one root; methods may be called from any thread, except `close` and `remove_folder`."""
+
+    def __init__(self, root: Path, read_limit: int, keep_open: int = 0) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            root: The workspace, resolved.
+            read_limit: Bytes of the largest file that is read.
+            keep_open: How many folders may stay open between calls, until `close`.
+        """
+        self._root = root
+        self._read_limit = read_limit
+        self._lock = threading.Lock()
+        self._keep_open = keep_open
+        self._open: dict[str, int] = {}
+
+    def kind(self, path: str) -> Kind:
+        """What the path is."""
+        node = self.node(path)
+        return node.kind if node else "missing"
+
+    def node(self, path: str) -> Node | None:
+        """What has the name."""
+        try:
+            with _At(self, path) as at:
+                facts = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a folder on the way is a link
+                return None
+            raise
+        regular, folder = stat.S_ISREG(facts.st_mode), stat.S_ISDIR(facts.st_mode)
+        kind: Literal["file", "folder", "other"] = "file" if regular else "folder" if folder else "other"
+        return Node(kind, _identity(facts), facts.st_size, facts.st_mtime_ns)
+
+    def read(self, path: str) -> DiskFile | None:
+        """The file; None if there is none. Raises OSError (EFBIG) for one over the limit, and for a link."""
+        try:
+            with _At(self, path) as at:
+                data, facts = read_file(at.name, self._read_limit, folder=at.folder)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        return DiskFile(data, version_of(data, stat.S_IMODE(facts.st_mode)), _identity(facts), facts.st_nlink)
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder."""
+        try:
+            with _At(self, f"{folder}/." if folder else ".") as at:
+                return os.listdir(at.folder)  # noqa: PTH208 (a Path can't be made of a descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> Identity:
+        """Make a file and have its bytes on disk."""
+        with _At(self, path) as at:
+            descriptor = os.open(at.name, _CREATE, 0o600, dir_fd=at.folder)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if like:
+                self._copy_attributes(descriptor, like)
+            os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+            return _identity(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def exchange(self, path: str, temp: str) -> None:
+        """Let a path and a name of our own change what they stand for."""
+        from app.proposals.disk import renames
+
+        with _At(self, path) as one, _At(self, temp) as other:
+            if renames.exchange(one.folder, one.name, other.folder, other.name):
+                return
+        self.set_aside(path, spare(temp))
+        self.put(temp, path)
+        self.set_aside(spare(temp), temp)
+
+    def set_aside(self, path: str, temp: str) -> None:
+        """Move whatever has the path to a name of our own."""
+        with _At(self, path) as source, _At(self, temp) as target:
+            os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+
+    def put(self, temp: str, path: str) -> None:
+        """Move what has a name of our own to a path."""
+        from app.proposals.disk import renames
+
+        with _At(self, temp) as source, _At(self, path) as target:
+            if renames.move(source.folder, source.name, target.folder, target.name):
+                return
+            if self.kind(temp) == "folder":
+                # A folder can have no second name. Renamed, it replaces nothing but an empty folder, in a race.
+                if self.node(path) is not None:
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+                return
+            os.link(
+                source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder, follow_symlinks=False
+            )
+            os.unlink(source.name, dir_fd=source.folder)
+
+    def remove(self, path: str) -> None:
+        """Remove a file's name."""
+        with _At(self, path) as at:
+            os.unlink(at.name, dir_fd=at.folder)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder."""
+        with _At(self, path) as at:
+            os.mkdir(at.name, dir_fd=at.folder)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        self.close()
+        with _At(self, path) as at:
+            os.rmdir(at.name, dir_fd=at.folder)
+
+    def sync_folder(self, path: str) -> None:
+        """Have a folder's names on disk."""
+        with _At(self, f"{path}/." if path else ".") as at:
+            os.fsync(at.folder)
+
+    def free_bytes(self) -> int:
+        """Bytes that this user may still write."""
+        facts = os.statvfs(self._root)
+        return facts.f_bavail * facts.f_frsize
+
+    def writable(self, folder: str) -> bool:
+        """Whether names in the folder may be changed."""
+        with _At(self, f"{folder}/." if folder else ".") as at:
+            return os.access(".", os.W_OK | os.X_OK, dir_fd=at.folder)
+
+    def close(self) -> None:
+        """Let go of open folders; no operation may be under way."""
+        with self._lock:
+            for descriptor in self._open.values():
+                os.close(descriptor)
+            self._open.clear()
+
+    def folder(self, path: str) -> tuple[int, bool]:
+        """A descriptor of the folder (`""` is the root), and whether it is kept open for later calls."""
+        with self._lock:
+            if path in self._open:
+                return self._open[path], True
+        if path:
+            parent, _, name = path.rpartition("/")
+            above, kept = self.folder(parent)
+            try:
+                descriptor = os.open(name, _FOLDER, dir_fd=above)
+            finally:
+                if not kept:
+                    os.close(above)
+        else:
+            descriptor = os.open(self._root, _FOLDER)
+        with self._lock:
+            if path in self._open or len(self._open) >= self._keep_open:
+                return descriptor, False
+            self._open[path] = descriptor
+            return descriptor, True
+
+    def _copy_attributes(self, descriptor: int, like: str) -> None:
+        """Owner, group and extended attributes, as far as this user may set them."""
+        try:
+            with _At(self, like) as at:
+                source = os.open(at.name, _READ, dir_fd=at.folder)
+        except OSError:
+            return
+        try:
+            facts, own = os.fstat(source), os.fstat(descriptor)
+            if (facts.st_uid, facts.st_gid) != (own.st_uid, own.st_gid):
+                with suppress(OSError):
+                    os.fchown(descriptor, facts.st_uid, facts.st_gid)
+            if hasattr(os, "listxattr"):
+                with suppress(OSError):
+                    for name in os.listxattr(source):
+                        with suppress(OSError):
+                            os.setxattr(descriptor, name, os.getxattr(source, name))
+        finally:
+            os.close(source)
+
+
+def _identity(facts: os.stat_result) -> Identity:
+    return Identity(device=facts.st_dev, inode=facts.st_ino)
+
+
+class _At:
+    """The open parent folder of a path and the last name in it, for the *at() family of calls."""
+
+    __slots__ = ("_filesystem", "_kept", "_path", "folder", "name")
+
+    def __init__(self, filesystem: PosixFilesystem, path: str) -> None:
+        self._filesystem = filesystem
+        self._path = path
+
+    def __enter__(self) -> "_At":
+        parent, _, self.name = self._path.rpartition("/")
+        self.folder, self._kept = self._filesystem.folder(parent)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._kept:
+            os.close(self.folder)

@@ -1,0 +1,1 @@
+"""Where in a file an edit belongs."""

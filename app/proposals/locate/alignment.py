@@ -1,0 +1,145 @@
+"""The last rung: a block of which some context lines differ from the file, or one is missing or too many.
+
+Lines that are rare in the file vote for where the block might stand; there, block and file are aligned line by line
+(the semi-global alignment of Needleman and Wunsch). The bar is high, because a wrong place is worse than a refusal:
+lines that the edit removes must be in the file, only context may differ.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from app.proposals.locate.folding import folded, shift_between
+from app.proposals.locate.line_index import Place, TextIndex
+from app.proposals.models import Rung
+from app.proposals.text.similarity import alike
+
+LINE_SIMILARITY = 0.8
+"""A context line that differs must be this much alike."""
+EQUAL_SHARE = 0.6
+"""Of the block's lines, so many must be equal but for spacing."""
+ALIGNED_SHARE = 0.8
+"""Of the block's lines, so many must have a counterpart."""
+SPAN_TOLERANCE = 0.2
+"""The place may be longer or shorter than the block by this share, or by one line."""
+LEAST_LINES = 3
+"""A block with fewer lines that are not blank says too little."""
+MOST_LINES = 300
+"""A longer block is not aligned."""
+
+_RARE = 16
+_CANDIDATES = 6
+_EQUAL, _EQUAL_BLANK, _ALIKE, _GAP = 6, 1, 3, -2
+
+
+def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[Place]:
+    """Where the block can be aligned, no two places overlapping; `removed` are its lines that the edit deletes."""
+    wanted = [folded(line) for line in block]
+    solid = [line for line in wanted if line]
+    if len(solid) < LEAST_LINES or len(block) > MOST_LINES:
+        return []
+    positions = index.positions(Rung.SPACING)
+    if any(wanted[line] not in positions for line in removed):
+        return []
+    slack = max(1, int(len(block) * SPAN_TOLERANCE))
+    scored: list[tuple[int, Place]] = []
+    for offset in likely_offsets(index, wanted, slack):
+        found = _align(index, block, wanted, removed, max(0, offset - slack), offset + len(block) + slack)
+        if found is not None:
+            scored.append(found)
+    scored.sort(key=lambda item: -item[0])
+    result: list[Place] = []
+    for _, place in scored:
+        if all(place.end <= other.start or other.end <= place.start for other in result):
+            result.append(place)
+    return result
+
+
+def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: int = _CANDIDATES) -> list[int]:
+    """Lines of the file, from 0, at which the block may begin, the most voted first; `wanted` are folded lines."""
+    positions = index.positions(Rung.SPACING)
+    votes: Counter[int] = Counter()
+    for at, key in enumerate(wanted):
+        occurrences = positions.get(key, ())
+        if key and len(occurrences) <= _RARE:
+            for occurrence in occurrences:
+                votes[occurrence - at] += 1
+    merged: list[int] = []
+    for offset, _ in votes.most_common():
+        if all(abs(offset - other) > slack for other in merged):
+            merged.append(offset)
+            if len(merged) == most:
+                break
+    return merged
+
+
+def _align(
+    index: TextIndex, block: Sequence[str], wanted: Sequence[str], removed: Collection[int], low: int, high: int
+) -> tuple[int, Place] | None:
+    """The best alignment of the block within lines `low` to `high`, with its score, if it clears the bar."""
+    keys = index.keys(Rung.SPACING)[low:high]
+    score, pairs = _best_path(wanted, keys, removed)
+    if not pairs or pairs[0][0] != 0 or pairs[-1][0] != len(block) - 1:
+        return None
+    alignment: list[int | None] = [None] * len(block)
+    for ours, theirs in pairs:
+        alignment[ours] = low + theirs
+    equal = [(ours, theirs) for ours, theirs in pairs if wanted[ours] == keys[theirs]]
+    start, end = low + pairs[0][1], low + pairs[-1][1] + 1
+    allowed = max(1, int(len(block) * SPAN_TOLERANCE))
+    if (
+        len(equal) < EQUAL_SHARE * len(block)
+        or len(pairs) < ALIGNED_SHARE * len(block)
+        or abs(end - start - len(block)) > allowed
+        or any(alignment[line] is None for line in removed)
+    ):
+        return None
+    shift = shift_between(((block[ours], index.texts[low + theirs]) for ours, theirs in equal), index.unit)
+    if shift is None:
+        return None
+    unlike = frozenset(ours for ours, theirs in pairs if wanted[ours] != keys[theirs])
+    return score, Place(Rung.ALIGNED, start, end, tuple(alignment), shift, unlike)
+
+
+def _best_path(
+    wanted: Sequence[str], keys: Sequence[str], removed: Collection[int]
+) -> tuple[int, list[tuple[int, int]]]:
+    """The pairs (line of the block, line of the window) of a best alignment; the window's ends are free."""
+    width = len(keys)
+    rows: list[list[int]] = [[0] * (width + 1)]
+    gains: list[list[int]] = []
+    for at, line in enumerate(wanted):
+        before = rows[-1]
+        row = [before[0] + _GAP]
+        gain = [_gain(line, key, fixed=at in removed) for key in keys]
+        for column in range(width):
+            best = before[column + 1] + _GAP
+            if row[column] + _GAP > best:
+                best = row[column] + _GAP
+            if gain[column] and before[column] + gain[column] > best:
+                best = before[column] + gain[column]
+            row.append(best)
+        rows.append(row)
+        gains.append(gain)
+    score = max(rows[-1])
+    column = rows[-1].index(score)
+    at = len(wanted)
+    pairs: list[tuple[int, int]] = []
+    while at and column:
+        gain_here = gains[at - 1][column - 1]
+        if gain_here and rows[at][column] == rows[at - 1][column - 1] + gain_here:
+            at, column = at - 1, column - 1
+            pairs.append((at, column))
+        elif rows[at][column] == rows[at - 1][column] + _GAP:
+            at -= 1
+        else:
+            column -= 1
+    pairs.reverse()
+    return score, pairs
+
+
+def _gain(line: str, key: str, *, fixed: bool) -> int:
+    if line == key:
+        return _EQUAL if line else _EQUAL_BLANK
+    if fixed or not line or not key:
+        return 0
+    return _ALIKE if alike(line, key, LINE_SIMILARITY) else 0

@@ -1,0 +1,107 @@
+"""Carrying an edit over to the file's own lines.
+
+A model's copy of the lines around its change is never written back: of the edit only the inserted and the removed
+lines are used, and every line that stays keeps the file's bytes.
+"""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from enum import Enum
+
+from app.proposals.locate.line_index import Place
+from app.proposals.refusals import NoMatch
+from app.proposals.text.diff import diff
+from app.proposals.text.edits import NewLine
+
+
+class Step(Enum):
+    """What an edit does with one line."""
+
+    KEEP = " "
+    REMOVE = "-"
+    INSERT = "+"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptLine:
+    """One line of an edit; the kept and the removed ones are what must be found in the file."""
+
+    step: Step
+    text: str
+    ending: str | None = None
+    """`\\n`, `\\r\\n` or nothing, if the edit spells its endings."""
+
+
+def script_between(old: Sequence[str], new: Sequence[str]) -> list[ScriptLine]:
+    """The line diff of the two texts as a script."""
+    script: list[ScriptLine] = []
+    at = 0
+    for change in diff(old, new):
+        script += [ScriptLine(Step.KEEP, text) for text in old[at : change.old_start]]
+        script += [ScriptLine(Step.REMOVE, text) for text in old[change.old_start : change.old_end]]
+        script += [ScriptLine(Step.INSERT, text) for text in new[change.new_start : change.new_end]]
+        at = change.old_end
+    script += [ScriptLine(Step.KEEP, text) for text in old[at:]]
+    return script
+
+
+def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
+    """Which of the old side's lines, from 0, the script removes."""
+    old_side = [line for line in script if line.step is not Step.INSERT]
+    return {index for index, line in enumerate(old_side) if line.step is Step.REMOVE}
+
+
+def transplanted(script: Sequence[ScriptLine], place: Place) -> list[int | NewLine]:
+    """What the lines of the place become; raises NoMatch where the file leaves open where a new line goes."""
+    replaced = removed_lines(script)
+    removed: set[int] = set()
+    inserted: dict[int, list[NewLine]] = {}
+    at = 0
+    for line in script:
+        match line.step:
+            case Step.INSERT:
+                text = place.shift.applied(line.text)
+                if text is None:
+                    raise NoMatch(
+                        "The lines were found at a smaller indentation than given, and a new line has less than the "
+                        f"difference: {line.text.strip()[:80]!r}. Give old and new with the file's own indentation."
+                    )
+                inserted.setdefault(_position(place, at, replaced), []).append(NewLine(text, line.ending))
+            case Step.REMOVE:
+                target = place.alignment[at]
+                if target is None:
+                    raise NoMatch(f"A line to remove is not there: {line.text.strip()[:80]!r}.")
+                removed.add(target)
+                at += 1
+            case Step.KEEP:
+                at += 1
+    parts: list[int | NewLine] = []
+    for index in range(place.start, place.end):
+        parts += inserted.get(index, ())
+        if index not in removed:
+            parts.append(index)
+    parts += inserted.get(place.end, ())
+    return parts
+
+
+def _position(place: Place, at: int, removed: Set[int]) -> int:
+    """The line of the file before which an insertion goes that stands before line `at` of the block.
+
+    A new line is held by a line that it replaces (`removed`, lines of the block), or else by both its neighbours; one
+    of these that is only like the file's holds nothing.
+    """
+    alignment = place.alignment
+    if not alignment:
+        return place.start
+    before = alignment[at - 1] if at else None
+    after = alignment[at] if at < len(alignment) else None
+    next_to = {at - 1, at}
+    sure = not next_to & place.unlike or bool(next_to & removed)
+    if sure and at == 0 and after is not None:
+        return after
+    if not sure or before is None or (at < len(alignment) and after != before + 1):
+        raise NoMatch(
+            "The lines were nearly found, but the file has other text just where new lines would go.",
+            "Read the file again and give the lines around the change as they are.",
+        )
+    return before + 1

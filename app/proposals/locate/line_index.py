@@ -1,0 +1,157 @@
+"""The matching ladder over whole lines: from equal text to equal but for spacing.
+
+Each rung looks through the whole file and finds every place; the first rung that has any decides, so a tolerant match
+can never win against an exact one, and several places are a refusal, never a choice.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from app.proposals.locate.folding import (
+    BLANKS,
+    NO_SHIFT,
+    Shift,
+    folded,
+    indentation,
+    indentation_unit,
+    shift_between,
+    without_indentation,
+    without_trailing_space,
+)
+from app.proposals.models import Rung
+from app.proposals.text.document import Document
+
+_KEYS: dict[Rung, Callable[[str], str]] = {
+    Rung.TRAILING_SPACE: without_trailing_space,
+    Rung.INDENTATION: without_indentation,
+    Rung.SPACING: folded,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a block of lines stands in the file."""
+
+    rung: Rung
+    start: int
+    """First line, from 0."""
+    end: int
+    """One past the last line."""
+    alignment: tuple[int | None, ...]
+    """For each line of the block, the line of the file that it stands for."""
+    shift: Shift = NO_SHIFT
+    unlike: frozenset[int] = frozenset()
+    """Lines of the block that stand for one of the file that is only like them."""
+
+
+class TextIndex:
+    """The lines of a document by what each rung compares; built when first needed, shared by all edits of a call."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.texts: Sequence[str] = document.texts
+        self._keys: dict[Rung, Sequence[str]] = {Rung.EXACT: self.texts}
+        self._positions: dict[Rung, dict[str, list[int]]] = {}
+
+    def keys(self, rung: Rung) -> Sequence[str]:
+        """What the rung compares, line by line."""
+        if rung not in self._keys:
+            key = _KEYS[rung]
+            self._keys[rung] = [key(text) for text in self.texts]
+        return self._keys[rung]
+
+    def positions(self, rung: Rung) -> dict[str, list[int]]:
+        """The lines, from 0, that have each key."""
+        if rung not in self._positions:
+            positions: dict[str, list[int]] = {}
+            for index, key in enumerate(self.keys(rung)):
+                positions.setdefault(key, []).append(index)
+            self._positions[rung] = positions
+        return self._positions[rung]
+
+    @cached_property
+    def unit(self) -> int:
+        """Spaces of one level of indentation."""
+        return indentation_unit(self.texts)
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """Where each line begins in `document.text`, and where one more would."""
+        offsets = [0]
+        for text in self.texts:
+            offsets.append(offsets[-1] + len(text) + 1)
+        return offsets
+
+    @cached_property
+    def block_ends(self) -> list[int]:
+        """For each line, the one at which the deeper indented block under it ends; closing brackets belong to it."""
+        ends = [0] * len(self.texts)
+        depths: list[int] = []
+        lines: list[int] = []
+        for at in range(len(self.texts) - 1, -1, -1):
+            text = self.texts[at]
+            stripped = text.strip(BLANKS)
+            depth = len(indentation(text).expandtabs(8))
+            # What is on the stack has ever less depth towards its bottom, and comes ever later in the file.
+            found = bisect_right(depths, depth)
+            ends[at] = lines[found - 1] if found else len(self.texts)
+            if stripped and stripped[0] not in ")]}{":
+                while depths and depths[-1] >= depth:
+                    depths.pop()
+                    lines.pop()
+                depths.append(depth)
+                lines.append(at)
+        return ends
+
+    def line_at(self, offset: int) -> int:
+        """The line, from 0, that holds the character at `offset`."""
+        return min(bisect_right(self.offsets, offset), len(self.texts)) - 1
+
+
+def stands_at(index: TextIndex, block: Sequence[str], start: int) -> bool:
+    """Whether the block stands exactly at line `start` (from 0)."""
+    return start >= 0 and tuple(index.texts[start : start + len(block)]) == tuple(block)
+
+
+def commonness(index: TextIndex, block: Sequence[str]) -> int:
+    """How many places of the file have to be looked at to find all of the block's: the count of its rarest line."""
+    positions = index.positions(Rung.EXACT)
+    return min((len(positions.get(line, ())) for line in block), default=0)
+
+
+def places(index: TextIndex, block: Sequence[str], rung: Rung) -> list[Place]:
+    """Every place where the block stands by this rung (one of exact, trailing space, indentation, spacing)."""
+    key = _KEYS.get(rung)
+    wanted = [key(line) for line in block] if key else list(block)
+    found = []
+    for start in _starts(index, wanted, rung):
+        end = start + len(block)
+        shift: Shift | None = NO_SHIFT
+        if rung in (Rung.INDENTATION, Rung.SPACING):
+            shift = shift_between(zip(block, index.texts[start:end], strict=True), index.unit)
+        if shift is not None:
+            found.append(Place(rung, start, end, tuple(range(start, end)), shift))
+    return found
+
+
+def _starts(index: TextIndex, wanted: list[str], rung: Rung) -> list[int]:
+    positions = index.positions(rung)
+    keys = index.keys(rung)
+    rarest: list[int] | None = None
+    offset = 0
+    for at, key in enumerate(wanted):
+        occurrences = positions.get(key)
+        if occurrences is None:
+            return []
+        if rarest is None or len(occurrences) < len(rarest):
+            rarest, offset = occurrences, at
+    last = len(keys) - len(wanted)
+    wanted_slice = wanted if isinstance(keys, list) else tuple(wanted)
+    return [
+        occurrence - offset
+        for occurrence in rarest or ()
+        if 0 <= occurrence - offset <= last
+        and keys[occurrence - offset : occurrence - offset + len(wanted)] == wanted_slice
+    ]

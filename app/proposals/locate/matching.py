@@ -1,0 +1,299 @@
+"""Search/replace edits: where each goes, by which rung, and the bytes that come of it.
+
+The ladder stops at the first rung that finds anything: exact text; lines equal but for trailing space; but for a
+uniform shift of the indentation; but for spacing and look-alike marks; and last, lines aligned with a few context
+lines different. One place is an edit, several are a refusal that names them. Before the tolerant rungs the file is
+checked for the new text: an edit that was made already is not made again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from app.proposals.locate.alignment import aligned_places
+from app.proposals.locate.carry_over import ScriptLine, removed_lines, script_between, transplanted
+from app.proposals.locate.exact import Occurrence, check_words, lines_of, occurrences, replacement_splices
+from app.proposals.locate.folding import BLANKS
+from app.proposals.locate.line_index import Place, TextIndex, places
+from app.proposals.locate.nearest import describe_nearest, describe_places
+from app.proposals.locate.placeholders import elided_line
+from app.proposals.models import Match, Rung
+from app.proposals.refusals import (
+    AlreadyApplied,
+    AmbiguousMatch,
+    EditRefused,
+    ElidedText,
+    MalformedEdit,
+    NoMatch,
+    NotEditable,
+    OverlappingEdits,
+)
+from app.proposals.text.document import Document
+from app.proposals.text.edits import Splice, SpliceList, splices
+
+TOLERANT_RUNGS = (Rung.TRAILING_SPACE, Rung.INDENTATION, Rung.SPACING)
+HINT_RATIO = 3
+"""How many times nearer to the hinted line a place must be than every other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One search/replace edit."""
+
+    old: str
+    """Text of the file to replace; empty only for a file with no text."""
+    new: str
+    replace_all: bool = False
+    """Replace every exact occurrence."""
+    line: int | None = None
+    """About where, from 1; it chooses among several exact places, never among others."""
+    inside_words: bool = False
+    """Take places that begin or end inside a word too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Where an edit goes, and the lines it changes."""
+
+    splices: tuple[Splice, ...]
+    matches: tuple[Match, ...]
+
+
+def resolve(document: Document, replacement: Replacement, index: TextIndex | None = None) -> Resolution:
+    """Find the place of one edit.
+
+    Args:
+        document: The file.
+        replacement: The edit.
+        index: An index of the same document, to share between edits.
+
+    Raises:
+        EditRefused: In one of its kinds, with the text for the model.
+    """
+    document.check_editable()
+    index = index or TextIndex(document)
+    old, new = _normal(replacement.old, document), _normal(replacement.new, document)
+    _check_characters(document, new)
+    if not old:
+        return _fill(document, new)
+    if old == new:
+        raise MalformedEdit("old and new are the same text, so there is nothing to change.")
+    _check_new_text(index, old, new)
+    found = occurrences(index, old, overlapping=not replacement.replace_all)
+    if found and not replacement.inside_words:
+        check_words(index, found)
+    if found and replacement.replace_all:
+        return _replace_all(index, found, old, new, inside_words=replacement.inside_words)
+    if found:
+        return _replace_one(index, found, old, new, replacement)
+    block, wanted = lines_of(old), lines_of(new)
+    check_not_applied(index, wanted)
+    if replacement.replace_all:
+        raise NoMatch(
+            f"replace_all needs the exact text, and it is not in the file. {describe_nearest(index, block)}"
+        )
+    script = script_between(block, wanted)
+    return located(index, script, tolerant_places(index, script, block))
+
+
+def _normal(text: str, document: Document) -> str:
+    text = text.replace("\r\n", "\n")
+    return text.removeprefix("\ufeff") if document.mark else text
+
+
+def _check_characters(document: Document, new: str) -> None:
+    """Refuse characters that have no bytes, before any search."""
+    if document.encoding != "bytes" and any("\ud800" <= character <= "\udfff" for character in new):
+        raise NotEditable(
+            "The new text holds half of a surrogate pair. Give each character whole, not as \\ud escapes."
+        )
+    document.encode_text(new)
+
+
+def _fill(document: Document, new: str) -> Resolution:
+    if document.text:
+        raise MalformedEdit(
+            "old is empty, but the file has text. Give the lines next to the change as old and repeat them in new, "
+            "or write the whole file."
+        )
+    if not new:
+        raise MalformedEdit("old and new are both empty, so there is nothing to change.")
+    splice = Splice(0, len(document.bodies), (document.encode_text(new),))
+    return Resolution((splice,), (Match(rung=Rung.EXACT, line=1, note="into an empty file"),))
+
+
+def _check_new_text(index: TextIndex, old: str, new: str) -> None:
+    elided = elided_line(new.split("\n"))
+    if elided and elided not in old and elided not in index.document.text:
+        raise ElidedText(
+            f"new stands {elided[:120]!r} for text that it does not spell out, and nothing fills that in. "
+            "Give the full text, or make a smaller edit for each place that changes."
+        )
+
+
+def _replace_all(
+    index: TextIndex, found: Sequence[Occurrence], old: str, new: str, *, inside_words: bool
+) -> Resolution:
+    """Every occurrence, literally, but for those inside words; lines with several are put together."""
+    wanted = [place for place in found if inside_words or not place.cuts_word]
+    document = index.document
+    text = document.text if document.final_newline else document.text + "\n"
+    changed: list[Splice] = []
+    at = 0
+    while at < len(wanted):
+        group = [wanted[at]]
+        while at + len(group) < len(wanted) and wanted[at + len(group)].first <= group[-1].last:
+            group.append(wanted[at + len(group)])
+        start, end = group[0].start, group[-1].end
+        between = [text[before.end : after.start] for before, after in pairwise(group)]
+        piece = Occurrence(start, end, group[0].first, group[-1].last, False)
+        changed += replacement_splices(index, piece, text[start:end], new + "".join(f"{gap}{new}" for gap in between))
+        at += len(group)
+    left = len(found) - len(wanted)
+    note = f"{left} more inside longer words left as they are" if left else ""
+    matches = [Match(rung=Rung.EXACT, line=place.first + 1) for place in wanted]
+    return Resolution(tuple(changed), (matches[0].model_copy(update={"note": note}), *matches[1:]))
+
+
+def _replace_one(
+    index: TextIndex, found: Sequence[Occurrence], old: str, new: str, replacement: Replacement
+) -> Resolution:
+    place, rung, note = found[0], Rung.EXACT, ""
+    hint = replacement.line
+    if len(found) > 1:
+        chosen = nearest_to_hint([occurrence.first for occurrence in found], hint)
+        if chosen is None:
+            spans = [(occurrence.first, occurrence.last + 1) for occurrence in found]
+            inside = sum(occurrence.cuts_word for occurrence in found)
+            within = f", {inside} inside longer words" if inside else ""
+            raise AmbiguousMatch(
+                f"The text to replace occurs {len(found)} times{within}. "
+                "Give more of the lines around the one you mean"
+                f"{', or replace_all to change every one' if hint is None else ''}. Found at "
+                f"{describe_places(index, spans)}"
+            )
+        place, rung = found[chosen], Rung.LINE_HINT
+        note = f"{len(found)} places, chosen by line hint {hint}"
+        if not replacement.inside_words:
+            check_words(index, [place])
+    changed = tuple(replacement_splices(index, place, old, new))
+    return Resolution(changed, (Match(rung=rung, line=place.first + 1, note=note),))
+
+
+def nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
+    """Which of the lines (from 0) the hint (from 1) means: the nearest, if every other is several times farther."""
+    if hint is None:
+        return None
+    distances = sorted((abs(line + 1 - hint), at) for at, line in enumerate(lines))
+    (nearest, chosen), (second, _) = distances[0], distances[1]
+    return chosen if second >= HINT_RATIO * max(nearest, 1) else None
+
+
+def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
+    """Raise AlreadyApplied if the new lines, two or more, stand in the file as they are."""
+    if len([line for line in new if line.strip(BLANKS)]) < 2:
+        return
+    there = places(index, new, Rung.EXACT)
+    if there:
+        raise AlreadyApplied(
+            f"The file already holds the new text, at line {there[0].start + 1}, and not the old.",
+            "The edit seems to be in place; read the file again before editing it.",
+        )
+
+
+def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[Place]:
+    """Where the block of kept and removed lines stands by the first tolerant rung that finds it, or NoMatch."""
+    if not any(line.strip(BLANKS) for line in block):
+        raise NoMatch("The text to replace is only blank lines. Give the lines next to them too.")
+    for rung in TOLERANT_RUNGS:
+        found = places(index, block, rung)
+        if found:
+            return found
+    elided = elided_line(block, bare=True)
+    if elided:
+        raise ElidedText(
+            f"old stands {elided[:120]!r} for text that it does not spell out, so it can't be found. "
+            "Give the lines in full, or make a smaller edit for each place that changes."
+        )
+    found = aligned_places(index, block, removed_lines(script))
+    if found:
+        return found
+    raise NoMatch(
+        "The text to replace is not in the file, neither exactly nor with other spacing or indentation.",
+        f"{describe_nearest(index, block)}\nGive the lines as they are in the file.",
+    )
+
+
+def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Place]) -> Resolution:
+    """Carry the script over to the one place found; raises AmbiguousMatch if there are several."""
+    if len(found) > 1:
+        spans = [(place.start, place.end) for place in found]
+        raise AmbiguousMatch(
+            f"The text to replace is not in the file exactly, and {len(found)} places are like it "
+            f"({_NAMES[found[0].rung]}). Give the lines exactly, and more of them. Found at "
+            f"{describe_places(index, spans)}"
+        )
+    place = found[0]
+    changed = splices(index.document, place.start, place.end, transplanted(script, place))
+    match = Match(rung=place.rung, line=place.start + 1, note=_NAMES[place.rung])
+    return Resolution(tuple(changed), (match,))
+
+
+_NAMES = {
+    Rung.EXACT: "",
+    Rung.TRAILING_SPACE: "but for trailing space",
+    Rung.INDENTATION: "but for indentation",
+    Rung.SPACING: "but for spacing and look-alike marks",
+    Rung.ALIGNED: "with some context lines different",
+}
+
+
+def apply_replacements(document: Document, replacements: Sequence[Replacement]) -> tuple[bytes, tuple[Match, ...]]:
+    """Make several edits of one file, all or none.
+
+    Each edit is looked for in the document as given, so that line numbers and the count of places mean what the model
+    read. Only an edit that is not there, or that changes the same lines as an earlier one, is looked for in the text
+    that the earlier ones made, and then exactly; the edits after it go on from that text.
+
+    Returns:
+        The new bytes, and one match or more for each edit, in order.
+
+    Raises:
+        EditRefused: For the first edit that can't be made; the message says which it is.
+    """
+    if not replacements:
+        raise MalformedEdit("There is no edit in the call.")
+    index = TextIndex(document)
+    made = SpliceList()
+    matches: list[Match] = []
+    for number, replacement in enumerate(replacements, 1):
+        try:
+            try:
+                resolution = resolve(index.document, replacement, index)
+                if not made.fits(resolution.splices):
+                    raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
+            except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
+                if not made or isinstance(error, AmbiguousMatch):
+                    raise
+                later = TextIndex(Document(made.applied_to(index.document)))
+                resolution = _resolve_in_made(later, replacement, error)
+                index, made = later, SpliceList()
+        except EditRefused as error:
+            if len(replacements) == 1:
+                raise
+            prefix = f"Edit {number} of {len(replacements)} (none was made): "
+            raise type(error)(prefix + error.fact, error.advice) from error
+        made.add(resolution.splices)
+        matches += resolution.matches
+    result = made.applied_to(index.document)
+    if result == document.data:
+        raise MalformedEdit("The edits leave the file as it is.")
+    return result, tuple(matches)
+
+
+def _resolve_in_made(index: TextIndex, replacement: Replacement, error: EditRefused) -> Resolution:
+    """The edit in text that earlier edits of the call made: exactly, or the first refusal stands."""
+    old = _normal(replacement.old, index.document)
+    if not old or not occurrences(index, old):
+        raise error
+    return resolve(index.document, replacement, index)

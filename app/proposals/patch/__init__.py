@@ -1,0 +1,1 @@
+"""Patches made elsewhere, read, placed and written."""

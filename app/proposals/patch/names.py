@@ -1,0 +1,181 @@
+"""File names in patch headers: git's quoting, prefixes, timestamps."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from app.proposals.text.document import decode, encode
+
+NO_FILE = "/dev/null"
+
+_ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+_LETTERS = {value: letter for letter, value in _ESCAPES.items()}
+_OCTAL = re.compile(r"[0-3][0-7]{2}")
+_STAMP = re.compile(
+    r"(?<![ \t])[ \t]+(?P<date>\d{2,4}-\d\d-\d\d)[ \t]+"
+    r"(?P<hours>\d\d):(?P<minutes>\d\d)(?P<rest>(?::\d\d(?:\.\d+)?)?)"
+    r"(?: ?(?P<sign>[-+])(?P<zone_hours>\d\d):?(?P<zone_minutes>\d\d))?$"
+)
+_EPOCH_DAYS = {"1970-01-01": 0, "1969-12-31": -24 * 60}
+"""The days on which 1970 began somewhere, in minutes from then."""
+
+PrefixPair = tuple[str, str]
+"""What stands before the names of the old and the new side, `a/` and `b/` for instance."""
+
+
+class HeaderName(NamedTuple):
+    """What a `---` or `+++` line says."""
+
+    path: str
+    missing: bool
+    """Whether it says that there is no such file: by the epoch as timestamp (`diff -N`), or in words (Subversion)."""
+
+
+def quoted(path: str) -> str:
+    """The path as git writes it: C-style quotes around control characters, quotes, backslashes and undecodable bytes.
+
+    Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms. A path with `
+    b/` in it is quoted too, its spaces as octal, because readers split a `diff --git` line there.
+    """
+    splits = " b/" in path
+    if not splits and not any(
+        character in '"\\\x7f' or character < " " or "\udc80" <= character <= "\udcff" for character in path
+    ):
+        return path
+    pieces = []
+    for byte in encode(path):
+        if byte in _LETTERS:
+            pieces.append(f"\\{_LETTERS[byte]}")
+        elif byte < 32 or byte >= 127 or (byte == 32 and splits):
+            pieces.append(f"\\{byte:03o}")
+        else:
+            pieces.append(chr(byte))
+    return f'"{"".join(pieces)}"'
+
+
+def unquoted(text: str) -> tuple[str, str]:
+    """The path at the start of `text`, which begins with a quote, and what follows it; raises ValueError."""
+    data = bytearray()
+    at = 1
+    while at < len(text):
+        character = text[at]
+        if character == '"':
+            return decode(bytes(data)), text[at + 1 :]
+        if character != "\\":
+            data += encode(character)
+            at += 1
+            continue
+        code = text[at + 1 : at + 2]
+        if code in _ESCAPES and code:
+            data.append(_ESCAPES[code])
+            at += 2
+        elif octal := _OCTAL.match(text, at + 1):
+            data.append(int(octal[0], 8))
+            at += 4
+        else:
+            raise ValueError("no such escape")
+    raise ValueError("no closing quote")
+
+
+def header_name(text: str) -> str:
+    """The name in a header line (without its first word): unquoted, and without a timestamp."""
+    return named(text).path
+
+
+def named(text: str) -> HeaderName:
+    """What a `---` or `+++` line (without the mark) says; a timestamp may follow spaces instead of a tab."""
+    text = text.rstrip("\r")
+    if text.startswith('"'):
+        try:
+            path, rest = unquoted(text)
+        except ValueError:
+            return HeaderName(text, False)
+        return HeaderName(path, _is_epoch(_STAMP.search(rest)))
+    stamp = _STAMP.search(text)
+    if stamp and stamp.start():
+        text = text[: stamp.start()]
+    path, _, said = text.partition("\t")
+    return HeaderName(path.rstrip(" "), _is_epoch(stamp) or said == "(nonexistent)")
+
+
+def _is_epoch(stamp: re.Match[str] | None) -> bool:
+    if stamp is None or stamp["date"] not in _EPOCH_DAYS or not stamp["sign"] or stamp["rest"].strip(":.0"):
+        return False
+    zone = int(stamp["zone_hours"]) * 60 + int(stamp["zone_minutes"])
+    local = _EPOCH_DAYS[stamp["date"]] + int(stamp["hours"]) * 60 + int(stamp["minutes"])
+    return local == (zone if stamp["sign"] == "+" else -zone)
+
+
+def git_header_names(text: str) -> tuple[str, str] | None:
+    """Both names, prefixes included, of a `diff --git` line (without these words), or None if it can't be split.
+
+    Names may hold spaces, so the split is where both halves name the same file; only the quoted form says it plainly.
+    """
+    text = text.rstrip("\r")
+    try:
+        if text.startswith('"'):
+            first, rest = unquoted(text)
+            second = rest.strip()
+            return first, unquoted(second)[0] if second.startswith('"') else second
+        if text.endswith('"'):
+            at = text.index(' "')
+            return text[:at], unquoted(text[at + 1 :])[0]
+    except ValueError:
+        return None
+    at = text.find(" ")
+    while at >= 0:
+        first, second = text[:at], text[at + 1 :]
+        if first == second or (_rest(first) and _rest(first) == _rest(second)):
+            return first, second
+        at = text.find(" ", at + 1)
+    halves = text.split(" ")
+    return (halves[0], halves[1]) if len(halves) == 2 else None
+
+
+def plain_names(
+    old: str, new: str, git_names: tuple[str, str] | None, known: Iterable[PrefixPair] = ()
+) -> tuple[str, str]:
+    """The names of the `---` and `+++` lines without the prefixes that the diff put before them.
+
+    A `diff --git` line with the same name twice was written without prefixes. Otherwise a prefix is taken off only
+    where the two differ in their first folder and in nothing else, so that a folder called `a` stays; beside
+    `/dev/null`, where it is git's own or one of the `known`, which other files of the patch have.
+    """
+    old, new = _tidy(old), _tidy(new)
+    prefixes = prefixes_of(old, new, git_names)
+    if NO_FILE in (old, new) and not (git_names and git_names[0] == git_names[1]):
+        fitting = [
+            pair for pair in known if old.startswith((pair[0], NO_FILE)) and new.startswith((pair[1], NO_FILE))
+        ]
+        prefixes = max(fitting, key=lambda pair: len("".join(pair)), default=prefixes)
+    if prefixes:
+        old = old if old == NO_FILE else old.removeprefix(prefixes[0])
+        new = new if new == NO_FILE else new.removeprefix(prefixes[1])
+    return _tidy(old), _tidy(new)
+
+
+def prefixes_of(old: str, new: str, git_names: tuple[str, str] | None) -> PrefixPair | None:
+    """What stands before the names of the two sides and is no part of them, if anything does."""
+    old, new = _tidy(old), _tidy(new)
+    if git_names and git_names[0] == git_names[1]:
+        return None
+    (old_first, _, old_rest), (new_first, _, new_rest) = old.partition("/"), new.partition("/")
+    if old == NO_FILE or new == NO_FILE:
+        named_first, rest, usual = (new_first, new_rest, "b") if old == NO_FILE else (old_first, old_rest, "a")
+        return ("a/", "b/") if named_first == usual and rest else None
+    if not old_rest or not new_rest or not old_first or not new_first:
+        return None
+    if (old_first, new_first) == ("a", "b"):
+        inner = prefixes_of(old_rest, new_rest, None) if git_names and old_rest != new_rest else None
+        return ("a/", "b/") if inner is None else (f"a/{inner[0]}", f"b/{inner[1]}")
+    return (f"{old_first}/", f"{new_first}/") if old_first != new_first and old_rest == new_rest else None
+
+
+def _rest(name: str) -> str:
+    return name.partition("/")[2]
+
+
+def _tidy(name: str) -> str:
+    while name.startswith("./"):
+        name = name[2:]
+    return name

@@ -1,0 +1,109 @@
+"""What a patch text says, file by file, once it is read."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.proposals.locate.carry_over import ScriptLine, Step
+from app.proposals.models import Op
+
+
+@dataclass(frozen=True, slots=True)
+class PatchHunk:
+    """One run of kept, removed and inserted lines. The numbers are the header's claim; nothing is counted by them."""
+
+    lines: tuple[ScriptLine, ...]
+    old_start: int | None = None
+    """First line on the old side, from 1 (with no old lines, the line it goes after); None if not said."""
+    new_start: int | None = None
+    seek: tuple[str, ...] = ()
+    """Lines that stand above the hunk in the file, from outer to inner."""
+    at_end: bool = False
+    """The hunk ends where the file ends."""
+    source_line: int = 0
+    """Where its header stands in the patch text, from 1."""
+    doubt: str = ""
+    """What leaves a doubt that it is meant as it was read."""
+    unended: bool = False
+    """Its last line is inserted and ends with the patch text, without newline: perhaps the line was longer."""
+    unnumbered: bool = False
+    """It is of a form without line numbers: a line that it names must be there, and what shows no place is for the
+    end of the file."""
+
+    @property
+    def old_side(self) -> list[ScriptLine]:
+        """The kept and removed lines: what the file must have."""
+        return [line for line in self.lines if line.step is not Step.INSERT]
+
+    @property
+    def new_side(self) -> list[ScriptLine]:
+        """The kept and inserted lines."""
+        return [line for line in self.lines if line.step is not Step.REMOVE]
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it shows no line of the file."""
+        return not self.old_side
+
+    @property
+    def changes(self) -> bool:
+        """Whether any line is removed or inserted."""
+        return any(line.step is not Step.KEEP for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePatch:
+    """The part of a patch for one file. Paths are as written, prefixes removed, not checked to be inside anything."""
+
+    path: str
+    """The new path; of a deletion, the old."""
+    op: Op
+    hunks: tuple[PatchHunk, ...] = ()
+    old_path: str = ""
+    """Of a rename."""
+    old_mode: int | None = None
+    """Permission bits, if the patch says."""
+    new_mode: int | None = None
+    old_blob: str = ""
+    """Git's id, perhaps shortened, of the content that the patch was made from."""
+    new_blob: str = ""
+    """Git's id of the content that it makes."""
+    spelled_out: bool = False
+    """The patch shows what it deletes, so that a deletion without hunks is of an empty file."""
+    left_out: str = ""
+    """Why the part can't be made and is passed over, if so."""
+
+    @property
+    def inserts_only(self) -> bool:
+        """Whether no hunk names a line of the file: sloppily written creations look so."""
+        return bool(self.hunks) and all(hunk.unseen for hunk in self.hunks)
+
+    @property
+    def added(self) -> int:
+        """Lines inserted."""
+        return sum(line.step is Step.INSERT for hunk in self.hunks for line in hunk.lines)
+
+    @property
+    def removed(self) -> int:
+        """Lines removed."""
+        return sum(line.step is Step.REMOVE for hunk in self.hunks for line in hunk.lines)
+
+
+def named_paths(parts: Iterable[FilePatch]) -> list[str]:
+    """Every path of the parts that are made, each once: no other file is looked at to make them."""
+    made = [part for part in parts if not part.left_out]
+    return list(dict.fromkeys(path for part in made for path in (part.old_path, part.path) if path))
+
+
+def script_line(line: str, *, terminated: bool = True) -> ScriptLine:
+    """A body line of a unified diff with its mark; a line without mark is an empty context line."""
+    mark, text = (line[0], line[1:]) if line and line != "\r" else (" ", line)
+    if not terminated:
+        return ScriptLine(Step(mark), text, "")
+    if text.endswith("\r"):
+        return ScriptLine(Step(mark), text[:-1], "\r\n")
+    return ScriptLine(Step(mark), text, "\n")
+
+
+def content(lines: Sequence[ScriptLine]) -> str:
+    """The lines with their endings, `\\n` where they have none of their own."""
+    return "".join(line.text + ("\n" if line.ending is None else line.ending) for line in lines)

@@ -1,0 +1,270 @@
+"""One file's part of a patch, placed by the same ladder as a search/replace edit.
+
+What a hunk keeps and removes must be found; its line numbers only choose among equal places. They are trusted for
+more when the patch names git's id of the very content it is applied to: then nothing is left to find out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.proposals.locate.carry_over import ScriptLine, Step, transplanted
+from app.proposals.locate.folding import without_trailing_space
+from app.proposals.locate.line_index import Place, TextIndex, commonness, places, stands_at
+from app.proposals.locate.matching import check_not_applied, located, tolerant_places
+from app.proposals.locate.nearest import describe_nearest
+from app.proposals.models import Match, Op, Rung
+from app.proposals.patch.git_blob import is_blob
+from app.proposals.patch.hunk_places import Choice, Progress, allowed, chosen, line_above, numbered_well
+from app.proposals.patch.parts import FilePatch, PatchHunk, content
+from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NoMatch, OverlappingEdits
+from app.proposals.text.document import BOM, Document, encode
+from app.proposals.text.edits import Splice, SpliceList, splices
+
+_TOO_COMMON = 500
+"""Lines that stand in more places are not looked for in all of them when the numbered line has them."""
+
+
+def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple[Match, ...]]:
+    """What the file becomes.
+
+    Args:
+        document: The file as it is; empty for one that does not exist.
+        patch: Its part of the patch.
+
+    Returns:
+        The new bytes (empty for a deletion) and one match for each hunk.
+
+    Raises:
+        EditRefused: In one of its kinds; the message names the hunk.
+    """
+    if patch.op is Op.CREATE:
+        data = _created(document, patch)
+        return data, _checked(document, patch, data, [_first_line(hunk) for hunk in patch.hunks if hunk.doubt])
+    if patch.op is Op.DELETE:
+        _check_deletion(document, patch)
+        return b"", ()
+    if not patch.hunks:
+        return document.data, ()
+    document.check_editable()
+    trusted = is_blob(document.data, patch.old_blob)
+    if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
+        document = Document(document.data, verbatim=not document.wide)
+    placer = _Placer(document, numbered_well(patch.hunks) if trusted else frozenset())
+    matches = []
+    for number, hunk in enumerate(patch.hunks, 1):
+        try:
+            matches.append(placer.place(hunk))
+        except EditRefused as error:
+            where = f"Hunk {number} of {len(patch.hunks)} for {patch.path} (line {hunk.source_line} of the patch): "
+            raise type(error)(where + error.fact, error.advice) from error
+    data = placer.result()
+    return data, _checked(document, patch, data, matches)
+
+
+def _first_line(hunk: PatchHunk) -> Match:
+    """What to say of a hunk in doubt that makes a file."""
+    return Match(rung=Rung.DOUBTFUL, line=1, note=hunk.doubt)
+
+
+def _checked(document: Document, patch: FilePatch, data: bytes, matches: Sequence[Match]) -> tuple[Match, ...]:
+    """The matches, the last one in doubt if the patch text may break off within the last line that it inserts.
+
+    Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that it does.
+    """
+    if not patch.hunks or not patch.hunks[-1].unended or is_blob(data, patch.new_blob):
+        return tuple(matches)
+    if is_blob(document.data, patch.old_blob) or (patch.op is Op.CREATE and patch.new_blob):
+        raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
+    doubt = "the patch has no newline at its end, so this line may be cut off"
+    last = matches[-1] if matches else Match(rung=Rung.EXACT, line=1)
+    return (*matches[:-1], doubted(last, doubt))
+
+
+def _created(document: Document, patch: FilePatch) -> bytes:
+    if document.data:
+        raise AlreadyApplied(
+            f"The patch creates {patch.path}, but the file exists. Make a patch against what is there."
+        )
+    lines = [line for hunk in patch.hunks for line in hunk.lines]
+    if any(line.step is not Step.INSERT for line in lines):
+        raise MalformedPatch(f"The patch creates {patch.path}, but has lines that are not inserted.")
+    made = 0
+    for hunk in patch.hunks:
+        if made and hunk.old_start is not None and (hunk.old_start, hunk.new_start) != (0, made + 1):
+            raise MalformedPatch(f"The patch creates {patch.path}, but not all of its hunks are of a new file.")
+        made += len(hunk.lines)
+    return encode(content(_joining_none(tuple(lines), at_end=True)))
+
+
+def _check_deletion(document: Document, patch: FilePatch) -> None:
+    """Refuse a deletion that spells out another content than the file's."""
+    if not patch.hunks:
+        if patch.spelled_out and document.data:
+            raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
+        return
+    expected = [without_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
+    there = [without_trailing_space(text) for text in Document(document.data, verbatim=True).texts]
+    if expected != there:
+        index = TextIndex(document)
+        raise NoMatch(
+            f"The patch deletes {patch.path} with another content than it has.",
+            f"{describe_nearest(index, [line.text for line in patch.hunks[0].old_side])}",
+        )
+
+
+class _Placer:
+    """Places the hunks of one file in order."""
+
+    def __init__(self, document: Document, trusted: frozenset[int]) -> None:
+        """`trusted` are the hunks, by their lines in the patch, whose numbers are right beyond doubt."""
+        self._index = TextIndex(document)
+        self._trusted = trusted
+        self._made = SpliceList()
+        self._progress = Progress()
+        self._placed: set[tuple[int, tuple[ScriptLine, ...]]] = set()
+        """The hunks whose text was found as it is, by the line where."""
+        self._on_made = False
+        """Whether the document is one that earlier hunks made."""
+
+    def result(self) -> bytes:
+        """The bytes with all hunks made."""
+        return self._made.applied_to(self._index.document)
+
+    def place(self, hunk: PatchHunk) -> Match:
+        """Find the hunk's place and take up its changes."""
+        try:
+            match = self._place(hunk)
+        except (NoMatch, OverlappingEdits, AlreadyApplied) as error:
+            block = [line.text for line in hunk.old_side]
+            if not self._made or not (block or _goes_to_end(hunk)):
+                raise
+            later = TextIndex(Document(self.result(), self._index.document.verbatim))
+            if block and not places(later, block, Rung.EXACT):
+                raise error
+            self._index, self._made, self._progress = later, SpliceList(), Progress()
+            self._trusted, self._on_made = frozenset(), True
+            match = self._place(hunk)
+        if not hunk.doubt:
+            return match
+        return doubted(match, hunk.doubt)
+
+    def _place(self, hunk: PatchHunk) -> Match:
+        block = [line.text for line in hunk.old_side]
+        if not block:
+            return self._insert(hunk)
+        stated = hunk.new_start if self._on_made else hunk.old_start
+        choice, doubt = self._exact(hunk, block, stated)
+        if choice is not None:
+            place = choice.place
+            script = _with_endings(self._index.document, hunk, place)
+            if (place.start, hunk.lines) in self._placed:
+                raise MalformedPatch("It is the same as a hunk before it, at the same place.")
+            self._placed.add((place.start, hunk.lines))
+            self._take(splices(self._index.document, place.start, place.end, transplanted(script, place)))
+            match = Match(rung=choice.rung, line=place.start + 1, note=choice.note)
+        else:
+            script = _without_endings(hunk.lines)
+            check_not_applied(self._index, [line.text for line in hunk.new_side])
+            tolerant, doubt = allowed(self._index, hunk, tolerant_places(self._index, script, block))
+            if not any(stated is not None and place.start == stated - 1 for place in tolerant):
+                tolerant = self._progress.in_order(tolerant, stated)
+            resolution = located(self._index, script, tolerant)
+            self._take(resolution.splices)
+            match = resolution.matches[0]
+        if stated is not None:
+            self._progress.drift, self._progress.stated = match.line - stated, stated
+        return doubted(match, doubt) if doubt else match
+
+    def _take(self, changes: Sequence[Splice]) -> None:
+        if not self._made.fits(changes):
+            raise OverlappingEdits("It changes lines that an earlier hunk changes too.")
+        self._made.add(changes)
+        if changes:
+            self._progress.floor = changes[-1].end
+
+    def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[Choice | None, str]:
+        """The one exact place, or None if there is none, and a doubt about it."""
+        if stated is not None and hunk.source_line in self._trusted and stands_at(self._index, block, stated - 1):
+            return Choice(_place_at(stated - 1, block)), ""
+        if stated is not None and not hunk.seek and commonness(self._index, block) > _TOO_COMMON:
+            for start in (stated - 1 + self._progress.drift, stated - 1):
+                if stands_at(self._index, block, start):
+                    note = "repeated lines, chosen by the patch's line number"
+                    return Choice(_place_at(start, block), Rung.LINE_HINT, note), ""
+        found = places(self._index, block, Rung.EXACT)
+        if not found:
+            return None, ""
+        fitting, doubt = allowed(self._index, hunk, found)
+        return chosen(self._index, fitting, stated, self._progress, self._made), doubt
+
+    def _insert(self, hunk: PatchHunk) -> Match:
+        """Place a hunk that only inserts and shows nothing of the file."""
+        document = self._index.document
+        lines = len(document.bodies)
+        rung, note = Rung.EXACT, ""
+        if not lines:
+            at = 0
+        elif hunk.source_line in self._trusted and hunk.old_start is not None and hunk.old_start <= lines:
+            at = hunk.old_start
+        elif hunk.at_end:
+            at = lines
+        elif hunk.seek:
+            at = line_above(self._index, hunk) + 1
+            rung, note = Rung.DOUBTFUL, "after the line that the hunk names"
+        elif _goes_to_end(hunk):
+            at = lines
+            rung, note = Rung.DOUBTFUL, "at the end of the file, as the hunk shows no place"
+        else:
+            raise NoMatch(
+                "It only inserts lines and does not show where. Give at least two unchanged lines next to them, "
+                "each with a space before it."
+            )
+        start = Place(rung, at, at, ())
+        spelled = not lines or hunk.source_line in self._trusted
+        script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
+        floor = self._progress.floor
+        self._take(splices(document, at, at, transplanted(script, start)))
+        if at == lines:
+            self._progress.floor = floor
+        return Match(rung=rung, line=at + 1, note=note)
+
+
+def _goes_to_end(hunk: PatchHunk) -> bool:
+    """Whether a hunk without a line of the file is meant for its end."""
+    return hunk.at_end or (hunk.unnumbered and not hunk.seek and hunk.old_start is None)
+
+
+def doubted(match: Match, doubt: str) -> Match:
+    """The match with one more thing to say against it."""
+    rung = Rung.DOUBTFUL if match.rung.exact else match.rung
+    return Match(rung=rung, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
+
+
+def _place_at(start: int, block: Sequence[str]) -> Place:
+    end = start + len(block)
+    return Place(Rung.EXACT, start, end, tuple(range(start, end)))
+
+
+def _without_endings(lines: Sequence[ScriptLine]) -> tuple[ScriptLine, ...]:
+    """The lines with the endings left to the file."""
+    return tuple(replace(line, ending=None) for line in lines)
+
+
+def _with_endings(document: Document, hunk: PatchHunk, place: Place) -> tuple[ScriptLine, ...]:
+    """The lines with their own endings if the hunk spells the file's as they are, else left to the file."""
+    there = document.endings[place.start : place.end]
+    if tuple(line.ending for line in hunk.old_side) != there:
+        return _without_endings(hunk.lines)
+    return _joining_none(hunk.lines, at_end=place.end == len(document.bodies))
+
+
+def _joining_none(lines: tuple[ScriptLine, ...], *, at_end: bool) -> tuple[ScriptLine, ...]:
+    """The lines with their endings, unless one that lacks its newline would have another line after it."""
+    last = len(lines) - 1
+    if any(line.ending == "" and not at_end for line in lines if line.step is Step.INSERT) or any(
+        line.ending == "" and any(after.step is Step.INSERT for after in lines[at + 1 :])
+        for at, line in enumerate(lines[:last])
+        if line.step is Step.INSERT
+    ):
+        return _without_endings(lines)
+    return lines

@@ -1,0 +1,128 @@
+"""From a located edit to bytes: runs of lines replaced, everything else untouched."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.proposals.text.diff import diff
+from app.proposals.text.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """`document.bodies[start:end]` become `lines`; no line in it that stays is named."""
+
+    start: int
+    end: int
+    lines: tuple[bytes, ...]
+
+    def overlaps(self, other: "Splice") -> bool:
+        """Whether both replace a common line, or one inserts inside what the other replaces."""
+        if self.start == self.end and other.start == other.end:
+            return False
+        return self.start < other.end and other.start < self.end
+
+
+class SpliceList:
+    """Splices of one document, in order of place, no two overlapping."""
+
+    def __init__(self) -> None:
+        self._places: list[tuple[int, int]] = []
+        self._splices: list[Splice] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._splices)
+
+    def fits(self, changes: Iterable[Splice]) -> bool:
+        """Whether none of these overlaps one in the list."""
+        for change in changes:
+            at = bisect_right(self._places, (change.start, change.end))
+            if any(change.overlaps(neighbour) for neighbour in self._splices[max(at - 1, 0) : at + 1]):
+                return False
+        return True
+
+    def changes_within(self, start: int, end: int) -> bool:
+        """Whether any of them changes a line from `start` to `end` or inserts one between those."""
+        at = bisect_right(self._places, (start, end))
+        around = self._splices[max(at - 1, 0) : at + 1]
+        return any(splice.start < end and start < splice.end for splice in around)
+
+    def add(self, changes: Iterable[Splice]) -> None:
+        """Take these up; of two insertions at one place the later one goes behind."""
+        for change in changes:
+            place = (change.start, change.end)
+            at = bisect_right(self._places, place)
+            self._places.insert(at, place)
+            self._splices.insert(at, change)
+
+    def applied_to(self, document: Document) -> bytes:
+        """The bytes of the document with all of them made."""
+        bodies = document.bodies
+        pieces = [document.mark]
+        at = 0
+        for splice in self._splices:
+            pieces += bodies[at : splice.start]
+            pieces += splice.lines
+            at = splice.end
+        pieces += bodies[at:]
+        return b"".join(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class NewLine:
+    """A line to insert."""
+
+    text: str
+    ending: str | None = None
+    """Its ending if the edit spells it (`""` for a last line without newline), None for that of its surroundings."""
+
+
+Parts = Sequence[int | NewLine]
+"""What a range of lines becomes: numbers of lines that stay, in order, and new lines between them."""
+
+
+def kept_and_new(document: Document, start: int, end: int, new_texts: Sequence[str]) -> list[int | NewLine]:
+    """The parts that turn the texts of lines `start` to `end` into `new_texts`, with as many lines staying as can."""
+    parts: list[int | NewLine] = []
+    at = 0
+    for change in diff(document.texts[start:end], new_texts):
+        parts.extend(range(start + at, start + change.old_start))
+        parts.extend(NewLine(text) for text in new_texts[change.new_start : change.new_end])
+        at = change.old_end
+    parts.extend(range(start + at, end))
+    return parts
+
+
+def splices(document: Document, start: int, end: int, parts: Parts) -> list[Splice]:
+    """The least runs of lines to replace so that `start` to `end` reads as `parts`."""
+    result = []
+    at = start
+    waiting: list[NewLine] = []
+    for part in [*parts, end]:
+        if isinstance(part, NewLine):
+            waiting.append(part)
+            continue
+        if at < part or waiting:
+            result.append(_splice(document, at, part, waiting))
+            waiting = []
+        at = part + 1
+    return result
+
+
+def _splice(document: Document, start: int, end: int, new: Sequence[NewLine]) -> Splice:
+    open_end = end == len(document.bodies) and not document.final_newline
+    endings = [_ending(document, start, end, index, line) for index, line in enumerate(new)]
+    lines = [document.encode_text(line.text) for line in new]
+    if open_end and new and new[-1].ending is None:
+        endings[-1] = ""
+    encoded = tuple(line + document.encode_ending(ending) for line, ending in zip(lines, endings, strict=True))
+    if open_end and new and start == end and start:
+        last = document.bodies[start - 1] + document.encode_ending(document.ending_near(start - 1))
+        return Splice(start - 1, end, (last, *encoded))
+    return Splice(start, end, encoded)
+
+
+def _ending(document: Document, start: int, end: int, index: int, line: NewLine) -> str:
+    if line.ending is not None:
+        return line.ending
+    return document.ending_near(min(start + index, end - 1) if start < end else start)

@@ -1,0 +1,200 @@
+"""Hunks: the differences between two contents, with ids and numbers that outlive re-bases and partial decisions."""
+
+import hashlib
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from app.proposals.models import Hunk, HunkState
+from app.proposals.text.diff import Change, diff
+from app.proposals.text.document import Document
+
+Lines = Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one file's change amounts to."""
+
+    hunks: tuple[Hunk, ...]
+    added: int
+    removed: int
+
+
+def lines_of(data: bytes) -> Lines:
+    """The raw lines of a content."""
+    return Document(data).lines
+
+
+def in_force(hunk: Hunk) -> bool:
+    """Whether the hunk makes a difference between base and result; else it only marks a place."""
+    return bool(hunk.old_count or hunk.new_count)
+
+
+def compare(
+    path: str,
+    base: bytes,
+    result: bytes,
+    *,
+    previous: Sequence[Hunk] = (),
+    next_number: int = 1,
+    state: HunkState = HunkState.PENDING,
+    changes: Sequence[Change] | None = None,
+) -> Compared:
+    """The hunks between two contents.
+
+    Args:
+        path: Goes into the ids.
+        base: What there is.
+        result: What there will be.
+        previous: The hunks of this file so far. One with the same id and state keeps its number; those decided or
+            already on disk are kept as marks of their place.
+        next_number: For hunks that were not there before.
+        state: Of the hunks found.
+        changes: The line changes from `base` to `result`, if they are known already.
+    """
+    old, new = lines_of(base), lines_of(result)
+    known = {hunk.id: hunk for hunk in previous}
+    cut = _cut_hunks(previous, state)
+    used: Counter[tuple[bytes, bytes]] = Counter()
+    found: list[Hunk] = []
+    fresh = False
+    for change in diff(old, new) if changes is None else changes:
+        removed, added = old[change.old_start : change.old_end], new[change.new_start : change.new_end]
+        content = (b"".join(removed), b"".join(added))
+        identity = hunk_id(path, *content, used[content])
+        while (earlier := known.get(identity)) and earlier.state is not state:
+            used[content] += 1
+            identity = hunk_id(path, *content, used[content])
+        used[content] += 1
+        if parts := _placed(cut.get(identity, ()), change):
+            found += parts
+            for part in parts:
+                del known[part.id]
+            continue
+        found.append(
+            Hunk(
+                id=identity,
+                number=earlier.number if earlier else next_number,
+                old_start=change.old_start,
+                old_count=len(removed),
+                new_start=change.new_start,
+                new_count=len(added),
+                state=state,
+                repeat_of=earlier.repeat_of if earlier else "",
+            )
+        )
+        if earlier is None:
+            next_number += 1
+            fresh = True
+        else:
+            del known[identity]
+    # A hunk that vanished while none came up in its stead is on disk already; otherwise it was absorbed.
+    marks = [hunk for hunk in known.values() if hunk.state is not state or not fresh]
+    shifts = _Shifts(found)
+    placed = [*found, *(shifts.mark(hunk, len(old), len(new)) for hunk in marks)]
+    return Compared(
+        tuple(sorted(placed, key=lambda hunk: (hunk.old_start, hunk.new_start, hunk.number)) if marks else found),
+        sum(hunk.new_count for hunk in found),
+        sum(hunk.old_count for hunk in found),
+    )
+
+
+def _cut_hunks(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]:
+    """The parts of each hunk that the user has cut, by its id."""
+    cut: dict[str, list[Hunk]] = {}
+    for hunk in hunks:
+        if hunk.part_of and hunk.state is state and in_force(hunk):
+            cut.setdefault(hunk.part_of, []).append(hunk)
+    return cut
+
+
+def _placed(parts: Sequence[Hunk], change: Change) -> list[Hunk]:
+    """The parts of a hunk where it is found again; none if some of them are gone."""
+    removed, added = sum(part.old_count for part in parts), sum(part.new_count for part in parts)
+    if not parts or (removed, added) != (change.removed, change.added):
+        return []
+    by_old, by_new = change.old_start - parts[0].old_start, change.new_start - parts[0].new_start
+    return [
+        part.model_copy(update={"old_start": part.old_start + by_old, "new_start": part.new_start + by_new})
+        for part in parts
+    ]
+
+
+def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
+    """The id of a hunk: of what it does and where among equals, not of its line number."""
+    digest = hashlib.sha256()
+    for part in (path.encode("utf-8", "surrogateescape"), removed, added, b"%d" % count):
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest()[:12]
+
+
+def compose(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collection[str]) -> list[bytes]:
+    """The lines of `base` with the chosen hunks alone."""
+    lines: list[bytes] = []
+    position = 0
+    in_order = sorted(filter(in_force, hunks), key=lambda hunk: hunk.old_start)
+    for hunk in in_order:
+        lines += base[position : hunk.old_start]
+        position = hunk.old_start + hunk.old_count
+        if hunk.id in chosen:
+            lines += result[hunk.new_start : hunk.new_start + hunk.new_count]
+        else:
+            lines += base[hunk.old_start : position]
+    lines += base[position:]
+    return _terminated(lines) if any(hunk.part_of for hunk in in_order) else lines
+
+
+def _terminated(lines: list[bytes]) -> list[bytes]:
+    """The lines, where one that ended its file has come to stand before others, with an ending."""
+    ending = b"\r\n" if any(line.endswith(b"\r\n") for line in lines[:1]) else b"\n"
+    last = len(lines) - 1
+    return [line if line.endswith(b"\n") or at == last else line + ending for at, line in enumerate(lines)]
+
+
+def header(hunk: Hunk) -> str:
+    """The hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the line
+    before it)."""
+    return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
+
+
+def with_state(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None) -> tuple[Hunk, ...]:
+    """The hunks with those of `ids` (all, if None) that were pending in another state."""
+    return tuple(
+        hunk.model_copy(update={"state": state})
+        if hunk.state is HunkState.PENDING and (ids is None or hunk.id in ids)
+        else hunk
+        for hunk in hunks
+    )
+
+
+def _range(start: int, count: int) -> str:
+    first = start + 1 if count else start
+    return str(first) if count == 1 else f"{first},{count}"
+
+
+class _Shifts:
+    """How far apart the lines of base and result stand, at any place."""
+
+    def __init__(self, found: Sequence[Hunk]) -> None:
+        self._old = [hunk.old_start for hunk in found]
+        self._new = [hunk.new_start for hunk in found]
+        self._total = [0, *accumulate(hunk.new_count - hunk.old_count for hunk in found)]
+
+    def mark(self, hunk: Hunk, old_length: int, new_length: int) -> Hunk:
+        """The hunk with no lines, at the place where it was.
+
+        A denied hunk was taken out of the result, so its place in the base is known; any other is part of both sides
+        now, so its place in the result is.
+        """
+        if hunk.state is HunkState.DENIED:
+            old = hunk.old_start
+            new = old + self._total[bisect_left(self._old, old)]
+        else:
+            new = hunk.new_start
+            old = new - self._total[bisect_left(self._new, new)]
+        old, new = min(max(old, 0), old_length), min(max(new, 0), new_length)
+        return hunk.model_copy(update={"old_start": old, "old_count": 0, "new_start": new, "new_count": 0})

@@ -1,0 +1,79 @@
+"""Which words of a changed line changed: ranges for the diff view."""
+
+import re
+
+from app.proposals.text.diff import diff
+
+MAX_CHARACTERS = 2_000
+"""Longer lines are marked from their first to their last difference."""
+
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+
+Ranges = list[tuple[int, int]]
+"""Half-open character ranges, in order, none empty."""
+
+
+def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
+    """The character ranges of `old_line` that are gone and of `new_line` that are new.
+
+    Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
+    ranges with nothing but space between them are joined, because a reader takes them as one.
+    """
+    head, tail = _equal_ends(old_line, new_line)
+    if max(len(old_line), len(new_line)) > MAX_CHARACTERS:
+        return _whole(old_line, head, tail), _whole(new_line, head, tail)
+    head, tail = _at_boundaries(old_line, new_line, head, tail)
+    old_tokens = _TOKEN.findall(old_line[head : len(old_line) - tail])
+    new_tokens = _TOKEN.findall(new_line[head : len(new_line) - tail])
+    changes = diff(old_tokens, new_tokens, anchored=False)
+    return (
+        _ranges(old_line, head, old_tokens, [(change.old_start, change.old_end) for change in changes]),
+        _ranges(new_line, head, new_tokens, [(change.new_start, change.new_end) for change in changes]),
+    )
+
+
+def _equal_ends(old: str, new: str) -> tuple[int, int]:
+    shorter = min(len(old), len(new))
+    head = 0
+    while head < shorter and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head, tail
+
+
+def _at_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:
+    """Shrink the equal ends until neither cuts a word on either side."""
+    while head and any(_inside_word(line, head) for line in (old, new)):
+        head -= 1
+    while tail and any(_inside_word(line, len(line) - tail) for line in (old, new)):
+        tail -= 1
+    return head, tail
+
+
+def _inside_word(line: str, at: int) -> bool:
+    return 0 < at < len(line) and _is_word(line[at - 1]) and _is_word(line[at])
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _whole(line: str, head: int, tail: int) -> Ranges:
+    return [(head, len(line) - tail)] if head < len(line) - tail else []
+
+
+def _ranges(line: str, offset: int, tokens: list[str], spans: Ranges) -> Ranges:
+    starts = [offset]
+    for token in tokens:
+        starts.append(starts[-1] + len(token))
+    result: Ranges = []
+    for first, last in spans:
+        if first == last:
+            continue
+        start, end = starts[first], starts[last]
+        if result and not line[result[-1][1] : start].strip():
+            start = result.pop()[0]
+        result.append((start, end))
+    return result

@@ -1,0 +1,1 @@
+"""Composition without a screen: an open workspace, its model, its session."""

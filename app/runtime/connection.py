@@ -1,0 +1,195 @@
+"""Joins an open workspace to a model: the client, its learned profile, and sessions over both."""
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from functools import partial
+from typing import Any, cast
+
+from app.agent.gate import GatePolicy
+from app.agent.model_port import ModelPort
+from app.agent.ports import OtherSession, Ports
+from app.agent.prompts import system_prompt
+from app.agent.session import Session
+from app.agent.turn import TurnSettings
+from app.config import Settings
+from app.conversation.events import Event
+from app.llm.capabilities.profiles import ProfileError, resolve
+from app.llm.client import ModelClient
+from app.llm.failures.retry import STANDARD, RetryPolicy
+from app.llm.transport import Timeouts
+from app.llm.types import Endpoint
+from app.proposals.disk.commit import commit_proposal
+from app.proposals.models import Proposal
+from app.runtime.workspace import Runtime
+from app.storage.session_lock import SessionLock, is_open
+from app.storage.sessions import SessionRecord, SessionStore
+from app.tools.registry import standard_tools
+from app.workspace.git import branch
+from app.workspace.guidance import FILE_NAME, guidance
+
+_FILES_SEARCHED = 5_000
+"""Files of the workspace that are looked through for nested guidance, so that a huge tree costs no time."""
+_SECONDS_SEARCHED = 3.0
+"""How long that may take, for trees with next to no files."""
+OPENAI_URL = "https://api.openai.com/v1"
+"""Where a key without a base URL goes."""
+
+
+class NotConnected(Exception):
+    """No endpoint or no model is configured; the message is one line that says what to set."""
+
+
+def endpoint_of(settings: Settings) -> Endpoint:
+    """The endpoint that the settings name.
+
+    Raises:
+        NotConnected: there is neither a key nor a base URL, or no model.
+    """
+    if not settings.api_key and not settings.base_url:
+        raise NotConnected("No model is set up: set OPENAI_API_KEY, or --base-url for a local server, or try --demo.")
+    if not settings.model:
+        raise NotConnected("No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration.")
+    return Endpoint(settings.base_url or OPENAI_URL, settings.model, settings.api_key, dict(settings.headers))
+
+
+def connect(
+    runtime: Runtime,
+    settings: Settings | None = None,
+    *,
+    timeouts: Timeouts | None = None,
+    retry: RetryPolicy = STANDARD,
+) -> ModelClient:
+    """A client for the configured endpoint, with what was learned of it before; raises NotConnected."""
+    settings = settings or runtime.settings
+    endpoint = endpoint_of(settings)
+    cache = LearnedProfiles(runtime.sessions)
+    overrides = settings.profile_overrides
+    try:
+        profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
+    except ProfileError as error:
+        raise NotConnected(str(error)) from error
+    return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts, retry=retry)
+
+
+def open_session(
+    runtime: Runtime,
+    model: ModelPort,
+    record: SessionRecord | None = None,
+    settings: Settings | None = None,
+    *,
+    attended: bool = False,
+) -> Session:
+    """A session over a model: a new one, or one that is in the store.
+
+    If another process has it open, it is a look at what goes on there (`Session.follows`).
+
+    Args:
+        runtime: the open workspace.
+        model: the client.
+        record: the session to go on with.
+        settings: those in force, if they are not the runtime's.
+        attended: whether a user is there, whose allowances for commands count.
+    """
+    settings = settings or runtime.settings
+    record = record or runtime.sessions.create(model=settings.model)
+    claim = SessionLock(runtime.places.session_lock(record.id))
+    # Claimed before it is read, so that nobody begins a turn in between.
+    claim.take()
+    events = runtime.sessions.events(record.id)
+    ports = Ports(
+        sink=StoreSink(runtime.sessions, record.id),
+        others=StoredSessions(runtime),
+        claim=claim,
+        desk=runtime.desk,
+        tools=standard_tools(),
+        workspace=runtime.workspace,
+        model=model,
+        commit=committer(runtime, settings),
+        allowed=runtime.allowed_commands if attended else None,
+    )
+    return Session(record.id, ports, turn_settings(runtime, settings, record), events)
+
+
+def committer(runtime: Runtime, settings: Settings) -> Callable[[Proposal], str] | None:
+    """What makes a git commit of an approved proposal; None where the settings do not ask for one."""
+    return partial(commit_proposal, runtime.workspace.root) if settings.commit else None
+
+
+def turn_settings(runtime: Runtime, settings: Settings, record: SessionRecord) -> TurnSettings:
+    """Prompt, limits and gate policy of a session."""
+    policy = GatePolicy(settings.gate, settings.chain_steps)
+    prompt = partial(
+        system_prompt,
+        workspace=runtime.workspace.root.name,
+        today=date.fromtimestamp(record.created),
+        branch=branch(runtime.workspace.root),
+        guidance=_guidance(runtime),
+    )
+    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps)
+
+
+def _guidance(runtime: Runtime) -> str:
+    """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
+    end = time.monotonic() + _SECONDS_SEARCHED
+    files = itertools.islice(runtime.workspace.files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
+    nested = [path for path in files if path.endswith("/" + FILE_NAME)]
+    return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in guidance(runtime.workspace, nested))
+
+
+class StoreSink:
+    """Writes a session's events to the store and reads others' there, on a thread."""
+
+    def __init__(self, store: SessionStore, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+
+    async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
+        """Keep a batch. Once begun, the write is waited for even if the caller is cancelled."""
+        write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events, after))
+        try:
+            return await asyncio.shield(write)
+        except asyncio.CancelledError:
+            await asyncio.wait({write})
+            raise
+
+    async def since(self, after: int) -> Sequence[Event]:
+        """What came after an event."""
+        return await asyncio.to_thread(self._store.events, self._session_id, after)
+
+
+class StoredSessions:
+    """The other sessions of a workspace, open somewhere or not."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._store = runtime.sessions
+        self._places = runtime.places
+
+    async def record(self, session_id: str, events: Sequence[Event], *, retold: bool = False) -> OtherSession | None:
+        """Keep events in that session's log."""
+        return await asyncio.to_thread(self._record, session_id, events, retold)
+
+    def _record(self, session_id: str, events: Sequence[Event], retold: bool) -> OtherSession | None:
+        if not self._store.exists(session_id):
+            return None
+        self._store.append(session_id, events, retold=retold)
+        return OtherSession(self._store.get(session_id).title, is_open(self._places.session_lock(session_id)))
+
+
+class LearnedProfiles:
+    """What was learned of endpoints, kept in the store; implements `app.llm.capabilities.profiles.ProfileCache`."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def get(self, key: str, /) -> Mapping[str, Any] | None:
+        """What is stored under the key."""
+        value = self._store.setting(f"profile:{key}", shared=True)
+        return cast(dict[str, Any], json.loads(value)) if value else None
+
+    def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
+        """Store."""
+        self._store.set_setting(f"profile:{key}", json.dumps(value), shared=True)

@@ -1,0 +1,1 @@
+"""The tool that runs commands, and what may run unasked."""

@@ -1,0 +1,150 @@
+"""One search through the files of a workspace, with the pending edits in place."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from app.proposals.text.document import Document
+from app.tools.contract import ToolContext
+from app.tools.overlay import overlay_files
+from app.tools.search.globs import matcher as glob_matcher
+from app.tools.search.matching import Matcher, MatcherStopped
+from app.tools.search.ripgrep import Sieve
+from app.tools.targets import looks_secret
+from app.workspace.paths import WorkspaceError
+from app.workspace.secrets import secret_reason
+
+SHOWN_LINES = 200
+"""Matching lines in one result."""
+SHOWN_CHARACTERS = 300
+"""Characters of one line, around its first match."""
+BATCH_FILES = 2_000
+"""Files that ripgrep is given at once: the first are searched while the others have not been found yet."""
+FEW_FILES = 50
+"""Up to so many files, starting ripgrep costs more than it saves."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a search has found so far."""
+
+    files: list[tuple[str, list[tuple[int, str]]]] = field(default_factory=list)
+    """Paths with the lines to show: number from 1, and text."""
+    lines_shown: int = 0
+    lines_found: int = 0
+    files_found: int = 0
+    files_searched: int = 0
+    secrets: list[str] = field(default_factory=list)
+    """Files left out because they look like secrets."""
+    unreadable: list[str] = field(default_factory=list)
+    """Files left out because they are too large or the disk would not give them."""
+    cut_short: bool = False
+    """The search was stopped before its end."""
+
+
+@dataclass(slots=True)
+class Search:
+    """Where to look and what for; `run` belongs on a thread, `stop` may come from another."""
+
+    context: ToolContext
+    under: str
+    glob: str
+    matcher: Matcher
+    sieve: Sieve | None
+    allowed_secret: str = ""
+    """A file that was named, so that the user was asked for it if it looks like a secret."""
+    findings: Findings = field(default_factory=Findings)
+    _stopped: bool = False
+
+    def run(self) -> Findings:
+        """Search; raises ToolError for a path or pattern that makes no sense."""
+        try:
+            self.matcher.prepare()
+            for path, content in self._contents(self._candidates()):
+                if self._stopped:
+                    break
+                self._search(path, content)
+        except MatcherStopped:
+            pass
+        finally:
+            self.matcher.close()
+        self.findings.cut_short = self._stopped
+        return self.findings
+
+    def stop(self) -> None:
+        """Make `run` return soon with what it has."""
+        self._stopped = True
+        if self.sieve is not None:
+            self.sieve.stop()
+        self.matcher.stop()
+
+    def _candidates(self) -> Iterator[tuple[str, bool]]:
+        """Files that may match, sorted, each with whether pending edits touch it; found as they are asked for."""
+        touched = self.context.draft.touched()
+        files = self._open_files()
+        while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
+            on_disk = [path for path in batch if path not in touched]
+            if self.sieve is not None and len(on_disk) > FEW_FILES:
+                passed = set(self.sieve.passed(on_disk))
+                batch = [path for path in batch if path in touched or path in passed]
+            yield from ((path, path in touched) for path in batch)
+
+    def _open_files(self) -> Iterator[str]:
+        """Files that are to be searched, without those that look like secrets."""
+        prefix = "" if self.under == "." else f"{self.under}/"
+        matches = glob_matcher(self.glob) if self.glob else None
+        for path, _ in overlay_files(self.context, self.under, lambda: self._stopped):
+            if self._stopped:
+                return
+            if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
+                continue
+            if path != self.allowed_secret and secret_reason(path):
+                self.findings.secrets.append(path)
+                continue
+            self.findings.files_searched += 1
+            yield path
+
+    def _contents(self, candidates: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bytes]]:
+        for path, pending in candidates:
+            try:
+                content = self.context.draft.read(path).content if pending else self.context.workspace.read(path)
+            except (OSError, WorkspaceError):
+                self.findings.unreadable.append(path)
+                continue
+            if content is not None:
+                yield path, content
+
+    def _search(self, path: str, content: bytes) -> None:
+        document = Document(content)
+        if document.binary:
+            return
+        lines = document.texts
+        hits = self.matcher.hits(lines)
+        if not hits or self._is_link(path):
+            return
+        if path != self.allowed_secret and looks_secret(self.context.workspace, path, content):
+            self.findings.secrets.append(path)
+            return
+        found = self.findings
+        found.files_found += 1
+        found.lines_found += len(hits)
+        if room := SHOWN_LINES - found.lines_shown:
+            shown = [(number + 1, _clipped(lines[number], column)) for number, column in hits[:room]]
+            found.files.append((path, shown))
+            found.lines_shown += len(shown)
+
+    def _is_link(self, path: str) -> bool:
+        """Whether it is another name of a file that is searched, or kept from the search, under its own."""
+        try:
+            return path != self.under and self.context.workspace.resolve(path) != path
+        except (OSError, WorkspaceError):
+            return True
+
+
+def _clipped(line: str, column: int) -> str:
+    """The part of a long line around its match."""
+    if len(line) <= SHOWN_CHARACTERS:
+        return line
+    start = max(0, min(column - SHOWN_CHARACTERS // 3, len(line) - SHOWN_CHARACTERS))
+    end = start + SHOWN_CHARACTERS
+    return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"

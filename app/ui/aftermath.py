@@ -1,0 +1,76 @@
+"""What follows a decision: whether the user's words are heard, the model goes on, and where the focus is then."""
+
+from typing import TYPE_CHECKING
+
+from app.agent.updates import PhaseChanged
+
+if TYPE_CHECKING:
+    from app.agent.updates import Update
+    from app.proposals.models import Proposal
+    from app.ui.app import SignoffApp
+
+_WITH_THE_ANSWER = " Your words go to the model with your answer to its question."
+
+
+class Aftermath:
+    """Follows up on the decisions of one app."""
+
+    def __init__(self, app: "SignoffApp") -> None:
+        self._app = app
+        self._deciding = False
+        """Whether the user is at deciding, and is led back to the composer after the last decision."""
+
+    def begins(self) -> None:
+        """The user decides."""
+        self._deciding = True
+
+    def breaks_off(self) -> None:
+        """The user goes back on a decision, or it failed: more is to be done in the review."""
+        self._deciding = False
+
+    def settle(self) -> None:
+        """Lead back to the composer once nothing waits for a decision and the model is done."""
+        session, review = self._app.current_session, self._app.workbench.review
+        if not self._deciding or session is None or session.busy or review.state.waiting_keys:
+            return
+        self._deciding = False
+        if review.in_focus and review.question is None:
+            self._app.workbench.show_pane("chat")
+
+    def words_sent(self) -> str:
+        """What becomes of words that were said with a decision, as a sentence."""
+        if self._app.session().question is not None:
+            return _WITH_THE_ANSWER
+        return " Your words are on their way to the model."
+
+    async def go_on(self, proposal: "Proposal", *, asked: bool) -> str:
+        """Let the model go on after an approval if that is wanted; what comes of it, as a sentence.
+
+        Args:
+            proposal: the one that was written last.
+            asked: by key; else the settings may want it, once nothing waits any more.
+        """
+        session = self._app.session()
+        if not asked and not (self._app.settings.continue_after_approval and await self._nothing_waits()):
+            return ""
+        if proposal.session and proposal.session != session.id:
+            return " It is of another session, whose model goes on there."
+        if session.follows:
+            return " Let the model go on in the window that has this session open."
+        if session.question is not None:
+            return " The model goes on once you have answered its question."
+        await session.resume()
+        return " The model goes on."
+
+    def follow(self, update: "Update") -> None:
+        """Take in what the session says."""
+        session = self._app.current_session
+        if session is None or not isinstance(update, PhaseChanged) or session.busy:
+            return
+        # What was said to be under way has come, or waits for an answer now.
+        waits = session.unheard and session.question is not None
+        self._app.workbench.review.turn_over(_WITH_THE_ANSWER.strip() if waits else "")
+        self.settle()
+
+    async def _nothing_waits(self) -> bool:
+        return not any(one.state.waiting for one in await self._app.host.proposals())

@@ -1,0 +1,253 @@
+"""What the commands do: one method each, called alike by slash, by palette and by key."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.ui import slash_commands
+from app.ui.slash_commands import COMMANDS, BadArgument
+
+if TYPE_CHECKING:
+    from app.ui.app import SignoffApp
+
+Handler = Callable[[str], Awaitable[None]]
+
+
+class CommandRunner:
+    """Runs commands by name over one app."""
+
+    def __init__(self, app: "SignoffApp") -> None:
+        self._app = app
+        self._handlers: dict[str, Handler] = {
+            "quit": self._quit,
+            "help": self._help,
+            "keys": self._help,
+            "new": self._new,
+            "sessions": self._sessions,
+            "resume": self._resume,
+            "fork": self._fork,
+            "continue": self._continue,
+            "model": self._model,
+            "theme": self._theme,
+            "gate": self._gate,
+            "compact": self._compact,
+            "export": self._export,
+            "doctor": self._doctor,
+            "wire": self._wire,
+            "settings": self._settings,
+            "interventions": self._interventions,
+            "trust": self._trust,
+            "layout": self._layout,
+            "wrap": self._wrap,
+        }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The commands that it can run."""
+        return frozenset(self._handlers)
+
+    async def run(self, name: str, argument: str = "") -> None:
+        """Run a command.
+
+        Raises:
+            BadArgument: there is no such command, or its argument makes no sense.
+        """
+        handler = self._handlers.get(name)
+        if handler is None:
+            raise BadArgument(f"There is no command /{name}; /help lists them.")
+        if argument and not COMMANDS[name].argument:
+            slash_commands.nothing(name, argument)
+        await handler(argument)
+
+    # Around the app
+
+    async def _quit(self, _: str) -> None:
+        await self._app.action_quit()
+
+    async def _help(self, _: str) -> None:
+        from app.ui.screens.help import HelpScreen
+
+        await self._app.push_screen_wait(HelpScreen(self._app.settings.keys))
+
+    async def _interventions(self, _: str) -> None:
+        shown = not self._app.settings.show_interventions
+        self._app.preferences.change(show_interventions=shown)
+        self._app.tell("signoff's words to the model are shown." if shown else "signoff's words are hidden.")
+
+    async def _settings(self, _: str) -> None:
+        from app.ui.screens.settings import SettingsScreen
+
+        await self._app.push_screen_wait(SettingsScreen(self._app))
+
+    async def _trust(self, _: str) -> None:
+        from app.ui.screens.trust import TrustScreen, examine
+
+        found = await asyncio.to_thread(examine, self._app.runtime)
+        if await self._app.push_screen_wait(TrustScreen(found)):
+            await self._app.preferences.reload()
+
+    async def _theme(self, argument: str) -> None:
+        name = slash_commands.word("theme", argument)
+        if not name:
+            from app.ui.screens.themes import ThemeScreen
+
+            picked = await self._app.push_screen_wait(ThemeScreen())
+            name = picked or ""
+        elif name not in self._app.available_themes:
+            raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
+        if name:
+            self._app.preferences.change(theme=name)
+            self._app.preferences.save(theme=name)
+
+    async def _layout(self, argument: str) -> None:
+        layout = slash_commands.one_of("layout", argument, ("auto", "unified", "split"))
+        if not layout:
+            turns = {"auto": "unified", "unified": "split", "split": "auto"}
+            layout = turns[self._app.settings.layout]
+        self._app.preferences.change(layout=layout)
+        self._app.tell(f"Diff layout: {layout}.")
+
+    async def _wrap(self, argument: str) -> None:
+        wrap = slash_commands.switch("wrap", argument, self._app.settings.wrap)
+        self._app.preferences.change(wrap=wrap)
+        self._app.tell("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
+
+    # Sessions
+
+    async def _new(self, _: str) -> None:
+        await self._app.open_session(None)
+
+    async def _sessions(self, _: str) -> None:
+        from app.ui.screens.sessions import SessionScreen
+
+        session = self._app.host.session
+        picked = await self._app.push_screen_wait(
+            SessionScreen(self._app.runtime.sessions, session.id if session else "")
+        )
+        if picked is not None:
+            await self._app.open_session(picked)
+
+    async def _resume(self, argument: str) -> None:
+        wanted = slash_commands.word("resume", argument)
+        store, session = self._app.runtime.sessions, self._app.host.session
+        if wanted:
+            record = await asyncio.to_thread(store.get, wanted)
+        else:
+            earlier = [one for one in await asyncio.to_thread(store.all) if session is None or one.id != session.id]
+            if not earlier:
+                raise BadArgument("There is no earlier session here.")
+            record = earlier[0]
+        await self._app.open_session(record)
+
+    async def _fork(self, _: str) -> None:
+        session = self._app.session()
+        if not session.log.events:
+            raise BadArgument("There is nothing in this session to fork yet.")
+        if session.busy and not await self._may_stop():
+            return
+        forked = await asyncio.to_thread(self._app.runtime.sessions.fork, session.id)
+        await self._app.open_session(forked)
+        self._app.tell(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
+
+    async def _may_stop(self) -> bool:
+        """Ask whether the running turn may be stopped for a copy to go on with."""
+        from app.ui.screens.ask import AskScreen
+
+        question = "The model is at work. A copy goes on from what is in the session now, and the model is stopped."
+        ask: AskScreen = AskScreen("Fork", question, "stop and fork", "let it work")
+        return await self._app.push_screen_wait(ask) is True
+
+    async def _export(self, argument: str) -> None:
+        session, runtime = self._app.session(), self._app.runtime
+        folder = runtime.workspace.root
+        target = slash_commands.file(argument, folder) or folder / f"signoff-{session.id}.md"
+        target = await asyncio.to_thread(_free_name, target) if not argument else target
+        if await asyncio.to_thread(target.exists):
+            raise BadArgument(f"{target} exists already; name another file.")
+
+        def write() -> None:
+            from app.conversation.markdown import markdown_record
+
+            events = list(session.log.events)
+            record = runtime.sessions.get(session.id)
+            staged = {event.proposal for event in events if event.type == "proposal_staged"}
+            diffs = {one: runtime.desk.as_unified_diff(one) for one in staged}
+            text = markdown_record(record.title, record.model, events, diffs)
+            with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
+                out.write(text)
+
+        try:
+            await asyncio.to_thread(write)
+        except OSError as error:
+            raise BadArgument(f"{target} cannot be written: {error.strerror}.") from error
+        self._app.tell(f"Written to {target}.")
+
+    # The model
+
+    async def _continue(self, _: str) -> None:
+        session = self._app.session()
+        if session.busy:
+            raise BadArgument("The model is at work already.")
+        if session.question is not None:
+            raise BadArgument("A question waits for your answer; answer it to go on.")
+        await session.resume()
+
+    async def _model(self, argument: str) -> None:
+        name = slash_commands.word("model", argument)
+        if not name:
+            name = await self._app.connector.pick_model(self._app.settings) or ""
+        if name:
+            await self._app.connector.use(self._app.settings.model_copy(update={"model": name}))
+            self._app.tell(f"From the next request on: {name}.")
+
+    async def _gate(self, argument: str) -> None:
+        wanted = slash_commands.gate(argument)
+        if wanted is None:
+            from app.ui.screens.gate import GateScreen
+
+            wanted = await self._app.push_screen_wait(
+                GateScreen(self._app.settings.gate, self._app.settings.chain_steps)
+            )
+            if wanted is None:
+                return
+        kind, steps = wanted
+        self._app.preferences.change(gate=kind, chain_steps=steps or self._app.settings.chain_steps)
+        count = self._app.settings.chain_steps
+        self._app.tell(
+            "The gate closes after every staged edit."
+            if kind == "every-edit"
+            else f"The gate closes after {count} staging step{'s' if count != 1 else ''}."
+        )
+
+    async def _compact(self, _: str) -> None:
+        session = self._app.session()
+        if session.busy:
+            raise BadArgument("The model is at work; compact when control is back.")
+        if not session.log.events:
+            raise BadArgument("There is nothing to compact yet.")
+        await session.compact()
+
+    async def _doctor(self, _: str) -> None:
+        from app.runtime.connection import endpoint_of
+        from app.ui.screens.doctor import DoctorScreen
+
+        endpoint = endpoint_of(self._app.settings)
+        if await self._app.push_screen_wait(DoctorScreen(self._app.runtime, endpoint)):
+            await self._app.connector.use(self._app.settings)
+
+    async def _wire(self, _: str) -> None:
+        from app.ui.screens.wire import WireScreen
+
+        session = self._app.session()
+        if session.last_payload is None:
+            raise BadArgument("No request has gone out since this session was opened.")
+        await self._app.push_screen_wait(WireScreen(session.last_payload, self._app.settings.model))
+
+
+def _free_name(wanted: Path) -> Path:
+    """The name, or with the time of day if there is such a file."""
+    if not wanted.exists():
+        return wanted
+    return wanted.with_stem(f"{wanted.stem}-{time.strftime('%H%M%S')}")

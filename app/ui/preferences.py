@@ -1,0 +1,82 @@
+"""The settings in force, and what follows them: theme, keys, panes, session."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from app.ui.themes.first import OWN_THEMES, STANDARD, fitting
+
+if TYPE_CHECKING:
+    from app.config import Settings
+    from app.ui.app import SignoffApp
+
+_ENDPOINT = ("base_url", "model", "api_key", "headers", "profile", "context_window")
+"""Settings that a connection is made from."""
+
+
+class Preferences:
+    """What the user wants of a running app; every change is in force at once."""
+
+    def __init__(self, app: "SignoffApp", settings: "Settings") -> None:
+        self._app = app
+        self.settings = settings
+
+    def load_themes(self) -> list[str]:
+        """Make all themes known to the app. Returns a line for each that could not be used."""
+        from app.ui.themes.files import load_themes
+
+        app, shown = self._app, self._app.current_theme
+        loaded = load_themes((OWN_THEMES, app.runtime.places.themes))
+        for theme in loaded.themes:
+            app.register_theme(theme.as_theme())
+        problems = list(loaded.problems)
+        if self.settings.theme not in app.available_themes:
+            problems.append(f"There is no theme {self.settings.theme!r}; /theme lists them.")
+            self.settings = self.settings.model_copy(update={"theme": STANDARD})
+        app.theme = fitting(self.settings.theme, app.console.color_system)
+        if app.current_theme != shown and app.theme == shown.name:
+            # The first picture took less from its file than there is: the style sheets are still those of then.
+            app.refresh_css(animate=False)
+        return problems
+
+    def load_keymap(self) -> list[str]:
+        """Put the user's keys in force. Returns why they could not be used, if so."""
+        if not self.settings.keys:
+            return []
+        from app.keymap import KeymapError, checked, without_default
+
+        try:
+            keymap = checked(self.settings.keys)
+        except KeymapError as error:
+            self.settings = self.settings.model_copy(update={"keys": {}})
+            return [f"{error} The standard keys are in force."]
+        self._app.set_keymap(keymap)
+        for action, keys in without_default(keymap):
+            self._app.bind(keys, action.handler, description=action.title, show=False)
+        return []
+
+    def change(self, **changes: Any) -> None:
+        """Put settings in force, in this run only."""
+        self.settings = self.settings.model_copy(update=changes)
+        self.apply()
+
+    def save(self, **changes: Any) -> None:
+        """Write settings to the user's configuration; None takes one out. Raises ConfigError."""
+        from app.config import save
+
+        save(self._app.runtime.places.config_file, changes)
+
+    async def reload(self) -> None:
+        """Read all configuration anew, as at the start; raises ConfigError or NotConnected."""
+        configuration = await asyncio.to_thread(self._app.runtime.reload)
+        before, self.settings = self.settings, configuration.settings
+        self.apply()
+        if any(getattr(before, key) != getattr(self.settings, key) for key in _ENDPOINT):
+            await self._app.connector.use(self.settings)
+
+    def apply(self) -> None:
+        """Bring theme, panes and session in line with the settings."""
+        if self.settings.theme in self._app.available_themes:
+            self._app.theme = fitting(self.settings.theme, self._app.console.color_system)
+        self._app.workbench.apply_settings(self.settings)
+        self._app.host.apply(self.settings)
+        self._app.draw_status()

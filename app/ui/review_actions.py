@@ -1,0 +1,208 @@
+"""Carries out what the user decides in the review, and says there what it came to."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from app.ui.aftermath import Aftermath
+from widgets.approval import messages
+from widgets.approval.plural import plural
+
+if TYPE_CHECKING:
+    from app.proposals.desk import DecisionResult
+    from app.proposals.models import FileDiff
+    from app.ui.app import SignoffApp
+    from widgets.approval.review import Review
+
+_Spoken = TypeVar("_Spoken", messages.Approve, messages.Deny)
+
+Decided = messages.Approve | messages.ApproveAll | messages.Deny | messages.DenyAll | messages.Undo | messages.Redo
+"""The messages of the review that are decisions."""
+
+
+class Decisions:
+    """The effects behind the review's messages; every one of them may raise `ProposalError` or `StorageError`."""
+
+    def __init__(self, app: "SignoffApp") -> None:
+        self._app = app
+        self.aftermath = Aftermath(app)
+
+    async def carry_out(self, event: Decided) -> None:
+        """Do what was decided."""
+        match event:
+            case messages.Undo():
+                await self.undo(event)
+            case messages.Redo():
+                await self.redo(event)
+            case _:
+                await self._decide(event)
+
+    async def _decide(
+        self, event: "messages.Approve | messages.ApproveAll | messages.Deny | messages.DenyAll"
+    ) -> None:
+        self.aftermath.begins()
+        try:
+            match event:
+                case messages.Approve():
+                    await self.approve(event)
+                case messages.ApproveAll():
+                    await self.approve_all(event)
+                case messages.Deny():
+                    await self.deny(event)
+                case messages.DenyAll():
+                    await self.deny_all(event)
+        except BaseException:
+            self.aftermath.breaks_off()
+            raise
+        self.aftermath.settle()
+
+    async def approve(self, event: messages.Approve) -> None:
+        """Write a proposal, or some hunks of it."""
+        (result,) = await self._each((event,), self._write)
+        follows = self._fate((event,)) or await self.aftermath.go_on(result.proposal, asked=event.go_on)
+        self._say_written(result, follows)
+
+    async def approve_all(self, event: messages.ApproveAll) -> None:
+        """Write several proposals, the oldest first; the first that cannot be written stops it."""
+        written = await self._each(event.each, self._write)
+        follows = self._fate(event.each) or await self.aftermath.go_on(written[-1].proposal, asked=False)
+        if len(written) == 1:
+            self._say_written(written[0], follows)
+        else:
+            ids = ", ".join(result.proposal.id for result in written)
+            back = f"{self._key('undo')} undoes the last."
+            self._say(f"{len(written)} proposals written: {ids}.{follows} {back}", passing=bool(follows))
+
+    async def deny(self, event: messages.Deny) -> None:
+        """Discard a proposal; with feedback the model goes on at once."""
+        await self._each((event,), self._discard)
+        what = f"{plural(len(event.hunks), 'hunk')} of {event.proposal_id}" if event.hunks else event.proposal_id
+        back = "" if event.hunks else f" {self._key('undo')} reopens it."
+        said = self._fate((event,))
+        self._say(f"{what} denied; nothing was written.{said}{back}", passing=bool(said))
+
+    async def deny_all(self, event: messages.DenyAll) -> None:
+        """Discard several proposals."""
+        await self._each(event.each, self._discard)
+        what = f"{plural(len(event.each), 'proposal')} denied; nothing was written."
+        self._say(f"{what}{self._fate(event.each)} {self._key('undo')} reopens the last.")
+
+    async def _write(self, event: messages.Approve) -> "DecisionResult":
+        words = event.words
+        result = await self._app.session().approve(
+            event.proposal_id, event.hunks, event.revision, words.feedback, words.comments
+        )
+        self._say_written(result)
+        return result
+
+    async def _discard(self, event: messages.Deny) -> "DecisionResult":
+        words = event.words
+        return await self._app.session().deny(event.proposal_id, event.hunks, words.feedback, words.comments)
+
+    async def _each(
+        self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
+    ) -> "list[DecisionResult]":
+        """Carry out decisions in their order; the words that go with those that fail are the user's to say again."""
+        results = []
+        for number, event in enumerate(events):
+            try:
+                results.append(await carry_out(event))
+            except BaseException:
+                for unsaid in events[number:]:
+                    self._review.give_back(unsaid.proposal_id, unsaid.words)
+                raise
+            self._review.said(event.proposal_id, event.words)
+        return results
+
+    def _fate(self, events: "Sequence[messages.Approve | messages.Deny]") -> str:
+        return self.aftermath.words_sent() if any(event.words for event in events) else ""
+
+    async def undo(self, event: messages.Undo) -> None:
+        """Take a decision back."""
+        self.aftermath.breaks_off()
+        result = await self._app.session().undo(event.proposal_id)
+        if result.denial:
+            self._say(
+                f"{event.proposal_id} waits again; {self._key('redo')} denies it again. What you said stays said."
+            )
+            return
+        paths = _listed([file.path for file in result.files])
+        self._say(f"{event.proposal_id} undone: {paths}. {self._key('redo')} applies it again.")
+
+    async def redo(self, event: messages.Redo) -> None:
+        """Decide again as before it was undone."""
+        self.aftermath.breaks_off()
+        result = await self._app.session().redo(event.proposal_id)
+        if result.denial:
+            self._say(f"{event.proposal_id} denied; nothing was written. {self._key('undo')} reopens it.")
+        else:
+            self._say_written(result)
+
+    async def load_diffs(self, event: messages.DiffsWanted) -> None:
+        """Compute a proposal's diffs off the event loop."""
+        diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
+        self._app.workbench.review.set_diffs(event.proposal_id, diffs)
+
+    def _diffs(self, proposal_id: str) -> "list[FileDiff]":
+        # The desk is made, and imported, when it is first asked for: on the same thread.
+        return self._app.runtime.desk.diffs(proposal_id)
+
+    async def load_versions(self, event: messages.VersionsWanted) -> None:
+        """Compute what changed from the version before to this one."""
+        from app.proposals.versions import version_diffs
+
+        diffs = await asyncio.to_thread(version_diffs, self._app.runtime.proposals, event.proposal_id)
+        self._app.workbench.review.set_versions(event.proposal_id, diffs)
+
+    async def take_lines(self, event: messages.TakeLines) -> None:
+        """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
+        parts = await asyncio.to_thread(
+            lambda: self._app.runtime.desk.split(event.proposal_id, event.lines, event.revision)
+        )
+        self._app.workbench.review.take_parts(event.proposal_id, parts, event.whole)
+        await self._app.show_proposals()
+
+    async def edit(self, event: messages.Edit) -> None:
+        """Let the user change the proposed text of a file, and put the result in its place."""
+        from app.ui.screens.edit import EditScreen, proposed_text
+
+        diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
+        diff = next((one for one in diffs if one.change.path == event.path), None)
+        if diff is None or diff.change.binary or diff.change.result is None:
+            self._say(f"{event.path} has no text to edit.", problem=True)
+            return
+
+        async def save(text: str) -> None:
+            await self._app.session().edit_proposal(event.proposal_id, event.path, text)
+            self._say(f"{event.path} in {event.proposal_id} is yours now; {self._key('approve')} writes it.")
+
+        app = self._app
+        text = proposed_text(diff)
+        await app.push_screen_wait(
+            EditScreen(event.proposal_id, event.path, text, save, app.external_editor, app.tell, line=event.line)
+        )
+
+    def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
+        from app.proposals.models import ProposalState
+
+        rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
+        paths = _listed([file.path for file in result.files])
+        self._say(
+            f"{result.proposal.id} written: {paths}.{rest}{follows} {self._key('undo')} undoes it.",
+            passing=bool(follows),
+        )
+
+    @property
+    def _review(self) -> "Review":
+        return self._app.workbench.review
+
+    def _key(self, action: str) -> str:
+        return self._review.key_of(action)
+
+    def _say(self, text: str, *, problem: bool = False, passing: bool = False) -> None:
+        self._review.outcome(text, problem=problem, passing=passing)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    shown = ", ".join(paths[:4])
+    return f"{shown} and {len(paths) - 4} more" if len(paths) > 4 else shown

@@ -1,0 +1,1 @@
+"""The screens over the workbench."""

@@ -1,0 +1,132 @@
+"""The doctor: examines the endpoint and shows each finding as soon as it is known."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine
+from app.llm.capabilities.profiles import remember, resolve
+from app.llm.types import Endpoint
+from app.runtime.connection import LearnedProfiles
+from app.runtime.workspace import Runtime
+from app.safe_text import visible
+from app.ui.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
+
+_MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
+_TITLES = {
+    "reachable": "Reachable",
+    "key": "Key",
+    "model": "Model",
+    "streaming": "Streaming",
+    "usage": "Token counts",
+    "tools": "Tools",
+    "tool_choice": "Closing the gate",
+    "mid_system": "System messages",
+}
+
+
+class DoctorScreen(Dialog[bool]):
+    """Returns True once something was learned that the next request should use."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", "Again")]
+    HEADING = "Doctor"
+    KEYS = (KeyHint("r", "examine again"), KeyHint("escape", "close"))
+
+    DEFAULT_CSS = """
+    DoctorScreen {
+        & > #dialog { width: 92; }
+        #doctor-summary { min-height: 1; }
+    }
+    """
+
+    def __init__(self, runtime: Runtime, endpoint: Endpoint) -> None:
+        """`endpoint` is examined; what is learned of it goes into the runtime's store."""
+        super().__init__(classes="-small")
+        self._runtime = runtime
+        self._endpoint = endpoint
+        self._found: dict[str, Check] = {}
+        self._learned = False
+
+    def body(self) -> Iterable[Widget]:
+        """Address, findings, what follows."""
+        address = visible(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
+        yield Static(Content(address), id="doctor-address", classes="text quiet")
+        yield Static(id="doctor-checks", classes="text gap")
+        yield Static(id="doctor-summary", classes="text gap")
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self.action_again()
+
+    def action_again(self) -> None:
+        """Examine from the start."""
+        self._found = {}
+        self.query_one("#doctor-summary", Static).update("")
+        self._draw(busy=True)
+        self._examine()
+
+    @work(group="examine", exclusive=True, exit_on_error=False, description="examine the endpoint")
+    async def _examine(self) -> None:
+        begun = time.monotonic()
+        summary = self.query_one("#doctor-summary", Static)
+        cache = LearnedProfiles(self._runtime.sessions)
+        try:
+            profile = await asyncio.to_thread(
+                resolve, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
+            )
+            async for finding in examine(self._endpoint, profile):
+                match finding:
+                    case Check():
+                        self._found[finding.name] = finding
+                        self._draw(busy=True)
+                    case Diagnosis():
+                        await asyncio.to_thread(remember, cache, self._endpoint, profile, finding.profile)
+                        self._learned = True
+                        summary.update(verdict(finding))
+        except Exception as error:
+            summary.update(Content.styled(visible(f"The examination ended early: {error}", keep=""), "$text-error"))
+        self._draw(busy=False)
+        self.say(f"{time.monotonic() - begun:.1f} s")
+
+    def _draw(self, *, busy: bool) -> None:
+        rows: list[Content] = []
+        waiting = busy
+        for name in CHECKS:
+            title = _TITLES.get(name, name).ljust(18)
+            check = self._found.get(name)
+            if check is not None:
+                mark, style = _MARKS[check.ok]
+                rows.append(Content.assemble((f"{mark} ", style), (title, "bold"), visible(check.detail, keep="")))
+            elif waiting:
+                rows.append(
+                    Content.assemble(("… ", "$text-accent"), (title, "bold"), ("examining", "$foreground 65%"))
+                )
+                waiting = False
+            else:
+                rows.append(Content.styled(f"  {title}", "$foreground 65%"))
+        self.query_one("#doctor-checks", Static).update(Content("\n").join(rows))
+
+    def action_leave(self) -> None:
+        """Close."""
+        self.dismiss(self._learned)
+
+
+def verdict(diagnosis: Diagnosis) -> Content:
+    """What follows from the findings, in the words of the list."""
+    if not diagnosis.usable:
+        return Content.styled(visible(diagnosis.summary, keep=""), "bold $text-error")
+    unsure = [_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
+    if not unsure:
+        return Content.styled("All is well.", "bold $text-success")
+    return Content.assemble(
+        ("signoff works with this endpoint. ", "bold $text-success"),
+        (f"It makes up for what is missing or uncertain: {', '.join(unsure)}.", "$foreground 65%"),
+    )

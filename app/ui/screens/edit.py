@@ -1,0 +1,164 @@
+"""Edit before approving: the proposed text of one file in a full-screen editor, or in the user's own."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.safe_text import inspect, visible
+from app.ui.screens.ask import AskScreen
+from app.ui.screens.dialog import Dialog
+from app.ui.terminal.editor import EditorFailed
+from widgets.common.key_hints import KeyHint
+from widgets.diff.code_editor import CodeEditor
+
+if TYPE_CHECKING:
+    from app.proposals.models import FileDiff
+
+
+class Editing(Protocol):
+    """The user's own editor."""
+
+    async def edit(self, text: str, *, name: str = "message.md") -> str:
+        """Let the user edit a text; returns it as saved."""
+        ...
+
+
+def proposed_text(diff: "FileDiff") -> str:
+    """What an approval would write, as text."""
+    return "\n".join(diff.new) + ("\n" if diff.new and diff.new_final_newline else "")
+
+
+class EditScreen(Dialog[bool]):
+    """Returns True if a changed text was saved into the proposal."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "save", "Save", priority=True),
+        Binding("ctrl+g", "external", "Editor", priority=True),
+        Binding("escape", "leave", "Leave", priority=True),
+    ]
+
+    DEFAULT_CSS = """
+    EditScreen {
+        CodeEditor { height: 1fr; }
+        #edit-warning { margin-bottom: 1; }
+    }
+    """
+
+    def __init__(
+        self,
+        proposal_id: str,
+        path: str,
+        text: str,
+        save: Callable[[str], Awaitable[None]],
+        editor: Editing,
+        tell: Callable[..., None],
+        *,
+        line: int = 0,
+    ) -> None:
+        """Make the screen.
+
+        Args:
+            proposal_id: the proposal.
+            path: the file in it.
+            text: what it would write now.
+            save: puts another text in its place; raises ProposalError or StorageError.
+            editor: the user's own.
+            tell: shows a line.
+            line: where the cursor begins, from 0.
+        """
+        super().__init__(classes="-large")
+        self._proposal_id = proposal_id
+        self._path = path
+        self._text = text
+        self._save = save
+        self._editor = editor
+        self._tell = tell
+        self._line = line
+
+    def heading(self) -> str:
+        """Which file of which proposal."""
+        return f"Edit {self._proposal_id} · {self._path}"
+
+    def key_hints(self) -> Sequence[KeyHint]:
+        """Where it is saved to, since that is not the disk."""
+        return (
+            KeyHint("ctrl+s", f"save into {self._proposal_id}, not to disk"),
+            KeyHint("ctrl+g", "your editor"),
+            KeyHint("escape", "leave"),
+        )
+
+    def body(self) -> Iterable[Widget]:
+        """A warning where the eye would miss something, and the text."""
+        found = inspect(self._text)
+        if found:
+            yield Static(
+                Content(visible(f"This text holds {found}.", keep="")), id="edit-warning", classes="text warning"
+            )
+        yield CodeEditor(self._text, self._path)
+
+    def on_mount(self) -> None:
+        """The cursor goes to the line that the user was looking at."""
+        editor = self.query_one(CodeEditor)
+        editor.focus()
+        editor.move_cursor((min(self._line, editor.document.line_count - 1), 0), center=True)
+        self._tell_place()
+
+    @on(CodeEditor.Changed)
+    @on(CodeEditor.SelectionChanged)
+    def _tell_place(self) -> None:
+        """Where the cursor is, and whether there is anything to save."""
+        row, column = self.query_one(CodeEditor).cursor_location
+        self.say(f"{'changed, not saved · ' if self.changed else ''}line {row + 1}, column {column + 1}")
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text is another than the proposed one."""
+        return self.query_one(CodeEditor).text != self._text
+
+    @work(group="save", exclusive=True, exit_on_error=False, description="save an edit")
+    async def action_save(self) -> None:
+        """Put the text into the proposal."""
+        from app.proposals.errors import ProposalError
+        from app.storage.errors import StorageError
+
+        if not self.changed:
+            self.dismiss(False)
+            return
+        try:
+            await self._save(self.query_one(CodeEditor).text)
+        except (ProposalError, StorageError) as error:
+            self._tell(str(error), problem=True)
+            return
+        self.dismiss(True)
+
+    @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
+    async def action_external(self) -> None:
+        """Go on in the user's own editor."""
+        area = self.query_one(CodeEditor)
+        try:
+            text = await self._editor.edit(area.text, name=self._path)
+        except EditorFailed as error:
+            self._tell(str(error), problem=True)
+            return
+        if text != area.text:
+            area.text = text
+
+    def action_leave(self) -> None:
+        """Leave; ask if something would be lost."""
+        if not self.changed:
+            self.dismiss(False)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.dismiss(False)
+
+        question = f"Your changes to {self._path} would be lost; the proposal stays as it was."
+        self.app.push_screen(
+            AskScreen("Leave without saving?", question, "drop my changes", "go on editing"), answered
+        )

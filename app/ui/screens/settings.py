@@ -1,0 +1,288 @@
+"""Settings: what is in force and where it comes from; a change takes effect at once and goes into config.toml."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.config import ConfigError, checked_value
+from app.safe_text import visible
+from app.ui.screens.allowed_commands import AllowedCommandsScreen
+from app.ui.screens.dialog import Dialog, shown_path
+from widgets.common.key_hints import KeyHint
+
+if TYPE_CHECKING:
+    from app.ui.app import SignoffApp
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting on the screen."""
+
+    key: str
+    title: str
+    help: str
+    kind: Literal["choice", "switch", "number", "text", "theme", "model", "commands"]
+    choices: tuple[str, ...] = ()
+
+
+ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
+    (
+        "Looks",
+        (
+            Row("theme", "Theme", "own, Textual's, or of the themes folder", "theme"),
+            Row("layout", "Diff layout", "auto goes by the width", "choice", ("auto", "unified", "split")),
+            Row("wrap", "Wrap long lines", "in the diff", "switch"),
+            Row("show_interventions", "Show signoff's words", "what signoff tells the model", "switch"),
+        ),
+    ),
+    (
+        "The gate",
+        (
+            Row("gate", "Policy", "when the model must hand control back", "choice", ("every-edit", "chain")),
+            Row("chain_steps", "Chain", "staging steps before a chain closes the gate", "number"),
+            Row("continue_after_approval", "Go on after approval", "once nothing waits any more", "switch"),
+            Row("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
+            Row("", "Allowed commands", "what runs in this project without a question", "commands"),
+        ),
+    ),
+    (
+        "The model",
+        (
+            Row("model", "Model", "of the endpoint's list, or any name", "model"),
+            Row("base_url", "Base URL", "an OpenAI-compatible endpoint, up to /v1", "text"),
+            Row("context_window", "Context window", "in tokens, where the endpoint does not say", "number"),
+        ),
+    ),
+    (
+        "Around",
+        (
+            Row("notify", "Call for attention", "when control is back", "choice", ("bell", "desktop", "off")),
+            Row("editor", "Editor", "command; $VISUAL or $EDITOR if empty", "text"),
+            Row("commit", "Commit", "a git commit of each approved proposal", "switch"),
+        ),
+    ),
+)
+
+
+_WIDTH_WITH_HELP = 100
+
+
+class SettingsScreen(Dialog[None]):
+    """A list of settings; Enter turns one over, or opens it for writing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space,right,l", "turn(1)", "Next value", show=False),
+        Binding("left,h", "turn(-1)", "Value before", show=False),
+    ]
+    HEADING = "Settings"
+    KEYS = (
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "change"),
+        KeyHint("left,right", "value before, next"),
+        KeyHint("escape", "close"),
+    )
+
+    DEFAULT_CSS = """
+    SettingsScreen {
+        & > #dialog { height: 30; }
+        OptionList { height: 1fr; }
+        #setting-field { display: none; margin-top: 1; }
+    }
+    """
+
+    def __init__(self, app: "SignoffApp") -> None:
+        """The app whose settings these are."""
+        super().__init__()
+        self._owner = app
+        self._rows: list[Row | None] = []
+        self._writing: Row | None = None
+
+    def body(self) -> Iterable[Widget]:
+        """List, field, state."""
+        yield OptionList(markup=False)
+        yield Input(id="setting-field")
+        yield Static(id="setting-state", classes="text gap quiet")
+
+    def on_mount(self) -> None:
+        """All settings."""
+        self._draw()
+        self.query_one(OptionList).focus()
+        self.say("saved at once")
+        self._tell(f"Kept in {shown_path(self._owner.runtime.places.config_file)}")
+
+    def _draw(self) -> None:
+        options = self.query_one(OptionList)
+        at = options.highlighted
+        self._rows = []
+        lines: list[Option] = []
+        for title, rows in ROWS:
+            if lines:
+                lines.append(Option("", disabled=True))
+                self._rows.append(None)
+            lines.append(Option(Content.styled(title, "bold $text-primary"), disabled=True))
+            self._rows.append(None)
+            for row in rows:
+                lines.append(Option(self._line(row)))
+                self._rows.append(row)
+        options.clear_options()
+        options.add_options(lines)
+        options.highlighted = 1 if at is None else at
+
+    def _line(self, row: Row) -> Content:
+        if row.kind == "commands":
+            help_beside = "" if self._narrow else row.help
+            return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
+        value = getattr(self._owner.settings, row.key)
+        origin = self._owner.runtime.origin_of(row.key)
+        elsewhere = origin not in ("", "config.toml")
+        return Content.assemble(
+            f"  {row.title:<23}",
+            (f"{_shown(row, value):<25}", "bold $text-accent" if origin else ""),
+            (f"from {origin}", "$text-warning")
+            if elsewhere
+            else ("" if self._narrow else row.help, "$foreground 65%"),
+        )
+
+    @property
+    def _narrow(self) -> bool:
+        """Whether there is no room for what a setting means beside it; it is said below then."""
+        return self.app.size.width < _WIDTH_WITH_HELP
+
+    @on(OptionList.OptionHighlighted)
+    def explain(self, event: OptionList.OptionHighlighted) -> None:
+        """Say what the setting under the cursor means, where the list has no room for it."""
+        event.stop()
+        row = self._row
+        if self._narrow and row is not None and self._writing is None and self.query_one(OptionList).has_focus:
+            self._tell(f"{row.title}: {row.help}")
+
+    def on_resize(self) -> None:
+        """The columns follow the width."""
+        self._draw()
+
+    @property
+    def _row(self) -> Row | None:
+        at = self.query_one(OptionList).highlighted
+        return self._rows[at] if at is not None and at < len(self._rows) else None
+
+    @on(OptionList.OptionSelected)
+    def open(self, event: OptionList.OptionSelected) -> None:
+        """Change the setting under the cursor."""
+        event.stop()
+        row = self._row
+        match row:
+            case None:
+                return
+            case Row(kind="text" | "number"):
+                self._write(row)
+            case Row(kind="theme"):
+                self._pick_theme()
+            case Row(kind="model"):
+                self._pick_model()
+            case Row(kind="commands"):
+                self.app.push_screen(AllowedCommandsScreen(self._owner.runtime.allowed_commands))
+            case _:
+                self.action_turn(1)
+
+    def action_turn(self, step: int) -> None:
+        """The next value, or the one before."""
+        row = self._row
+        if row is None or row.kind == "commands" or self._writing is not None:
+            return
+        value = getattr(self._owner.settings, row.key)
+        if row.kind == "switch":
+            self._change(row, not value)
+        elif row.kind == "choice":
+            self._change(row, row.choices[(row.choices.index(value) + step) % len(row.choices)])
+        elif row.kind == "number" and value is not None:
+            self._change(row, value + step)
+
+    def _write(self, row: Row) -> None:
+        self._writing = row
+        field = self.query_one("#setting-field", Input)
+        value = getattr(self._owner.settings, row.key)
+        field.value = "" if value is None else str(value)
+        field.placeholder = f"{row.title}: {row.help}"
+        field.display = True
+        field.focus()
+        self._tell("Enter saves · Esc leaves it as it was · empty goes back to the default")
+
+    @on(Input.Submitted, "#setting-field")
+    def take(self, event: Input.Submitted) -> None:
+        """Save what was written."""
+        event.stop()
+        row, text = self._writing, event.value.strip()
+        if row is None:
+            return
+        value: Any = text or None
+        if row.kind == "number" and text:
+            if not (text.isascii() and text.isdigit()):
+                self._tell(f"{row.title} takes a number.", problem=True)
+                return
+            value = int(text)
+        if self._change(row, value):
+            self._close_field()
+
+    def _change(self, row: Row, value: Any) -> bool:
+        try:
+            checked = checked_value(row.key, value)
+            self._owner.preferences.save(**{row.key: value})
+            self._owner.preferences.change(**{row.key: checked})
+        except ConfigError as error:
+            self._tell(str(error), problem=True)
+            return False
+        self._draw()
+        overridden = self._owner.runtime.origin_of(row.key)
+        if overridden not in ("", "config.toml"):
+            self._tell(f"Saved, and in force now; at the next start {overridden} wins again.")
+        else:
+            self._tell(f"{row.title}: {_shown(row, checked)}. Saved.")
+        if row.key == "base_url":
+            self._owner.work(partial(self._owner.connector.use, self._owner.settings))
+        return True
+
+    @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
+    async def _pick_theme(self) -> None:
+        await self._owner.commands.run("theme")
+        self._draw()
+
+    @work(group="pick", exclusive=True, exit_on_error=False, description="pick a model")
+    async def _pick_model(self) -> None:
+        name = await self._owner.connector.pick_model(self._owner.settings)
+        row = self._row
+        if name and row is not None and self._change(row, name):
+            self._owner.work(partial(self._owner.connector.use, self._owner.settings))
+
+    def _close_field(self) -> None:
+        self._writing = None
+        self.query_one("#setting-field", Input).display = False
+        self.query_one(OptionList).focus()
+
+    def action_leave(self) -> None:
+        """Close the field, or the screen."""
+        if self._writing is not None:
+            self._close_field()
+            self._tell("Nothing was changed.")
+        else:
+            self.dismiss(None)
+
+    def _tell(self, text: str, *, problem: bool = False) -> None:
+        state = self.query_one("#setting-state", Static)
+        state.set_class(problem, "warning")
+        state.set_class(not problem, "quiet")
+        state.update(Content(visible(text, keep="")))
+
+
+def _shown(row: Row, value: Any) -> str:
+    if row.kind == "switch":
+        return "on" if value else "off"
+    text = visible(str(value), keep="") if value not in (None, "") else "–"
+    return text if len(text) <= 23 else text[:22] + "…"

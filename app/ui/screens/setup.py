@@ -1,0 +1,127 @@
+"""The first screen where no model is set up: what is missing, what is there, and what to do."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.safe_text import visible
+from app.ui.screens.dialog import Dialog, shown_path
+from widgets.common.key_hints import KeyHint
+
+if TYPE_CHECKING:
+    from app.llm.capabilities.discovery import LocalServer
+
+DEMO = ("", "demo")
+"""The result that stands for the demo model."""
+
+_KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM", "unknown": "server"}
+
+
+class SetupScreen(Dialog[tuple[str, str]]):
+    """Offers local servers that answer on loopback, the demo, and how to set a key.
+
+    Returns base URL and model of the endpoint that the user picked, `DEMO` for the demo, None for neither.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "look", "Look again")]
+    HEADING = "Welcome to signoff"
+    KEYS = (
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "start"),
+        KeyHint("r", "look again"),
+        KeyHint("escape", "go on without a model"),
+    )
+
+    DEFAULT_CSS = """
+    SetupScreen {
+        & > #dialog { width: 88; }
+        OptionList { height: auto; max-height: 9; }
+    }
+    """
+
+    def __init__(self, missing: str, config_file: Path) -> None:
+        """`missing` says in one line what is not set up; `config_file` is where settings are kept."""
+        super().__init__(classes="-small")
+        self._missing = missing
+        self._config_file = config_file
+        self._servers: list[LocalServer] = []
+        self._choices: list[tuple[str, str]] = [DEMO]
+
+    def body(self) -> Iterable[Widget]:
+        """What is missing, what is there, what to do."""
+        yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
+        yield Static(Content(visible(self._missing, keep="")), classes="text gap warning")
+        yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
+        yield OptionList(_demo(), markup=False)
+        yield Static(how_to(self._config_file), classes="text gap")
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        options = self.query_one(OptionList)
+        options.highlighted = 0
+        options.focus()
+        self.action_look()
+
+    @work(group="look", exclusive=True, exit_on_error=False, description="looking for local servers")
+    async def action_look(self) -> None:
+        """Ask the usual ports of this machine."""
+        from app.llm.capabilities import discovery
+
+        self.say("looking for models on this machine …")
+        self._servers = await discovery.local_servers(discovery.USUAL_PORTS)
+        found = [(server, model) for server in self._servers for model in server.models]
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options([*(Option(_label(server, model)) for server, model in found), _demo()])
+        options.highlighted = 0
+        self._choices = [*((server.base_url, model) for server, model in found), DEMO]
+        count = len(found)
+        self.say(
+            f"{count} model{'s' if count > 1 else ''} on this machine" if found else "no model server on this machine"
+        )
+
+    @on(OptionList.OptionSelected)
+    def pick(self, event: OptionList.OptionSelected) -> None:
+        """Hand the choice back."""
+        event.stop()
+        self.dismiss(self._choices[event.option_index])
+
+
+def how_to(config_file: Path) -> Content:
+    """The ways to name a model that is not on this machine."""
+    return Content.assemble(
+        ("Or name one, and start again\n", "bold $text-primary"),
+        ("hosted     ", "$foreground 65%"),
+        ("export OPENAI_API_KEY=…\n", "$text-accent"),
+        ("elsewhere  ", "$foreground 65%"),
+        ("export OPENAI_BASE_URL=https://…/v1\n", "$text-accent"),
+        ("for good   ", "$foreground 65%"),
+        "base_url, model and api_key in\n           ",
+        (visible(shown_path(config_file), keep=""), "$text-accent"),
+    )
+
+
+def _label(server: "LocalServer", model: str) -> Content:
+    kind = _KINDS.get(server.kind, server.kind)
+    return Content.assemble(
+        ("● ", "$text-success"),
+        (visible(model, keep="").ljust(36), "bold"),
+        (visible(f" {kind} · {server.base_url}", keep=""), "$foreground 65%"),
+    )
+
+
+def _demo() -> Option:
+    return Option(
+        Content.assemble(
+            ("○ ", "$text-secondary"),
+            ("The demo model".ljust(36), "bold"),
+            (" no key, no network, on this machine", "$foreground 65%"),
+        )
+    )

@@ -1,0 +1,144 @@
+"""Trust in the workspace's own configuration: its text, what it would set, and yes or no to these very bytes."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
+from app.runtime.workspace import Runtime
+from app.safe_text import inspect, visible
+from app.storage.errors import StorageError
+from app.toml import parse_toml
+from app.ui.screens.dialog import Dialog
+from app.workspace import trust
+from app.workspace.paths import WorkspaceError
+from widgets.common.key_hints import KeyHint
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What stands in the file, as it was read once; trust is given to `content` and nothing else."""
+
+    runtime: Runtime
+    content: bytes = b""
+    trusted: bool = False
+    problem: str = ""
+    """Why it cannot be read or used; empty if it can."""
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def examine(runtime: Runtime) -> Examined:
+    """Read the file; blocks."""
+    try:
+        content = trust.configuration(runtime.workspace)
+        values = parse_toml(content)
+        return Examined(runtime, content, trust.is_trusted(content, runtime.sessions), "", values)
+    except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
+        return Examined(runtime, problem=str(error))
+
+
+class TrustScreen(Dialog[bool]):
+    """Returns True if trust was given or taken back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "trust", "Trust"),
+        Binding("n", "leave", "Not now"),
+        Binding("d", "distrust", "Take trust back"),
+    ]
+    HEADING = "Trust .signoff.toml of this workspace?"
+
+    DEFAULT_CSS = """
+    TrustScreen {
+        #trust-text {
+            height: auto;
+            min-height: 1;
+            max-height: 60%;
+            padding: 0 1;
+            background: $background;
+        }
+        #trust-text Static { height: auto; }
+    }
+    """
+
+    def __init__(self, examined: Examined) -> None:
+        """What `examine` found."""
+        super().__init__(classes="-small")
+        self._examined = examined
+
+    def key_hints(self) -> Sequence[KeyHint]:
+        """What the keys do here."""
+        if self._examined.problem or not self._examined.content:
+            return self.KEYS
+        if self._examined.trusted:
+            return (KeyHint("d", "take the trust back"), KeyHint("escape", "leave it"))
+        return (KeyHint("y", "trust exactly this text"), KeyHint("n,escape", "not now"))
+
+    def body(self) -> Iterable[Widget]:
+        """The file, and what it would do."""
+        found = self._examined
+        if found.problem:
+            yield Static(
+                Content.styled(visible(f".signoff.toml cannot be used: {found.problem}"), "$text-error"),
+                classes="text",
+            )
+            return
+        if not found.content:
+            yield Static(
+                Content("This workspace has no .signoff.toml, so there is nothing to trust."), classes="text"
+            )
+            return
+        text = found.content.decode("utf-8")
+        with VerticalScroll(id="trust-text"):
+            yield Static(Content(visible(text).rstrip("\n")))
+        yield Static(effects(found), classes="text gap")
+
+    def action_trust(self) -> None:
+        """Trust the bytes that are shown."""
+        found = self._examined
+        if found.content and not found.trusted and not found.problem:
+            self._keep(lambda: trust.trust(found.content, found.runtime.sessions))
+
+    def action_distrust(self) -> None:
+        """Trust it no more."""
+        if self._examined.trusted and self._examined.content:
+            self._keep(lambda: trust.distrust(self._examined.runtime.sessions))
+
+    def _keep(self, change: Any) -> None:
+        try:
+            change()
+        except StorageError as error:
+            self.say(str(error))
+            return
+        self.dismiss(True)
+
+
+def effects(found: Examined) -> Content:
+    """What is in force already, what trust would add, and what no workspace may set."""
+    never = [key for key in found.values if key in NEVER_FROM_WORKSPACE]
+    free = [key for key in found.values if key in UNTRUSTED_KEYS and not _loosens(key, found.values[key])]
+    held = [key for key in found.values if key not in never and key not in free]
+    rows = [
+        _row("Trusted: in force" if found.trusted else "Waits for your trust", held, "$text-warning"),
+        _row("In force without trust", free, "$text-success"),
+        _row("Never taken from a workspace", never, "$foreground 65%"),
+    ]
+    found_odd = inspect(found.content.decode("utf-8", "replace"))
+    if found_odd:
+        rows.append(Content.styled(f"Careful: the file holds {found_odd}.", "bold $text-error"))
+    return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])
+
+
+def _loosens(key: str, value: Any) -> bool:
+    return key == "gate" and value != "every-edit"
+
+
+def _row(title: str, keys: Sequence[str], style: str) -> Content:
+    if not keys:
+        return Content("")
+    return Content.assemble((f"{title}: ", f"bold {style}"), visible(", ".join(keys), keep=""))

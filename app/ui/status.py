@@ -1,0 +1,72 @@
+"""How things stand: what the status bar shows, and which updates give control back to the user."""
+
+from typing import TYPE_CHECKING, Literal
+
+from app.agent.updates import ConfirmationRequested, ConfirmationResolved, GateChanged, PhaseChanged, Recorded, Update
+from app.conversation.events import Answer, Question, TurnEnded
+from app.keymap import first_key
+from app.workspace.git import branch
+from widgets.common.status_bar import Status
+
+if TYPE_CHECKING:
+    from app.ui.app import SignoffApp
+
+_WORDS = {
+    "answer": "The model has answered.",
+    "staged": "A proposal waits for you.",
+    "question": "The model has a question.",
+    "refused": "Control is back with you.",
+    "failed": "The request failed.",
+}
+
+
+def standing(app: "SignoffApp") -> Status:
+    """The status of an app, from its session, its model and the workspace."""
+    settings, waiting = app.settings, app.workbench.tabs.waiting
+    here = branch(app.runtime.workspace.root)
+    session = app.current_session
+    if session is None:
+        return Status(model=settings.model, demo=app.demo, waiting=waiting, branch=here)
+    policy = session.gate.policy
+    asks: Literal["", "permission", "question"] = ""
+    if session.confirmations.waiting:
+        asks = "permission"
+    elif session.question is not None:
+        asks = "question"
+    chain = f"chain {len(session.gate.staged)}/{policy.staging_steps}"
+    return Status(
+        model=settings.model,
+        demo=app.demo,
+        gate_closed=session.gate.closed,
+        follows=session.follows,
+        policy=chain if policy.kind == "chain" else "every-edit",
+        waiting=waiting,
+        context_tokens=session.context.used if session.log.events else 0,
+        context_window=session.ports.model.profile.context_window or 0,
+        session_tokens=session.spent.tokens,
+        cost=session.spent.cost,
+        branch=here,
+        denials=session.pending.denials_in_row,
+        asks=asks,
+        answer_key=first_key("app.focus_approvals" if asks == "permission" else "app.focus_chat", settings.keys),
+    )
+
+
+def changes_status(update: Update) -> bool:
+    """Whether the status bar has to be drawn anew."""
+    match update:
+        case GateChanged() | PhaseChanged() | ConfirmationRequested() | ConfirmationResolved():
+            return True
+        case Recorded(event=TurnEnded() | Question() | Answer()):
+            return True
+    return False
+
+
+def calls_back(update: Update) -> str:
+    """Why the user is wanted now, in words for a notification; empty if they are not."""
+    match update:
+        case Recorded(event=TurnEnded(stopped=stopped)):
+            return _WORDS.get(stopped, "")
+        case ConfirmationRequested():
+            return "The model needs your permission."
+    return ""

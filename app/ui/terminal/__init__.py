@@ -1,0 +1,1 @@
+"""What the app has to do with the terminal besides drawing."""

@@ -1,0 +1,97 @@
+"""Hands a text to the user's own editor and takes it back; the app sleeps meanwhile, the model does not."""
+
+import asyncio
+import os
+import shlex
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.app import SuspendNotSupported
+
+if TYPE_CHECKING:
+    from app.ui.app import SignoffApp
+
+
+class EditorFailed(Exception):
+    """There is no editor, or it did not do; the message is one line that says what to set."""
+
+
+def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]:
+    """The editor's command: the configured one, then `$VISUAL`, then `$EDITOR`.
+
+    Raises:
+        EditorFailed: none is set, or it cannot be read as a command.
+    """
+    line = configured or environment.get("VISUAL", "") or environment.get("EDITOR", "")
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise EditorFailed(f"The editor's command cannot be read: {error}.") from error
+    if not words:
+        raise EditorFailed("No editor is set: set $EDITOR, or `editor` in the configuration.")
+    return words
+
+
+class ExternalEditor:
+    """The user's editor, for one app."""
+
+    def __init__(self, app: "SignoffApp", environment: Mapping[str, str] = os.environ) -> None:
+        self._app = app
+        self._environment = environment
+
+    async def edit(self, text: str, *, name: str = "message.md") -> str:
+        """Let the user edit a text in a file of that name; returns it as saved.
+
+        Raises:
+            EditorFailed: there is no editor, it cannot be started, or it ended with an error.
+        """
+        command = editor_command(self._app.settings.editor, self._environment)
+        with tempfile.TemporaryDirectory(prefix="signoff-edit-") as folder:
+            file = Path(folder) / (Path(name).name or "text.txt")
+            await asyncio.to_thread(_write, file, text)
+            with self._asleep():
+                code = await self._run([*command, str(file)])
+            if code:
+                raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
+            try:
+                return await asyncio.to_thread(_read, file)
+            except OSError as error:
+                raise EditorFailed(f"What {command[0]} saved cannot be read: {error.strerror}.") from error
+
+    async def _run(self, command: list[str]) -> int:
+        try:
+            process = await asyncio.create_subprocess_exec(*command, cwd=self._app.runtime.workspace.root)
+        except OSError as error:
+            raise EditorFailed(
+                f"{command[0]} cannot be started: {error.strerror}. Set $EDITOR, or `editor` in the configuration."
+            ) from error
+        return await process.wait()
+
+    @contextmanager
+    def _asleep(self) -> Iterator[None]:
+        """Give the terminal away; nothing is drawn until it is back."""
+        with ExitStack() as stack:
+            # The terminal's Ctrl+C goes to this process too; only the editor shall act on it. A handler, unlike
+            # "ignore", is not inherited by the editor.
+            before = signal.signal(signal.SIGINT, lambda *_: None)
+            stack.callback(signal.signal, signal.SIGINT, before)
+            self._app.attention.paused = True
+            stack.callback(setattr, self._app.attention, "paused", False)
+            stack.enter_context(self._app.batch_update())
+            try:
+                stack.enter_context(self._app.suspend())
+            except SuspendNotSupported as error:
+                raise EditorFailed("This terminal cannot be handed to an editor.") from error
+            yield
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def _read(file: Path) -> str:
+    return file.read_bytes().decode("utf-8", "surrogateescape")

@@ -1,0 +1,241 @@
+"""The main screen: the panes, tabs where it is too narrow for all of them, the status bar.
+
+It begins as little more than the composer, so that one can type at once, and that composer stays. Chat and review are
+made ready out of sight and then take the places that the first picture already has, each painted once.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, getters, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+
+from app.ui.slash_commands import COMMANDS
+from widgets.chat.column import ChatColumn
+from widgets.chat.composer import Composer
+from widgets.common.key_bar import KeyBar
+from widgets.common.pane_tabs import PANES, Pane, PaneTabs
+from widgets.common.status_bar import StatusBar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.config import Settings
+    from app.conversation.events import Event
+    from app.proposals.models import Proposal
+    from app.ui.chat_side import ChatSide
+    from app.ui.review_side import ReviewSide
+    from widgets.approval.review import Review
+    from widgets.chat.pane import ChatPane
+
+
+class Workbench(Screen[None]):
+    """Three panes side by side, or one at a time with tabs where the terminal is narrow."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "next_pane(1)", "Next", show=False),
+        Binding("shift+tab", "next_pane(-1)", "Previous", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Workbench {
+        #sides { height: 1fr; layers: arriving default; overflow: hidden; }
+        #front-chat { background: $background; }
+        ReviewSide, #front-review { width: 1fr; border-left: vkey $panel; }
+        PaneTabs { display: none; }
+        &.-review-only ChatColumn { display: none; }
+        &.-review-only ReviewSide { border-left: none; }
+
+        &.-narrow {
+            #front-review { display: none; }
+            PaneTabs { display: block; }
+            ReviewSide { display: none; border-left: none; }
+            &.show-review {
+                ReviewSide { display: block; }
+                ChatColumn { display: none; }
+            }
+        }
+    }
+    """
+
+    class Ready(Message):
+        """One can type."""
+
+    status = getters.query_one(StatusBar)
+    tabs = getters.query_one(PaneTabs)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.composer = Composer(commands=[(name, action.help) for name, action in COMMANDS.items()])
+        """Where the user writes, from the first picture on."""
+        self._chat_side: ChatSide | None = None
+        """None until the workspace is open."""
+        self._review_side: ReviewSide | None = None
+        """None until the chat is on the screen."""
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield PaneTabs()
+        with Horizontal(id="sides"):
+            yield ChatColumn(self.composer)
+            yield Vertical(id="front-review")
+        yield StatusBar()
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """The composer is where everything begins."""
+        self.set_focus(self.composer.editor)
+        self.post_message(self.Ready())
+
+    async def install_chat(self, side: "ChatSide", settings: "Settings", end: "Sequence[Event]" = ()) -> None:
+        """Put the chat in its place above the composer, with the end of a session."""
+        column = self.query_one(ChatColumn)
+        # Where it is made ready it is beside the composer, not above it.
+        side.styles.height = column.size.height - self.composer.outer_size.height
+        await self._prepare(side, "#front-chat", settings, column.size.width)
+        if end:
+            side.pane.open_log(end)
+        column.take(side.pane)
+        await self._laid_out(side.pane, side.pane.transcript)
+        self._chat_side = side
+        self._bring_in(side, "#front-chat")
+
+    async def install_review(
+        self, side: "ReviewSide", settings: "Settings", proposals: "Sequence[Proposal]" = ()
+    ) -> None:
+        """Put the review in its place, with what waits."""
+        narrow = self.has_class("-narrow")
+        side.styles.width = "100%" if narrow else "50%"
+        await self._prepare(side, "#front-review", settings, self.size.width // (1 if narrow else 2))
+        self._review_side = side
+        self.show_proposals(proposals)
+        await self._laid_out(side.review, side.review.view)
+        self._bring_in(side, "#front-review")
+
+    async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings", width: int) -> None:
+        """Mount one side as large as it will be, under the others, all but one column of it beyond the edge.
+
+        Of what cannot be seen at all Textual does not say how large it is.
+        """
+        side.styles.layer, side.styles.offset = "arriving", (1 - width, 0)
+        side.can_focus_children = False
+        front = self.query_one(place)
+        assert isinstance(front.parent, Widget)
+        await front.parent.mount(side, before=front)
+        side.apply_settings(settings)
+
+    async def _laid_out(self, pane: Widget, view: Widget) -> None:
+        """Return once all of a pane knows its size and the view in it has acted on that: one picture will do."""
+        done = asyncio.Event()
+
+        def tell_sizes() -> None:
+            # Textual sends no Resize to a widget whose place was looked up, say for the cursor, before the layout.
+            for one in pane.walk_children(Widget, with_self=True):
+                if one.size:
+                    one.post_message(events.Resize(one.size, one.virtual_size, one.container_size))
+            view.call_later(done.set)
+
+        self.call_after_refresh(tell_sizes)
+        await done.wait()
+
+    def _bring_in(self, side: "ChatSide | ReviewSide", place: str) -> None:
+        # A class would have all that is inside styled again.
+        for rule in ("layer", "offset", "width", "height"):
+            side.styles.clear_rule(rule)
+        side.can_focus_children = True
+        side.refresh(layout=True)
+        self.query_one(place).remove()
+
+    @property
+    def chat(self) -> "ChatPane":
+        """The chat, once it is there."""
+        assert self._chat_side is not None
+        return self._chat_side.pane
+
+    @property
+    def review(self) -> "Review":
+        """The review, once it is there."""
+        assert self._review_side is not None
+        return self._review_side.review
+
+    def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
+        """Show what waits and what was decided lately."""
+        self.review.set_proposals(proposals)
+        self.tabs.waiting = sum(one.state.waiting for one in proposals)
+
+    def recall_comments(self, events: "Sequence[Event]") -> None:
+        """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
+        from app.conversation.events import ProposalDecided
+
+        for event in events:
+            if isinstance(event, ProposalDecided) and event.comments:
+                self.review.set_sent_comments(event.proposal, event.comments)
+
+    def tell_outcome(self, problem: str) -> None:
+        """Say in the review what went wrong, where there is one."""
+        if self._review_side is not None:
+            self.review.outcome(problem, problem=True)
+
+    def apply_settings(self, settings: "Settings") -> None:
+        """Bring both sides in line with the settings."""
+        for side in (self._chat_side, self._review_side):
+            if side is not None:
+                side.apply_settings(settings)
+
+    def set_full_screen(self, on: bool) -> None:
+        """Give the review the whole screen, or part it again."""
+        self.set_class(on, "-review-only")
+
+    def show_pane(self, pane: Pane) -> None:
+        """Bring a pane to the front and give it the focus."""
+        if self._chat_side is None or (self._review_side is None and pane != "chat"):
+            return
+        if pane != "diff" and self.has_class("-review-only"):
+            self.review.action_full_screen()
+            self.set_full_screen(False)
+        self.set_class(pane != "chat", "show-review")
+        self.tabs.shown = pane
+        match pane:
+            case "chat":
+                self.chat.focus_composer()
+            case "diff":
+                self.set_focus(self.review.view)
+            case "approvals":
+                self.set_focus(self.review.pane.queue)
+
+    @on(events.ScreenResume)
+    def lose_picture(self) -> None:
+        """What was covered, by a dialog or by a shell, has to be painted anew before a key decides anything there."""
+        if self._review_side is not None:
+            self.review.lose_picture()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The tab follows the focus, wherever a click or Tab has put it."""
+        above = event.widget.ancestors_with_self
+        if self.composer in above or self._chat_side in above:
+            self.tabs.shown = "chat"
+        elif self._review_side in above:
+            self.tabs.shown = "approvals" if self.review.pane in above else "diff"
+        # Also while all are shown: where it becomes too narrow for that, what has the focus must not go out of sight.
+        self.set_class(self.tabs.shown != "chat", "show-review")
+
+    def action_next_pane(self, step: int) -> None:
+        """Tab: on to the next widget, or to the next pane where only one is shown."""
+        if self.has_class("-narrow"):
+            self.show_pane(PANES[(PANES.index(self.tabs.shown) + step) % len(PANES)])
+        elif step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    @on(PaneTabs.Chosen)
+    def follow_tab(self, event: PaneTabs.Chosen) -> None:
+        """A click on a tab."""
+        self.show_pane(event.pane)
