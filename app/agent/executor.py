@@ -16,7 +16,6 @@ from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChang
 from app.conversation.events import (
     AssistantMessage,
     Event,
-    FileStat,
     Outcome,
     ProposalStaged,
     Question,
@@ -27,6 +26,7 @@ from app.conversation.events import (
 from app.conversation.log import EventLog
 from app.proposals.desk import ProposalDesk
 from app.proposals.draft import Draft
+from app.proposals.facts import FileStat
 from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
 from app.tools.registry import ToolSet
 from app.workspace.paths import Workspace

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from app.conversation.events import Decision, FileStat, HunkFact, LineComment, ProposalDecided
+from app.conversation.events import Decision, LineComment, ProposalDecided
+from app.proposals.facts import FileStat, HunkFact
 
 
 def decision_facts(decided: ProposalDecided) -> str:

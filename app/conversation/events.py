@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from app.proposals.facts import FileStat, HunkFact
+
 
 class Source(StrEnum):
     """Who said or did what an event records."""
@@ -229,15 +231,6 @@ class Intervention(EventBase):
     """For `files_changed`: the files it speaks of, path to the version they have now (empty for a deleted file)."""
 
 
-class FileStat(Record):
-    """One file of a proposal, in numbers."""
-
-    path: str
-    op: str
-    added: int
-    removed: int
-
-
 class ProposalStaged(EventBase):
     """The edits of one step became a proposal."""
 
@@ -263,19 +256,6 @@ class LineComment(Record):
     quote: str
     """The hunk's lines around it as shown, with their +, - or space."""
     text: str
-
-
-class HunkFact(Record):
-    """What became of one hunk, in terms that the model can act on."""
-
-    path: str
-    hunk: str
-    header: str
-    """`@@ -3,4 +3,6 @@`."""
-    landed: bool
-    reason: str = ""
-    excerpt: str = ""
-    """For a partial decision: the file's text around the place as it is now, numbered."""
 
 
 class Decision(StrEnum):

@@ -4,14 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from app.conversation.decisions import file_list
-from app.conversation.events import (
-    Decision,
-    Event,
-    FileStat,
-    ProposalChanged,
-    ProposalDecided,
-    ProposalStaged,
-)
+from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided, ProposalStaged
+from app.proposals.facts import FileStat
 
 _OVER = frozenset({"applied", "denied", "superseded", "undone", "failed"})
 

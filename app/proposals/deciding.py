@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from app.conversation.events import FileStat, HunkFact
 from app.proposals.changes import next_number, recompared
 from app.proposals.disk.filesystem import Filesystem
 from app.proposals.disk.journal import Transition
 from app.proposals.errors import StackedProposal, UnknownHunk
+from app.proposals.facts import FileStat, HunkFact
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.overlay import Contents, same, undecided
 from app.proposals.rebase import merged_bytes, merged_mode

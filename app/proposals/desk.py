@@ -5,7 +5,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.conversation.events import FileStat, HunkFact
 from app.proposals import deciding, splitting
 from app.proposals.disk.apply import Applier, reason_of
 from app.proposals.disk.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
@@ -25,6 +24,7 @@ from app.proposals.errors import (
     UndoConflict,
     UnknownProposal,
 )
+from app.proposals.facts import FileStat, HunkFact
 from app.proposals.history import reopened, starts, transition_stats, undenied
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, undecided

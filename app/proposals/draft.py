@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Protocol
 
-from app.conversation.events import FileStat
 from app.proposals.changes import line_counts, op_of
 from app.proposals.disk.filesystem import version_of
 from app.proposals.disk.preflight import case_clash
+from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.locate.rewrite import retext
 from app.proposals.models import FileVersion, Match, Op

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from app.conversation.events import FileStat
 from app.proposals.changes import line_counts, make_change, next_number, recompared
 from app.proposals.disk.filesystem import version_of
 from app.proposals.disk.journal import Transition
+from app.proposals.facts import FileStat
 from app.proposals.models import FileChange, FileVersion, HunkState, Op, Proposal, ProposalState
 from app.proposals.overlay import Contents, same
 from app.proposals.states import advance

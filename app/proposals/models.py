@@ -3,15 +3,8 @@
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from app.proposals.facts import Value
 from app.workspace.portable_names import trouble_elsewhere
-
-
-class Value(BaseModel):
-    """Frozen, and strict about unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ProposalState(StrEnum):

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
-from app.proposals.models import Identity, Op, Proposal, Value
+from app.proposals.facts import Value
+from app.proposals.models import Identity, Op, Proposal
 
 
 class JournalEntry(Value):

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from app.agent.deciding import changes
-from app.conversation.events import Decision, FileStat, ProposalDecided
+from app.conversation.events import Decision, ProposalDecided
+from app.proposals.facts import FileStat
 from app.proposals.models import Proposal, ProposalState
 from app.runtime.workspace import Runtime
 from app.storage.errors import StorageError

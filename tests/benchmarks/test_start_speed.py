@@ -20,7 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation.events import AssistantMessage, FileStat, ProposalStaged, TurnEnded, TurnStarted, UserMessage
+from app.conversation.events import AssistantMessage, ProposalStaged, TurnEnded, TurnStarted, UserMessage
+from app.proposals.facts import FileStat
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal, ProposalState
 from app.runtime.workspace import Runtime, open_runtime
 

@@ -23,8 +23,6 @@ from app.conversation.events import (
     Compacted,
     Decision,
     Event,
-    FileStat,
-    HunkFact,
     Intervention,
     InterventionKind,
     LineComment,
@@ -39,6 +37,7 @@ from app.conversation.events import (
     Usage,
     UserMessage,
 )
+from app.proposals.facts import FileStat, HunkFact
 from tests.ui.chat_app import ChatApp, call
 from widgets.chat.pastes import Draft
 from widgets.chat.status_line import StatusLine

@@ -10,11 +10,12 @@ import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from app.conversation.events import AssistantMessage, Event, FileStat, ProposalStaged, UserMessage
+from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.llm.capabilities.discovery import LocalServer
 from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Endpoint, Payload
+from app.proposals.facts import FileStat
 from app.runtime.workspace import open_runtime
 from app.storage.sessions import SessionRecord
 from app.ui.app import SignoffApp

@@ -7,15 +7,8 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.message import Message
 
-from app.conversation.events import (
-    AssistantMessage,
-    Event,
-    FileStat,
-    ProposalStaged,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from app.conversation.events import AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
+from app.proposals.facts import FileStat
 from widgets.chat.column import ChatColumn
 from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane

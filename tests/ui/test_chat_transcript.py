@@ -10,7 +10,6 @@ from app.conversation.events import (
     Compacted,
     Decision,
     Event,
-    FileStat,
     Intervention,
     InterventionKind,
     LineComment,
@@ -25,6 +24,7 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
+from app.proposals.facts import FileStat
 from tests.ui.chat_app import ChatApp, call, conversation, staged
 from widgets.chat.pane import ChatPane
 

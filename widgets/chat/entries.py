@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.conversation.events import Decision, FileStat, HunkFact, InterventionKind, LineComment
+from app.conversation.events import Decision, InterventionKind, LineComment
+from app.proposals.facts import FileStat, HunkFact
 
 
 @dataclass(frozen=True, slots=True)

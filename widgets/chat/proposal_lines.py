@@ -1,6 +1,7 @@
 """The rows of a proposal's card, and of what the user decided about it."""
 
-from app.conversation.events import Decision, FileStat
+from app.conversation.events import Decision
+from app.proposals.facts import FileStat
 from widgets.chat.entries import DecisionEntry, ProposalEntry
 from widgets.chat.lines import MUTED, TEXT, Face, Line, Span, visible, width_of, wrap, wrap_text
 from widgets.chat.marks import STATE_FACES, USER_BAR

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from app.conversation.events import FileStat
 from app.proposals.draft import Draft, EditReport, default_mode
+from app.proposals.facts import FileStat
 from app.proposals.models import Match, Op
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.place import apply_file_patch

@@ -9,7 +9,6 @@ from app.conversation.events import (
     AssistantMessage,
     Decision,
     Event,
-    FileStat,
     Outcome,
     ProposalDecided,
     ProposalStaged,
@@ -19,6 +18,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+from app.proposals.facts import FileStat
 
 START = TurnStarted(cause="message")
 OTHERS: list[Event] = [

@@ -15,7 +15,6 @@ from app.agent.interventions import (
 )
 from app.conversation.events import (
     Decision,
-    FileStat,
     Intervention,
     InterventionKind,
     Outcome,
@@ -26,6 +25,7 @@ from app.conversation.events import (
     ToolResult,
 )
 from app.conversation.pending import PendingProposals
+from app.proposals.facts import FileStat
 from app.proposals.models import FileChange, Op, Proposal, ProposalState
 
 

@@ -10,7 +10,6 @@ from app.conversation.events import (
     AssistantMessage,
     Compacted,
     Event,
-    FileStat,
     InterventionKind,
     Outcome,
     ProposalStaged,
@@ -23,6 +22,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+from app.proposals.facts import FileStat
 
 READ = ToolCall(uid="c1.0", name="read_file", arguments={"path": "a.py"})
 START = TurnStarted(cause="message")

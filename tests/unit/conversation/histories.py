@@ -15,8 +15,6 @@ from app.conversation.events import (
     Compacted,
     Decision,
     Event,
-    FileStat,
-    HunkFact,
     Intervention,
     InterventionKind,
     LineComment,
@@ -39,6 +37,7 @@ from app.conversation.events import (
 from app.conversation.payload.messages import NOTE_CLOSING, NOTE_OPENING
 from app.conversation.validity import Rules
 from app.llm.capabilities.profile import Profile
+from app.proposals.facts import FileStat, HunkFact
 
 MARK = re.compile(r"⟪([UPMT]\d+)⟫")
 BLOCK = re.compile(re.escape(NOTE_OPENING) + r".*?" + re.escape(NOTE_CLOSING), re.DOTALL)

@@ -21,7 +21,6 @@ from app.conversation.events import (
     AssistantMessage,
     Compacted,
     Event,
-    FileStat,
     Outcome,
     ProposalStaged,
     Pruned,
@@ -35,6 +34,7 @@ from app.conversation.events import (
 from app.conversation.payload.projection import Facts, project
 from app.conversation.validity import violations
 from app.llm.capabilities.profile import Profile
+from app.proposals.facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
 
 FACTS = Facts("prompt", [])

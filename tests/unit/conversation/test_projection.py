@@ -10,8 +10,6 @@ from app.conversation.events import (
     Compacted,
     Decision,
     Event,
-    FileStat,
-    HunkFact,
     Intervention,
     InterventionKind,
     LineComment,
@@ -33,6 +31,7 @@ from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.messages import BRIDGE
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
+from app.proposals.facts import FileStat, HunkFact
 
 FACTS = Facts("prompt", [{"type": "function"}])
 HELLO = (UserMessage(text="hello"), TurnStarted(cause="message"))

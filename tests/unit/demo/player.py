@@ -10,7 +10,8 @@ from openai import AsyncOpenAI
 
 from app.agent.interventions import staged
 from app.conversation.decisions import decision_facts
-from app.conversation.events import Decision, FileStat, ProposalDecided
+from app.conversation.events import Decision, ProposalDecided
+from app.proposals.facts import FileStat
 from app.proposals.refusals import EditRefused
 from app.tools.contract import (
     Confirmation,

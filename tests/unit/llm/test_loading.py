@@ -14,7 +14,8 @@ def modules_after(code: str) -> set[str]:
 
 
 def test_importing_the_client_does_not_load_the_sdk() -> None:
-    code = "import app.llm.client, app.llm.capabilities.doctor, app.llm.capabilities.discovery, app.llm.capabilities.profiles"
+    modules = ("client", "capabilities.doctor", "capabilities.discovery", "capabilities.profiles")
+    code = f"import {', '.join(f'app.llm.{module}' for module in modules)}"
     assert not modules_after(code) & set(HEAVY)
 
 

@@ -22,7 +22,6 @@ from app.conversation.events import (
     Compacted,
     Decision,
     Event,
-    FileStat,
     Intervention,
     InterventionKind,
     Notice,
@@ -41,6 +40,7 @@ from app.conversation.events import (
     Usage,
     UserMessage,
 )
+from app.proposals.facts import FileStat
 from widgets.chat.entries import (
     AnswerEntry,
     Change,
