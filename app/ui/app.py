@@ -296,7 +296,7 @@ class SignoffApp(OrderedApp):
         self.work(partial(self._send, event.text))
 
     async def _send(self, text: str) -> None:
-        from app.stray_decisions import meant_for_review
+        from app.ui.stray_decisions import meant_for_review
 
         try:
             if self.is_open.is_set() and await meant_for_review(self, text):
