@@ -127,7 +127,7 @@ class User:
     ("count", "seed"),
     [
         pytest.param(6, 1, id="some", marks=pytest.mark.timeout(120)),
-        pytest.param(500, 2, id="500", marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
+        pytest.param(500, 2, id="500", marks=[pytest.mark.marathon, pytest.mark.timeout(7200)]),
     ],
 )
 @pytest.mark.parametrize(("columns", "rows"), [(120, 40), (60, 20)], ids=["wide", "narrow"])

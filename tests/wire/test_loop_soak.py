@@ -17,7 +17,6 @@ from tests.wire.endpoints import IGNORES_TOOL_CHOICE
 from tests.wire.replies import CUT, STALL, Call, Reply, Turn, chunk, error, stream
 from tests.wire.server import Request, WireServer
 
-TURNS = 500
 SEED = 20_240_229
 IMPATIENT = RetryPolicy(attempts=2, base=0.01, cap=0.02)
 
@@ -104,9 +103,11 @@ async def _decide(session: Session, proposal: str, source: random.Random) -> Non
         pass  # Stale, or built on one that still waits: the user sees the line and goes on.
 
 
-@pytest.mark.timeout(400)
-async def test_five_hundred_turns_with_random_faults(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "turns", [60, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=["some", "500"]
+)
+async def test_many_turns_with_random_faults(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     source = random.Random(SEED)
@@ -116,20 +117,20 @@ async def test_five_hundred_turns_with_random_faults(
         on.session.subscribe(lambda update: _allow(on.session, update))
         tasks = len(asyncio.all_tasks())
         kept: list[float] = []
-        for turn in range(1, TURNS + 1):
+        for turn in range(1, turns + 1):
             await act(on, source)
             assert not on.session.busy
             on.check()
             on.updates.clear()
             server.requests.clear()
             on.session.last_payload = None
-            if turn % (TURNS // 2) == 0:
+            if turn % (turns // 2) == 0:
                 gc.collect()
                 kept.append(len(gc.get_objects()) / len(on.events))
         assert len(asyncio.all_tasks()) <= tasks + 1, asyncio.all_tasks()
         started = sum(isinstance(event, TurnStarted) for event in on.events)
         ended = sum(isinstance(event, TurnEnded) for event in on.events)
-        assert started == ended >= TURNS // 2
+        assert started == ended >= turns // 2
         # The log is kept in memory and grows; the objects kept for each of its events do not.
         assert kept[1] < 1.25 * kept[0]
 
