@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -43,6 +44,9 @@ class DoctorScreen(Dialog[bool]):
     DEFAULT_CSS = """
     DoctorScreen {
         & > #dialog { width: 92; }
+        VerticalScroll { height: auto; }
+        &.-short > #dialog { height: 100%; }
+        &.-short VerticalScroll { height: 1fr; }
         #doctor-summary { min-height: 1; }
     }
     """
@@ -58,9 +62,10 @@ class DoctorScreen(Dialog[bool]):
     def body(self) -> Iterable[Widget]:
         """Address, findings, what follows."""
         address = visible(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
-        yield Static(Content(address), id="doctor-address", classes="text quiet")
-        yield Static(id="doctor-checks", classes="text gap")
-        yield Static(id="doctor-summary", classes="text gap")
+        with VerticalScroll():
+            yield Static(Content(address), id="doctor-address", classes="text quiet")
+            yield Static(id="doctor-checks", classes="text gap")
+            yield Static(id="doctor-summary", classes="text gap")
 
     def on_mount(self) -> None:
         """Begin."""

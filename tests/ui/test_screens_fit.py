@@ -1,0 +1,42 @@
+"""Every screen in a small terminal, whatever the theme: its frame, its keys and what holds the focus are in sight."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.ui.running_app import Running, running
+from tests.wire.bench import edit
+from tests.wire.server import WireServer
+from widgets.common.key_hints import KeyHints
+
+SCREENS = ("sessions", "wire", "model", "settings", "trust", "doctor", "theme", "gate", "help")
+
+
+def out_of_sight(run: Running) -> list[str]:
+    """What should be wholly on the screen and is not."""
+    screen = run.app.screen
+    dialog, hints = screen.query_one("#dialog"), screen.query_one(KeyHints)
+    needed = {"the dialog": dialog, "its keys": hints} | ({"the focus": screen.focused} if screen.focused else {})
+    return [
+        f"{what} {widget.region} of {screen.size}"
+        for what, widget in needed.items()
+        if not widget.region or not screen.region.contains_region(widget.region)
+    ]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20)], ids=lambda size: "x".join(map(str, size)))
+async def test_every_screen_fits(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        (run.runtime.workspace.root / ".signoff.toml").write_text('model = "other"\n')
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.say("change it")
+        themes = [name for name in run.app.available_themes if name.startswith("signoff-")] + ["ansi-dark"]
+        for number, name in enumerate(SCREENS):
+            run.app.theme = themes[number % len(themes)]
+            run.app.action_command(name)
+            await run.until(lambda: run.app.screen is not run.app.workbench, name)
+            await run.pilot.pause()
+            assert out_of_sight(run) == [], name
+            await run.pilot.press("escape")
+            await run.screen("Workbench")
