@@ -1,7 +1,7 @@
 """Runs the README's own commands as a stranger would: a new home, the system's Python, odd letters in every path.
 
-By hand, before a release: `python3 .ci/check_newcomer.py [PYTHON]`. As root it tries both users, root with its own
-`/usr/local` and the ordinary `nobody`; else the user who calls. The machine's own settings for package indexes are kept.
+By hand, before a release: `python3 .ci/check_newcomer.py [PYTHON]`. As root it tries both root, with a `/usr/local` of
+its own, and the ordinary `nobody`; else the user who calls. The machine's own settings for package indexes are kept.
 """
 
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _KEPT = ("PIP_INDEX", "PIP_EXTRA", "PIP_FIND", "PIP_CERT", "UV_INDEX", "UV_DEFAULT", "UV_EXTRA", "UV_FIND", "SSL_")
 _PATIENCE = 900
 """Seconds for one command, downloads included."""
-_GREETING = "The model proposes".encode()
+_GREETING = b"The model proposes"
 _CTRL_Q = b"\x11"
 
 

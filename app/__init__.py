@@ -1,3 +1,3 @@
 """signoff: the model proposes, the user signs off."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def version() -> str:
-    """`signoff 0.1.0`."""
+    """`signoff 0.2.0`."""
     return f"signoff {__version__}"
 
 

@@ -35,6 +35,9 @@ _SKILLS: dict[Kind, Callable[[Task], Reply]] = {
 _SUMMARISE = re.compile(r"^Summari[sz]e\b.*\bconversation\b", re.IGNORECASE)
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """What the model writes, unasked, when nobody stops it."""
+_HOW_TO_DECIDE = (
+    "Press F3 and read the diff; there `y` approves it, `n` denies it, and `r` tells me what to do differently."
+)
 
 
 def respond(request: ChatRequest) -> Reply:
@@ -76,7 +79,7 @@ def _said_after(task: Task) -> Reply | None:
     if turn.approved:
         return Reply(_wrapped_up(task))
     if earlier[-1].staged:
-        return Reply("I have proposed what I had in mind. Approve it, or deny it and tell me what to do differently.")
+        return Reply(f"I have proposed what I had in mind. {_HOW_TO_DECIDE}")
     if earlier[-1].unfinished:
         return None
     return Reply("That was all that I had to say. Ask me for *help* to see what else there is.")
@@ -130,7 +133,7 @@ def _handed_back(turn: Turn) -> str:
     about = f" {summary}." if summary else ""
     return (
         f"{_listed(names)} {verbs[0]} for you:{about} {verbs[1]} {_listed(files)}; nothing is written yet.\n\n"
-        "Have a look at the diff. Approve it, or deny it and tell me what to do differently."
+        f"{_HOW_TO_DECIDE}"
     )
 
 

@@ -22,7 +22,8 @@ I answer from what I read through the tools, and my edits wait for you like anyb
 | **improve it** | a question, because that can mean anything |
 | **run the tests** | a command that waits for your yes |
 
-When you deny a proposal, say why, for instance:
+A proposal waits in the panes at the right: F3 reads it, F4 lists what waits, and in both `y` approves, `n` denies and
+`r` denies with a word of yours, for instance:
 
 ```
 Give the number a name, and add a comment that says why.

@@ -4,13 +4,17 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from app.actions import ACTIONS
 from app.config import Settings
 from app.keymap import checked, key_name
 from app.ui.slash_commands import COMMANDS
 from app.ui.themes.first import OWN_THEMES
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 
 def test_its_configuration_is_taken_as_it_is_and_names_every_setting() -> None:
@@ -38,3 +42,32 @@ def test_its_keys_do_something_where_it_says() -> None:
 def test_its_themes_exist() -> None:
     named = set(re.findall(r"signoff-(?:dark|light|contrast|blue-orange)", README))
     assert named == {path.stem for path in OWN_THEMES.glob("*.toml")}
+
+
+def test_its_first_commands_work_where_the_system_keeps_pip_out_and_path_lacks_uv() -> None:
+    demo, tests = re.findall(r"```sh\n(.*?)\n```", README, re.DOTALL)[:2]
+    uv = "PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install uv && python3 -m uv run "
+    assert [demo, tests] == [f"{uv}signoff --demo", f"{uv}pytest"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere_that_the_source_distribution_holds(page: Path) -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    held = [ROOT / name.lstrip("/") for name in build["targets"]["sdist"]["include"]]
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        target = (page.parent / link).resolve()
+        assert target.exists(), link
+        assert any(target.is_relative_to(folder) for folder in held), link
+
+
+def test_the_map_names_every_folder_of_the_code_and_no_other() -> None:
+    (listing,) = re.findall(r"## The map.*?```\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
+    named, parents = set(), [ROOT]
+    for line in listing.splitlines():
+        if found := re.match(r"( *)([\w.]+)/(?: |$)", line):
+            depth = len(found[1]) // 2
+            parents[depth + 1 :] = [parents[depth] / found[2]]
+            named.add(parents[-1])
+    packages = {path.parent for top in ("app", "widgets") for path in (ROOT / top).rglob("__init__.py")}
+    assert packages <= named
+    assert all(folder.is_dir() for folder in named)

@@ -25,8 +25,8 @@ def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False) -> Se
     def row(keys: str, *words: str | tuple[str, str]) -> Content:
         return Content.assemble((keys.ljust(_COLUMN), "bold $text-accent"), *words)
 
-    decide: list[str | tuple[str, str]] = ["decide:  "]
-    for action_id, word in (("approve", "approve"), ("deny", "deny"), ("request_changes", "send back")):
+    decide: list[str | tuple[str, str]] = ["then  "]
+    for action_id, word in (("approve", "approve"), ("deny", "deny"), ("request_changes", "request changes")):
         decide += [(key(f"review.{action_id}"), "bold $text-accent"), f" {word}  "]
     return (
         Content.assemble(("signoff", "bold $text-accent"), (f" · {visible(folder, keep='')}", "$foreground 65%")),
