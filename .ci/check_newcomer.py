@@ -1,7 +1,7 @@
 """Runs the README's own commands as a stranger would: a new home, the system's Python, odd letters in every path.
 
-By hand, before a release: `python3 .ci/check_newcomer.py [PYTHON]`. As root it tries both root, with a `/usr/local` of
-its own, and the ordinary `nobody`; else the user who calls. The machine's own settings for package indexes are kept.
+By hand, before a release: `python3 .ci/check_newcomer.py [PYTHON]`. As root it tries root, with a `/usr/local` of its
+own, and the ordinary `nobody`; else the user who calls. The machine's settings for package indexes are kept.
 """
 
 import os
