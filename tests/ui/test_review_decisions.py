@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -320,7 +321,8 @@ async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:
         assert posted(app) == [Review.Deny("P1", 2)]
 
 
-async def test_nothing_is_approved_before_its_diff_is_on_screen() -> None:
+@pytest.mark.parametrize("key", ["y", "x"])
+async def test_nothing_is_decided_hunk_by_hunk_or_approved_before_its_diff_is_on_screen(key: str) -> None:
     value, diffs = small()
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:
@@ -329,7 +331,7 @@ async def test_nothing_is_approved_before_its_diff_is_on_screen() -> None:
         app.review.set_diffs("P1", other)
         await pilot.pause()
         await app.pass_grace()
-        await pilot.press("y")
+        await pilot.press(key)
         assert posted(app) == []
 
 

@@ -502,6 +502,29 @@ async def test_what_is_sent_while_a_question_is_open_is_its_answer(server: WireS
         assert [event.text for event in on.events if isinstance(event, Answer)] == ["the second one"]
 
 
+async def test_a_question_that_was_asked_before_an_interruption_can_still_be_answered(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.turn(calls=[("ask_user", {"question": "Which?"}), ("read_file", {"path": "greet.py"})])
+    server.say("All right.")
+    async with bench(server, tmp_path) as on:
+
+        def interrupt(update: Update) -> None:
+            if isinstance(update, Recorded) and isinstance(update.event, Question):
+                on.session.interrupt()
+
+        on.session.subscribe(interrupt)
+        await on.say("Do it")
+        assert on.stopped == "aborted" and on.session.question is not None
+        await on.session.answer("the second one")
+        await on.session.settled()
+        assert of_role(server.last, "tool")[0] == "the second one"
+        asked, read = next(event.calls for event in on.events if isinstance(event, AssistantMessage))
+        completed = [event.call for event in on.events if isinstance(event, ToolResult | Answer)]
+        assert completed == [read.uid, asked.uid], "each call completes once"
+        on.check()
+
+
 async def test_an_interruption_before_the_tools_runs_none_of_them(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit(), ("read_file", {"path": "greet.py"})])
     async with bench(server, tmp_path) as on:

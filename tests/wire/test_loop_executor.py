@@ -10,8 +10,8 @@ from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
 from app.agent.updates import ConfirmationRequested
 from app.conversation.events import AssistantMessage, Outcome, ProposalStaged, ToolCall, ToolResult, ToolStarted
-from app.tools.contract import Confirmation, ConfirmationAnswer
-from app.tools.registry import standard_tools
+from app.tools.contract import Confirmation, ConfirmationAnswer, Tool, ToolArguments, ToolContext, ToolOutput
+from app.tools.registry import ToolSet, standard_tools
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.server import WireServer
 
@@ -25,11 +25,11 @@ async def allow(_: Confirmation) -> ConfirmationAnswer:
     return ConfirmationAnswer(allowed=True)
 
 
-def executor(on: Bench) -> Executor:
+def executor(on: Bench, *more: Tool) -> Executor:
     return Executor(
         log=on.session.log,
         desk=on.runtime.desk,
-        tools=standard_tools(),
+        tools=ToolSet([*standard_tools(), *more]),
         workspace=on.runtime.workspace,
         session_id=on.session.id,
         publish=lambda update: None,
@@ -102,6 +102,30 @@ async def test_what_was_staged_before_an_interruption_is_kept(server: WireServer
         server.say("I see.")
         await on.say("Go on")
         on.check()
+
+
+class Defective(Tool):
+    """A tool with a mistake in it."""
+
+    name = "defective"
+    kind = "read"
+    Arguments = ToolArguments
+    description = "Fails."
+
+    async def run(self, arguments: ToolArguments, context: ToolContext) -> ToolOutput:
+        """Fail as only a mistake does."""
+        raise KeyError("no such\nthing")
+
+
+async def test_a_tool_with_a_defect_ends_neither_the_turn_nor_the_calls_after_it(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        message = response(("defective", {}), edit())
+        batch = await executor(on, Defective()).run(message, Interrupter(), Gate(GatePolicy()))
+        assert outcomes(on) == [Outcome.ERROR, Outcome.STAGED] and batch.proposal
+        failed = next(event for event in on.events if isinstance(event, ToolResult))
+        assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
 
 
 async def test_a_tool_that_breaks_is_a_result_like_any_other(

@@ -169,6 +169,19 @@ async def test_an_option_that_is_picked_twice_answers_once(runtime: Runtime) -> 
     await session.close()
 
 
+async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: Runtime) -> None:
+    session = open_session(runtime, Model(["question"]))
+    await session.send("Go")
+    await session.send("And then?")
+    await session.settled()
+    assert session.question is not None and session.queue == ("And then?",)
+    assert _said(list(session.log.events)) == ["Go"]
+    await session.answer("a")
+    await session.settled()
+    assert _said(list(session.log.events)) == ["Go", "a", "And then?"] and session.queue == ()
+    await session.close()
+
+
 async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(runtime: Runtime) -> None:
     session = open_session(runtime, Model([]))
     late: list[asyncio.Task[None]] = []

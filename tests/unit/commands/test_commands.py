@@ -187,6 +187,15 @@ def test_a_new_name_that_hurts_on_another_system_is_flagged(signoff: Run) -> Non
     assert "'NUL.txt' is a device" in document(signoff("show", "P1", "--json"))["files"][0]["warnings"][0]
 
 
+def test_lines_for_people_show_escapes_in_a_pipe_too(signoff: Run) -> None:
+    signoff("stage", stdin="--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+\x1b]0;evil\x07\n")
+    listed = signoff("show", "P1", "--hunks").stdout
+    assert "\x1b" not in listed and "␛]0;evil␇" in listed
+    assert "+\x1b]0;evil\x07\n" in signoff("show", "P1").stdout, "a patch is exact"
+    told = signoff("show", "P9\x1b[2J")
+    assert told.returncode and "\x1b" not in told.stderr and "P9␛[2J" in told.stderr
+
+
 @pytest.mark.parametrize("hunks", ["3", "0", "x", "1,", "2-1", "1-9", ""])
 def test_hunks_that_are_not_there_are_wrong_usage(signoff: Run, hunks: str) -> None:
     signoff("stage", stdin=PATCH)

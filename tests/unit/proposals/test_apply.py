@@ -20,6 +20,7 @@ from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
 from app.workspace.paths import UnsafePath, Workspace
 from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.memory_store import MemoryStore
 
 Make = Callable[..., Bench]
 
@@ -298,3 +299,64 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
     with pytest.raises(NotWaiting):
         desk.approve("P1")
     assert desk.undo("P1").proposal.state is ProposalState.UNDONE
+
+
+class Flushed:
+    """What was flushed to the disk itself, by inode, and how much of that before each write of the store."""
+
+    def __init__(self, site: Bench, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.nodes: list[int] = []
+        self.writes: list[tuple[str, int]] = []
+        self.fails_at = ""
+        self._site = site
+        flush = os.fsync
+
+        def fsync(descriptor: int) -> None:
+            flush(descriptor)
+            self.nodes.append(os.fstat(descriptor).st_ino)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        store.before_write = self._note
+
+    def _note(self, name: str) -> None:
+        self.writes.append((name, len(self.nodes)))
+        if name == self.fails_at:
+            self.fails_at = ""
+            raise OSError("the store failed")
+
+    def before(self, write: str, since: str) -> list[int]:
+        """What was flushed between the last two such writes."""
+        end = max(at for at, (name, _) in enumerate(self.writes) if name == write)
+        start = max(at for at, (name, _) in enumerate(self.writes[:end]) if name == since)
+        return self.nodes[self.writes[start][1] : self.writes[end][1]]
+
+    def nodes_of(self, *names: str) -> set[int]:
+        return {(self._site.root / name).stat().st_ino for name in names}
+
+
+@pytest.fixture
+def flushed(bench: Make, monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, Flushed, str]:
+    """A workspace with a waiting proposal over two folders, and what is flushed while it is decided."""
+    store = MemoryStore()
+    site = bench({"a.txt": "one\n", "sub/gone.txt": "bye\n"}, store=store)
+    proposal = site.write(**{"a.txt": "two\n", "sub/gone.txt": None, "sub/new.txt": "new\n"})
+    return site, Flushed(site, store, monkeypatch), proposal.id
+
+
+def test_content_is_on_disk_before_a_name_points_to_it_and_names_before_the_record_is_closed(
+    flushed: tuple[Bench, Flushed, str],
+) -> None:
+    site, disk, proposal = flushed
+    site.desk.approve(proposal)
+    assert disk.nodes_of("a.txt", "sub/new.txt") <= set(disk.before("journal_prepared", "journal_open"))
+    assert disk.nodes_of("", "sub") <= set(disk.before("journal_close", "journal_prepared"))
+
+
+def test_what_was_taken_back_is_on_disk_before_the_record_is_closed(flushed: tuple[Bench, Flushed, str]) -> None:
+    site, disk, proposal = flushed
+    before = site.tree()
+    disk.fails_at = "journal_close"
+    with pytest.raises(ApplyFailed, match="every file is as it was"):
+        site.desk.approve(proposal)
+    assert site.tree() == before
+    assert disk.nodes_of("", "sub") <= set(disk.before("journal_close", "journal_close"))

@@ -78,6 +78,19 @@ def test_a_part_now_and_the_rest_later_keeps_numbers_and_ids(bench: Make) -> Non
     assert site.read("a.txt").decode() == numbered(40)
 
 
+@pytest.mark.parametrize("decided", ["approve", "deny"])
+def test_a_hunk_is_decided_once(bench: Make, decided: str) -> None:
+    site = bench({"a.txt": numbered(40)})
+    proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\n"))
+    getattr(site.desk, decided)(proposal.id, ["1"])
+    before, stored = site.tree(), site.desk.get(proposal.id)
+    for name in ("1", proposal.hunks[0].id):
+        for again in (site.desk.approve, site.desk.deny):
+            with pytest.raises(UnknownHunk, match="those that wait are 2"):
+                again(proposal.id, [name])
+    assert (site.tree(), site.desk.get(proposal.id)) == (before, stored)
+
+
 def test_a_partial_decision_says_what_landed_with_the_text_around_it(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 5\n", "five\nmore\n"), ("line 20\n", "twenty\n"), ("line 35\n", ""))
@@ -275,3 +288,15 @@ def test_ids_are_found_in_any_case(bench: Make) -> None:
     site.edit("a.txt", ("line 2\n", "two\n"))
     assert site.desk.approve("p1").proposal.id == "P1"
     assert all(hunk.state is HunkState.APPLIED for hunk in site.desk.get("p1").hunks)
+
+
+@pytest.mark.parametrize("op", ["create", "rename"])
+def test_a_name_that_deceives_is_flagged(bench: Make, op: str) -> None:
+    site = bench({"a.txt": "one\n"})
+    draft = site.desk.draft("session")
+    if op == "create":
+        draft.write("notes\u202etxt.exe", "harmless\n")
+    else:
+        draft.rename("a.txt", "notes\u202etxt.exe")
+    [change] = site.desk.stage(draft, "A name").files
+    assert any("1 bidirectional control" in warning for warning in change.warnings)

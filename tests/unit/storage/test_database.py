@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -197,3 +198,36 @@ def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_pa
         with pytest.raises(StorageError) as caught:
             reading()
         assert "update signoff" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_database_that_others_could_read_is_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "signoff.db"
+    Database(path).close()
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    Database(path).close()
+    assert (mode(path.parent), mode(path)) == (0o700, 0o600)
+
+
+def test_what_is_committed_is_flushed_to_the_disk_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = 2  # https://www.sqlite.org/pragma.html#pragma_synchronous
+    connect = sqlite3.connect
+
+    def elsewhere(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        # As on macOS, whose SQLite is built with SQLITE_DEFAULT_WAL_SYNCHRONOUS=1.
+        connection = connect(*arguments, **named)
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", elsewhere)
+    database = Database(tmp_path / "signoff.db")
+    assert database.rows("PRAGMA synchronous") == [(full,)]
+    assert database.rows("PRAGMA journal_mode") == [("wal",)]
+
+
+def test_a_fork_is_not_decided_anew_and_keeps_the_times(store: SessionStore) -> None:
+    record = store.create()
+    said = store.append(record.id, [ProposalDecided(proposal="P1", decision=Decision.APPROVED)])
+    fork = store.fork(record.id)
+    assert [event.time for event in store.events(fork.id)] == [event.time for event in said]
+    assert [(one.session, one.decided.proposal) for one in store.decisions()] == [(record.id, "P1")]

@@ -1,5 +1,6 @@
 """Pruning: what is old and needed by nobody goes, with its space; everything else stays."""
 
+import signal
 import time
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from app.conversation.events import UserMessage
 from app.proposals.desk import ProposalDesk
+from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.errors import UnknownProposal
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
@@ -14,6 +16,7 @@ from app.storage.pruning import FRESH_SECONDS, Pruned, prune
 from app.storage.sessions import SessionStore
 from app.storage.signals import Signal
 from app.workspace.paths import Workspace
+from tests.unit.proposals.faults import Steps, Watched, in_child, kill
 
 MANY_LINES = "".join(f"{number:08}\n" for number in range(20_000))
 
@@ -22,6 +25,7 @@ class Bench:
     """A desk and a session store over one database."""
 
     def __init__(self, base: Path, name: str = "ws") -> None:
+        self.base = base
         self.root = base / name
         self.root.mkdir()
         self.database = Database(base / "signoff.db")
@@ -100,6 +104,27 @@ def test_contents_of_another_workspace_and_those_put_just_now_stay(bench: Bench,
         bench.store.blob(fresh)
     other.desk.approve(kept)
     assert (other.root / "b").read_text() == "theirs\n"
+
+
+def test_what_an_unfinished_apply_needs_stays(bench: Bench) -> None:
+    (bench.root / "a").write_text("old\n")
+    (bench.root / "b").write_text("old\n")
+    draft = bench.desk.draft("")
+    draft.write("a", "new\n")
+    draft.write("b", "new\n")
+    proposal = bench.desk.stage(draft, "summary").id
+    bench.desk.approve(proposal)
+    steps = Steps(kill, lambda at: steps.names[:at].count("exchange") == 2)
+    workspace = Workspace(bench.root)
+    disk = Watched(PosixFilesystem(bench.root, workspace.read_limit), steps)
+    cut_off = ProposalDesk(workspace, bench.store, bench.base / "ws.lock", disk)
+    assert in_child(lambda: cut_off.undo(proposal) and None) == signal.SIGKILL
+    assert (bench.root / "a").read_text() != (bench.root / "b").read_text()
+    done = bench.prune()
+    assert (done.proposals, done.contents) == (0, 0)
+    [line] = bench.desk.recover()
+    assert "every file is as before" in line
+    assert ((bench.root / "a").read_text(), (bench.root / "b").read_text()) == ("new\n", "new\n")
 
 
 def test_putting_an_old_content_again_keeps_it(bench: Bench) -> None:

@@ -229,3 +229,38 @@ async def test_cancelling_while_the_user_is_asked_runs_nothing(bench: Bench) -> 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not (bench.workspace.root / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("becomes", "message"), [("gone", "does not exist"), ("file", "is not a folder"), ("link", "leads out")]
+)
+async def test_the_folder_is_looked_at_again_after_the_yes(allowed: Bench, becomes: str, message: str) -> None:
+    folder = allowed.workspace.root / "sub"
+    folder.mkdir()
+
+    def change() -> None:
+        folder.rmdir()
+        if becomes == "file":
+            folder.touch()
+        elif becomes == "link":
+            folder.symlink_to(allowed.workspace.root.parent)
+
+    allowed.on_ask = change
+    with pytest.raises(ToolError, match=message):
+        await allowed.call("run_command", command=f"touch {allowed.workspace.root}/ran", folder="sub")
+    assert not (allowed.workspace.root / "ran").exists()
+
+
+@pytest.mark.parametrize("path", ["inside", "relative"])
+async def test_a_shell_that_lies_in_the_workspace_is_not_run(
+    allowed: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    for folder in (allowed.workspace.root / "bin", elsewhere / "bin"):
+        folder.mkdir(parents=True)
+        (folder / "bash").write_text("#!/bin/sh\necho evil\n")
+        (folder / "bash").chmod(0o755)
+    # From a relative path, the file that is found and the one that the command's own folder makes of it differ.
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setenv("PATH", f"{allowed.workspace.root}/bin" if path == "inside" else "bin")
+    assert "evil" not in (await allowed.call("run_command", command="echo good")).text
