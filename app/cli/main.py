@@ -29,29 +29,49 @@ COMMANDS = (
     "demo-server",
 )
 """First words that are commands; anything else is a workspace."""
+_READER_GONE = 128 + signal.SIGPIPE
 _GARBAGE = 200_000
 """Objects made before garbage is looked for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run signoff and return its exit code: 0 done, 1 failed, 2 wrong usage, 3 refused."""
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    except BrokenPipeError:
+        code = _READER_GONE
+    except SystemExit as answered:  # by argparse: help, or what is wrong with the words
+        code = int(answered.code or 0)
+    return _without_readers(code)
+
+
+def _run(words: Sequence[str]) -> int:
     from app.cli.parser import app_parser, command_parser
     from app.cli.terminal import show_control_characters
 
     show_control_characters()
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        if words and words[0] in COMMANDS:
-            return _run_command(command_parser().parse_args(words))
-        if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
-            return _wrong_usage(problem)
-        return _open_app(app_parser().parse_args(words))
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # The reader of our output is gone (`signoff show P1 | head`); nothing is left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+    if words and words[0] in COMMANDS:
+        return _run_command(command_parser().parse_args(words))
+    if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
+        return _wrong_usage(problem)
+    return _open_app(app_parser().parse_args(words))
+
+
+def _without_readers(code: int) -> int:
+    """The exit code, with what cannot be written any more sent nowhere: else the interpreter ends with 120.
+
+    Who reads standard output may leave early (`signoff show P1 | head`), and is told as every command tells it; who
+    reads standard error only listens, and changes nothing by leaving.
+    """
+    for stream, gone in ((sys.stdout, _READER_GONE), (sys.stderr, code)):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            code = gone
+    return code
 
 
 def version() -> str:

@@ -517,6 +517,21 @@ def test_a_prompt_that_is_no_text_and_a_reader_that_leaves(signoff: Run, workspa
         assert server.last.messages[1]["content"] == "caf\ufffd?"
 
 
+@pytest.mark.parametrize("words", [("proposals",), ("keys",), ("export", "--help")])
+def test_a_reader_that_leaves_at_once_is_told_of_by_the_exit_code_alone(workspace: Path, words: tuple[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "signoff", *words],
+        cwd=workspace,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
 def test_what_the_model_does_is_told_by_name(signoff: Run) -> None:
     with WireServer() as server:
         server.turn(calls=[("read_file", {"path": "notes.txt"}), ("read_file", {"path": "no\x1b[31m.txt"})])
