@@ -41,12 +41,14 @@ from app.proposals.staging import (
     make_proposal,
     patch_summary,
     superseded,
+    with_authors,
     with_repeats,
 )
 from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
+from app.workspace.secrets import secret_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +398,7 @@ class ProposalDesk:
             if origin == "patch" and not summary:
                 summary = patch_summary(changes, without)
             proposal = make_proposal(draft, changes, str(self._workspace.root), summary)
+            proposal = with_authors(proposal, old) if old else proposal
             proposal = proposal.model_copy(
                 update={
                     "origin": origin,
@@ -491,6 +494,8 @@ class ProposalDesk:
         written: dict[str, bytes] = {}
         for change in proposal.files:
             with suppress(OSError):
-                if file := self._filesystem.read(change.path):
+                file = self._filesystem.read(change.path)
+                # A model is told what became of the hunks, in the file's own words unless those are a secret.
+                if file and not any(secret_reason(name, file.data) for name in (change.path, change.old_path)):
                     written[change.path] = file.data
         return deciding.hunk_facts(self._contents, proposal, choice, landed, written)

@@ -163,13 +163,14 @@ class Draft:
             overlay = self._overlay()
             data = self._data(overlay, real)
             pending = overlay.by(real)
+            names = overlay.strange_names(real, self.session)
             if self.held.get(real):
                 pending = (*pending, *([self._id] if self._id else []))
         if data is None:
             return OverlayFile(None, "", pending)
         version = version_of(data, 0).sha256
         self._contents.remember(version, data)
-        return OverlayFile(data, version, pending)
+        return OverlayFile(data, version, pending, names)
 
     def look(self, path: str) -> tuple[bytes, int] | None:
         """The bytes and permission bits of a file as `read` shows it; None if there is none."""

@@ -150,6 +150,8 @@ class FileChange(Value):
     """The base was moved by a three-way merge since the model wrote the edit."""
     edited: bool = False
     """The user changed the proposed text."""
+    taken_over: bool = False
+    """It comes from a proposal that this one superseded, and was not the work of this session's model alone there."""
     already_applied: bool = False
     """The disk already holds the result."""
     conflicts: tuple[Conflict, ...] = ()
@@ -200,6 +202,10 @@ class Proposal(Value):
     """What the user wrote with the denial."""
     reopened: bool = False
     """It waits since its denial was taken back; to redo that is to deny it again."""
+
+    def author(self, change: FileChange) -> str:
+        """The session whose model alone wrote one of the changes; empty if anyone else had a hand in it."""
+        return self.session if self.origin == "model" and not (change.edited or change.taken_over) else ""
 
     @property
     def in_question(self) -> tuple[FileChange, ...]:

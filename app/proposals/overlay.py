@@ -31,6 +31,8 @@ class OverlayFile:
     """SHA-256 hex of the content; empty if there is none."""
     pending: tuple[str, ...] = ()
     """Ids of the proposals whose waiting edits it shows."""
+    strange_names: tuple[str, ...] = ()
+    """The paths that the pending content has been at, if anyone but the model that asks had a hand in it."""
 
 
 class Contents:
@@ -182,6 +184,11 @@ class Overlay:
         """Ids of the proposals whose waiting edits the path shows."""
         entry = self.pending.get(path)
         return entry.by if entry else ()
+
+    def strange_names(self, path: str, session: str) -> tuple[str, ...]:
+        """The paths that the pending content has been at, unless the model of this session alone made it so."""
+        entry = self.pending.get(path)
+        return entry.names if entry and entry.version and entry.authors - {session} else ()
 
     def kind(self, path: str) -> Kind:
         """What the path is, with the pending changes in place."""

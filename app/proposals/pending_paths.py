@@ -16,6 +16,10 @@ class Pending:
     """None if the file goes away."""
     by: tuple[str, ...]
     """Ids of the proposals, oldest first."""
+    names: tuple[str, ...] = ()
+    """Every path that the content has been at, oldest first."""
+    authors: frozenset[str] = frozenset()
+    """The sessions whose models made it so; an empty one for a patch from elsewhere or an edit by the user."""
 
 
 Related = Callable[[Collection[str] | None], Iterable[Proposal]]
@@ -64,12 +68,13 @@ class PendingPaths:
             if proposal.state not in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED):
                 return
             changes = [change for change in proposal.files if undecided(change) and not change.already_applied]
-            lower = {change.path: self._by(change.old_path or change.path) for change in changes}
+            lower = {change.path: self._paths.get(change.old_path or change.path, _NOTHING) for change in changes}
             for change in changes:
                 if change.old_path:
-                    self._set(change.old_path, Pending(None, (*self._by(change.old_path), proposal.id)))
+                    left = self._paths.get(change.old_path, _NOTHING)
+                    self._set(change.old_path, Pending(None, (*left.by, proposal.id)))
             for change in changes:
-                self._set(change.path, Pending(change.result, (*lower[change.path], proposal.id)))
+                self._set(change.path, _laid_over(lower[change.path], proposal, change))
 
     def get(self, path: str) -> Pending | None:
         """What is pending at a path."""
@@ -96,10 +101,6 @@ class PendingPaths:
         with self._lock:
             return dict(self._paths)
 
-    def _by(self, path: str) -> tuple[str, ...]:
-        pending = self._paths.get(path)
-        return pending.by if pending else ()
-
     def _set(self, path: str, pending: Pending) -> None:
         before = self._paths.get(path)
         was, will = before is not None and before.version is not None, pending.version is not None
@@ -107,6 +108,16 @@ class PendingPaths:
         if was != will:
             for folder in parents(path):
                 self._folders[folder] += 1 if will else -1
+
+
+_NOTHING = Pending(None, ())
+
+
+def _laid_over(below: Pending, proposal: Proposal, change: FileChange) -> Pending:
+    """What is pending at a path once a proposal has changed what was there."""
+    names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
+    authors = below.authors | {proposal.author(change)}
+    return Pending(change.result, (*below.by, proposal.id), tuple(names), authors)
 
 
 def undecided(change: FileChange) -> bool:

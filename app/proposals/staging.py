@@ -92,6 +92,17 @@ def folded_into(contents: Contents, old: Proposal, overlay: Overlay, held: dict[
     return folded
 
 
+def with_authors(proposal: Proposal, old: Proposal) -> Proposal:
+    """The proposal with those changes marked that it took over from another, and that its model did not write."""
+    strange = [change for change in old.files if old.author(change) != proposal.session]
+    paths = {path for change in strange for path in (change.path, change.old_path) if path}
+    files = [
+        change.model_copy(update={"taken_over": not paths.isdisjoint((change.path, change.old_path))})
+        for change in proposal.files
+    ]
+    return proposal.model_copy(update={"files": tuple(files)})
+
+
 def answered(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
     """The first of the denied proposals that the draft revises: one in whose files it changes something."""
     touched = {path for path, held in draft.held.items() if held.changed}

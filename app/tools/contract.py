@@ -130,6 +130,11 @@ class OverlayFile(Protocol):
         """The proposals whose edits it shows, which are not on disk."""
         ...
 
+    @property
+    def strange_names(self) -> tuple[str, ...]:
+        """The paths that the pending content has been at, if anyone but the model that asks had a hand in it."""
+        ...
+
 
 class FileReport(Protocol):
     """One file that an edit touched."""

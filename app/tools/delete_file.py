@@ -4,7 +4,7 @@ from pydantic import Field
 
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.staging import stage
-from app.tools.targets import locate
+from app.tools.targets import ask_if_secret, locate
 
 
 class DeleteFileArguments(ToolArguments):
@@ -27,4 +27,6 @@ class DeleteFile(Tool):
     async def run(self, arguments: DeleteFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the deletion."""
         path = locate(context.workspace, arguments.path)
+        # The result counts the lines of the file.
+        await ask_if_secret(context, path)
         return await stage(context, arguments.summary, lambda: context.draft.delete(path))

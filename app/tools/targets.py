@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import PurePosixPath
 
-from app.tools.contract import Confirmation, Rejected, ToolContext, ToolError
+from app.tools.contract import Confirmation, DraftPort, OverlayFile, Rejected, ToolContext, ToolError
 from app.workspace.paths import Workspace, WorkspaceError
 from app.workspace.secrets import secret_reason
 
@@ -49,16 +49,24 @@ def looks_secret(workspace: Workspace, path: str, content: bytes | None = None) 
     return secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
 
 
-async def ask_if_secret(context: ToolContext, *paths: str) -> None:
-    """Ask the user before the model gets to see anything of a file on disk that looks like a secret.
+def looks_secret_pending(file: OverlayFile) -> str:
+    """Why what is pending at a path looks like a secret that the model did not write; empty if it doesn't."""
+    for name in reversed(file.strange_names):
+        if reason := secret_reason(name, file.content):
+            return reason if name == file.strange_names[-1] else f"it is {name} under a new name, and {reason}"
+    return ""
 
-    A file that isn't on disk holds only what the model itself wrote, so it needs no question.
+
+async def ask_if_secret(context: ToolContext, *paths: str) -> None:
+    """Ask the user before the model learns anything of a file that looks like a secret, on disk or pending.
+
+    What this session's model has staged itself needs no question.
 
     Raises:
         Rejected: The user said no.
         ToolError: A path is not one to touch.
     """
-    for path, reason in await asyncio.to_thread(_secrets_on_disk, context.workspace, paths):
+    for path, reason in await asyncio.to_thread(_secrets, context, paths):
         folder = PurePosixPath(path).parent.as_posix()
         answer = await context.confirm(
             Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
@@ -67,23 +75,30 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
             raise Rejected(f"The user did not let you see {path}: it looks like a secret.", answer.feedback)
 
 
-def _secrets_on_disk(workspace: Workspace, paths: Sequence[str]) -> list[tuple[str, str]]:
-    """Those of the files that are on disk and look like secrets, each with the reason."""
-    found = []
-    for path in paths:
-        content: bytes | None = None
-        try:
-            content = workspace.read(path)
-        except (FileNotFoundError, IsADirectoryError):
-            continue
-        except (OSError, WorkspaceError):
-            # Whoever uses the path will say what is wrong with it; its name can tell all the same.
-            pass
-        with explained(path):
-            reason = looks_secret(workspace, path, content)
-        if reason:
-            found.append((path, reason))
-    return found
+def _secrets(context: ToolContext, paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Those of the files that look like secrets, each with the reason."""
+    reasons = ((path, _on_disk(context.workspace, path) or _pending(context.draft, path)) for path in paths)
+    return [(path, reason) for path, reason in reasons if reason]
+
+
+def _on_disk(workspace: Workspace, path: str) -> str:
+    content: bytes | None = None
+    try:
+        content = workspace.read(path)
+    except (FileNotFoundError, IsADirectoryError):
+        return ""
+    except (OSError, WorkspaceError):
+        # Whoever uses the path will say what is wrong with it; its name can tell all the same.
+        pass
+    return looks_secret(workspace, path, content)
+
+
+def _pending(draft: DraftPort, path: str) -> str:
+    try:
+        return looks_secret_pending(draft.read(path))
+    except (OSError, WorkspaceError):
+        # No tool gets anything of what the draft will not read.
+        return ""
 
 
 def similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]:

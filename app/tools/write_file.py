@@ -4,7 +4,7 @@ from pydantic import Field
 
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.staging import stage
-from app.tools.targets import locate
+from app.tools.targets import ask_if_secret, locate
 
 
 class WriteFileArguments(ToolArguments):
@@ -29,4 +29,6 @@ class WriteFile(Tool):
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the file."""
         path = locate(context.workspace, arguments.path)
+        # What the result says of the difference tells what the file holds.
+        await ask_if_secret(context, path)
         return await stage(context, arguments.summary, lambda: context.draft.write(path, arguments.content))

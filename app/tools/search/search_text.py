@@ -51,9 +51,9 @@ class SearchText(Tool):
             raise ToolError("The search goes line by line: the pattern must be one line of text.")
         under = locate_real(context.workspace, arguments.path)
         with explained(under):
-            is_file = context.workspace.kind(under) == "file"
+            is_folder = context.workspace.kind(under) == "folder"
         allowed = ""
-        if is_file:
+        if not is_folder:
             await ask_if_secret(context, under)
             allowed = under
         matcher: Matcher

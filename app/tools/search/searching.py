@@ -10,7 +10,7 @@ from app.tools.overlay import overlay_files
 from app.tools.search.globs import matcher as glob_matcher
 from app.tools.search.matching import Matcher, MatcherStopped
 from app.tools.search.ripgrep import Sieve
-from app.tools.targets import looks_secret
+from app.tools.targets import looks_secret, looks_secret_pending
 from app.workspace.paths import WorkspaceError
 from app.workspace.secrets import secret_reason
 
@@ -107,12 +107,20 @@ class Search:
     def _contents(self, candidates: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bytes]]:
         for path, pending in candidates:
             try:
-                content = self.context.draft.read(path).content if pending else self.context.workspace.read(path)
+                content = self._staged(path) if pending else self.context.workspace.read(path)
             except (OSError, WorkspaceError):
                 self.findings.unreadable.append(path)
                 continue
             if content is not None:
                 yield path, content
+
+    def _staged(self, path: str) -> bytes | None:
+        """The content with the pending edits; None if there is none, or none to be seen unasked."""
+        file = self.context.draft.read(path)
+        if path != self.allowed_secret and looks_secret_pending(file):
+            self.findings.secrets.append(path)
+            return None
+        return file.content
 
     def _search(self, path: str, content: bytes) -> None:
         document = Document(content)

@@ -189,3 +189,94 @@ async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, pa
     with suppress(ToolError):
         await willing.call("apply_patch", patch=patch)
     assert set(draft.held) & set(SECRETS) <= {asked.detail for asked in willing.asked}
+
+
+STAGED = {
+    ".env": f"--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+KEY={TOKEN}\n",
+    "plain.txt": "diff --git a/.env b/plain.txt\nrename from .env\nrename to plain.txt\n",
+    "a/id_rsa": "diff --git a/plain.txt b/a/id_rsa\nrename from plain.txt\nrename to a/id_rsa\n",
+    "notes.txt": f"--- /dev/null\n+++ b/notes.txt\n@@ -0,0 +1,2 @@\n+-----BEGIN PRIVATE KEY-----\n+{TOKEN}\n",
+}
+"""Patches of the user's that put a secret into the overlay, by its path there."""
+
+
+def staged(tmp_path: Path, path: str, patch: str) -> tuple[ProposalDesk, Workspace]:
+    (tmp_path / "ws").mkdir()
+    if "rename from" in patch:
+        source = patch.partition("rename from ")[2].partition("\n")[0]
+        (tmp_path / "ws" / source).write_text(f"KEY={TOKEN}\n")
+    workspace = Workspace(tmp_path / "ws")
+    desk = ProposalDesk(workspace, MemoryStore(), tmp_path / "lock")
+    desk.stage_patch(patch)
+    return desk, workspace
+
+
+@pytest.mark.parametrize(("path", "patch"), STAGED.items())
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", {}),
+        ("search_text", {"pattern": TOKEN}),
+        ("edit_file", {"edits": [{"old": "guess", "new": "x"}]}),
+        ("write_file", {"content": f"KEY={TOKEN}\n"}),
+        ("rename_file", {"new_path": "harmless.txt"}),
+        ("delete_file", {}),
+    ],
+)
+async def test_a_secret_that_only_a_proposal_of_the_users_has_is_asked_for(
+    tmp_path: Path, path: str, patch: str, name: str, arguments: dict[str, object]
+) -> None:
+    desk, workspace = staged(tmp_path, path, patch)
+    bench = Bench(workspace, desk.draft("s1"))
+    with pytest.raises(Rejected) as caught:
+        await bench.call(name, path=path, **arguments)
+    assert TOKEN not in str(caught.value)
+    assert [asked.detail for asked in bench.asked] == [path]
+    assert not desk.draft("s1").changed
+
+
+@pytest.mark.parametrize(("path", "patch"), STAGED.items())
+async def test_a_search_of_all_leaves_out_and_names_a_pending_secret(tmp_path: Path, path: str, patch: str) -> None:
+    desk, workspace = staged(tmp_path, path, patch)
+    found = (await Bench(workspace, desk.draft("s1")).call("search_text", pattern=TOKEN)).text
+    assert "no line matches" in found.lower() and path in found
+
+
+async def test_what_this_sessions_model_staged_is_no_secret_to_it_until_another_hand_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    workspace = Workspace(tmp_path / "ws")
+    desk = ProposalDesk(workspace, MemoryStore(), tmp_path / "lock")
+    await Bench(workspace, draft := desk.draft("s1")).call("write_file", path=".env", content="KEY=\n")
+    proposal = desk.stage(draft, "Keys")
+    own, other = Bench(workspace, desk.draft("s1")), Bench(workspace, desk.draft("s2"))
+    assert "KEY=" in (await own.call("read_file", path=".env")).text
+    assert not own.asked
+    with pytest.raises(Rejected):
+        await other.call("read_file", path=".env")
+    desk.replace_result(proposal.id, ".env", f"KEY={TOKEN}\n")
+    after = Bench(workspace, desk.draft("s1"))
+    with pytest.raises(Rejected):
+        await after.call("read_file", path=".env")
+
+
+async def test_an_answer_that_takes_over_the_users_patch_does_not_make_its_secret_the_models(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    workspace = Workspace(tmp_path / "ws")
+    desk = ProposalDesk(workspace, MemoryStore(), tmp_path / "lock")
+    theirs = desk.stage_patch(STAGED[".env"] + "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,1 @@\n+a\n")
+    await Bench(workspace, draft := desk.draft("s1")).call("write_file", path="a.py", content="b\n")
+    answer = desk.stage(draft, "Better", [theirs.id])
+    assert answer.supersedes == theirs.id and ".env" in {change.path for change in answer.files}
+    with pytest.raises(Rejected):
+        await Bench(workspace, desk.draft("s1")).call("read_file", path=".env")
+
+
+async def test_what_a_model_is_told_of_a_part_of_the_users_patch_quotes_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/.env").write_text(f"KEY={TOKEN}\n")
+    desk = ProposalDesk(Workspace(tmp_path / "ws"), MemoryStore(), tmp_path / "lock")
+    patch = "--- a/.env\n+++ b/.env\n@@ -1 +1,2 @@\n KEY=hunter2\n+B=1\n"
+    theirs = desk.stage_patch(patch + "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+a\n")
+    result = desk.approve(theirs.id, ["1"])
+    assert [fact.landed for fact in result.hunks] == [True, False]
+    assert not any(TOKEN in fact.excerpt for fact in result.hunks)
