@@ -1,6 +1,7 @@
 """Decisions on parts of a proposal: what an approval writes, and what is left of the proposal afterwards."""
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from app.proposals.changes import next_number, recompared
@@ -14,6 +15,7 @@ from app.proposals.rebase import merged_bytes, merged_mode
 from app.proposals.text.diff import diff
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import Lines, compose, header, in_force, lines_of, with_state
+from app.workspace.secrets import secret_reason
 
 _CONTEXT = 3
 """Lines around a hunk that must be as they were shown."""
@@ -184,16 +186,16 @@ def deny(contents: Contents, proposal: Proposal, choice: Choice, starts: Mapping
 
 
 def hunk_facts(
-    contents: Contents, before: Proposal, choice: Choice, landed: Collection[str], written: Mapping[str, bytes]
+    contents: Contents, filesystem: Filesystem, before: Proposal, choice: Choice, landed: Collection[str]
 ) -> tuple[HunkFact, ...]:
     """What became of each hunk that was pending, for the model; nothing if the decision was on the whole proposal.
 
     Args:
         contents: Where the bytes are.
+        filesystem: Asked for what the files hold now.
         before: The proposal as it was shown.
         choice: What was decided.
         landed: Ids of the hunks that were written.
-        written: What the files hold now, by path.
     """
     if choice.whole:
         return ()
@@ -201,7 +203,7 @@ def hunk_facts(
     for change in before.files:
         if not undecided(change):
             continue
-        now = Document(written[change.path]) if change.path in written else None
+        now = _quotable(filesystem, change)
         shift = 0
         for hunk in _pending_hunks(change):
             is_landed = hunk.id in landed
@@ -315,6 +317,15 @@ def _settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], nu
     if not change.hunks:
         return change
     return recompared(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
+
+
+def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
+    """What a file holds now, to be quoted to a model; None where there is none, or it looks like a secret."""
+    with suppress(OSError):
+        file = filesystem.read(change.path)
+        if file and not any(secret_reason(name, file.data) for name in (change.path, change.old_path)):
+            return Document(file.data)
+    return None
 
 
 def _excerpt(document: Document, start: int, count: int) -> str:

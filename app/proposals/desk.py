@@ -48,7 +48,6 @@ from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
-from app.workspace.secrets import secret_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +228,7 @@ class ProposalDesk:
             changed = self._settle(proposal)
             facts: tuple[HunkFact, ...] = ()
             with suppress(Exception):
-                facts = self._facts(proposal, choice, choice.hunks)
+                facts = deciding.hunk_facts(self._contents, self._filesystem, proposal, choice, choice.hunks)
             return DecisionResult(after, tuple(outcome.files), facts, changed)
 
     def deny(self, proposal_id: str, hunks: Collection[str] | None = None, feedback: str = "") -> DecisionResult:
@@ -436,7 +435,8 @@ class ProposalDesk:
         after = after.model_copy(update={"feedback": said})
         self._save(after)
         changed = self._settle(proposal)
-        return DecisionResult(self.get(proposal.id), tuple(outcome.files), self._facts(proposal, choice, ()), changed)
+        facts = deciding.hunk_facts(self._contents, self._filesystem, proposal, choice, ())
+        return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)
 
     def _reopen(self, proposal: Proposal) -> DecisionResult:
         """Have a denied proposal wait again, re-based onto the present; stale if it does not fit any more."""
@@ -487,15 +487,3 @@ class ProposalDesk:
             files = transition_stats(self._contents, before, transitions, backwards=backwards)
             after = self.get(after.id)
         return DecisionResult(after, files, (), changed)
-
-    def _facts(self, proposal: Proposal, choice: deciding.Choice, landed: Collection[str]) -> tuple[HunkFact, ...]:
-        if choice.whole:
-            return ()
-        written: dict[str, bytes] = {}
-        for change in proposal.files:
-            with suppress(OSError):
-                file = self._filesystem.read(change.path)
-                # A model is told what became of the hunks, in the file's own words unless those are a secret.
-                if file and not any(secret_reason(name, file.data) for name in (change.path, change.old_path)):
-                    written[change.path] = file.data
-        return deciding.hunk_facts(self._contents, proposal, choice, landed, written)
