@@ -306,6 +306,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("review.next_proposal", "Next proposal", "J", "next_proposal", "review", "Show the next proposal."),
     Action("review.previous_proposal", "Previous", "K", "previous_proposal", "review", "Show the previous proposal."),
     Action("review.full_screen", "Full screen", "f", "full_screen", "review", "Give the diff the whole screen."),
+    Action("review.more_room", "More room", "plus", "more_room", "review", "Widen the review, narrow the chat."),
+    Action("review.less_room", "Less room", "minus", "less_room", "review", "Widen the chat, narrow the review."),
     Action("review.help", "Help", "question_mark", "app.command('help')", "review", "All keys and commands."),
     Action("diff.down", "Down", "j,down", "cursor_down", "diff", "Next line.", moves=True),
     Action("diff.up", "Up", "k,up", "cursor_up", "diff", "Previous line.", moves=True),

@@ -57,6 +57,9 @@ FOLLOWS = (
     "/fork goes on with a copy."
 )
 
+REVIEW_SHARE = "review_share"
+"""The setting that keeps how much of the width the review has."""
+
 _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
 """Actions that make sense only while the workbench is in front."""
 
@@ -194,6 +197,12 @@ class SignoffApp(OrderedApp):
         """The first picture is on its way; everything else comes after it."""
         self.call_after_refresh(self.work, self._start.run, group="begin")
 
+    async def recall_share(self) -> None:
+        """Share the width as the user did the last time."""
+        kept = await asyncio.to_thread(self.runtime.sessions.setting, REVIEW_SHARE, shared=True)
+        if kept is not None and kept.isdecimal():
+            self.workbench.share(int(kept))
+
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
         chat = self.workbench.chat
@@ -252,7 +261,7 @@ class SignoffApp(OrderedApp):
     async def show_update(self, event: SessionUpdated) -> None:
         """Pass an update on to the side that shows it."""
         from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Failed, ProposalsChanged
-        from app.ui.status import calls_back, changes_status
+        from app.ui.status import begins_turn, calls_back, changes_status
 
         update = event.update
         match update:
@@ -268,6 +277,8 @@ class SignoffApp(OrderedApp):
                 self.tell(message, problem=True)
             case _:
                 self.workbench.chat.apply(update)
+                if begins_turn(update):
+                    self.workbench.rest_review()
         if changes_status(update):
             self.draw_status()
             self.decisions.aftermath.follow(update)
@@ -286,7 +297,7 @@ class SignoffApp(OrderedApp):
 
         status = standing(self)
         self.workbench.status.status = status
-        self.workbench.tabs.asked = status.asks == "permission"
+        self.workbench.note_permission(status.asks == "permission")
 
     # What the user says
 
@@ -338,6 +349,16 @@ class SignoffApp(OrderedApp):
 
         self.work(write, group="editor", exclusive=True)
 
+    @on(Workbench.Parted)
+    def keep_share(self, event: Workbench.Parted) -> None:
+        """How the width is shared is remembered, for every workspace."""
+
+        async def keep() -> None:
+            await self.is_open.wait()
+            await asyncio.to_thread(self.runtime.sessions.set_setting, REVIEW_SHARE, str(event.review), shared=True)
+
+        self.work(keep, group="share", exclusive=True)
+
     @on(Composer.DraftChanged)
     def keep_draft(self, event: Composer.DraftChanged) -> None:
         """What is being written survives a restart."""
@@ -355,6 +376,7 @@ class SignoffApp(OrderedApp):
     def action_focus_chat(self) -> None:
         """Go to the chat."""
         self.workbench.show_pane("chat")
+        self.workbench.rest_review()
 
     def action_focus_diff(self) -> None:
         """Go to the diff."""

@@ -61,6 +61,11 @@ class ReviewSide(Vertical):
         """The review takes the whole screen, or gives it back."""
         self._owner.workbench.set_full_screen(event.on)
 
+    @on(wishes.RoomWanted)
+    def part_anew(self, event: wishes.RoomWanted) -> None:
+        """The review wants more of the width, or less."""
+        self._owner.workbench.give_room(event.steps)
+
     # What the user decides
 
     @on(wishes.Approve)

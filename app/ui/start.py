@@ -105,6 +105,7 @@ class Start:
         try:
             proposals = await asyncio.to_thread(opened.proposals)
             notes = await asyncio.to_thread(app.review_notes.load)
+            await app.recall_share()
         except StorageError as error:
             problems.append(str(error))
         await app.workbench.install_review(ReviewSide(app), app.settings, proposals)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, GateChanged, PhaseChanged, Recorded, Update
-from app.conversation.events import Answer, Question, TurnEnded
+from app.conversation.events import Answer, Question, TurnEnded, TurnStarted
 from app.keymap import first_key
 from app.workspace.git import branch
 from widgets.common.status_bar import Status
@@ -60,6 +60,11 @@ def changes_status(update: Update) -> bool:
         case Recorded(event=TurnEnded() | Question() | Answer()):
             return True
     return False
+
+
+def begins_turn(update: Update) -> bool:
+    """Whether the model goes on."""
+    return isinstance(update, Recorded) and isinstance(update.event, TurnStarted)
 
 
 def calls_back(update: Update) -> str:

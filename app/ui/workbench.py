@@ -5,6 +5,7 @@ made ready out of sight and then take the places that the first picture already 
 """
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, getters, on
@@ -20,6 +21,7 @@ from widgets.chat.column import ChatColumn
 from widgets.chat.composer import Composer
 from widgets.common.key_bar import KeyBar
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
+from widgets.common.splitter import Splitter
 from widgets.common.status_bar import StatusBar
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
     from app.ui.review_side import ReviewSide
     from widgets.approval.review import Review
     from widgets.chat.pane import ChatPane
+
+_HALF = 50
+_LEAST = 25
+"""Percent of the width that neither chat nor review goes below."""
+_STEP = 5
 
 
 class Workbench(Screen[None]):
@@ -48,15 +55,15 @@ class Workbench(Screen[None]):
     Workbench {
         #sides { height: 1fr; layers: arriving default; overflow: hidden; }
         #front-chat { background: $background; }
-        ReviewSide, #front-review { width: 1fr; border-left: vkey $panel; }
+        ReviewSide, #front-review { width: 1fr; }
         PaneTabs { display: none; }
-        &.-review-only ChatColumn { display: none; }
-        &.-review-only ReviewSide { border-left: none; }
+        &.-review-only { ChatColumn, #parting { display: none; } }
+        &.-wide.-chat-only { ReviewSide, #front-review, #parting { display: none; } }
 
         &.-narrow {
-            #front-review { display: none; }
+            #front-review, #parting { display: none; }
             PaneTabs { display: block; }
-            ReviewSide { display: none; border-left: none; }
+            ReviewSide { display: none; }
             &.show-review {
                 ReviewSide { display: block; }
                 ChatColumn { display: none; }
@@ -68,23 +75,37 @@ class Workbench(Screen[None]):
     class Ready(Message):
         """One can type."""
 
+    @dataclass
+    class Parted(Message):
+        """The user has shared the width anew."""
+
+        review: int
+        """Percent of it for the review."""
+
     status = getters.query_one(StatusBar)
     tabs = getters.query_one(PaneTabs)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(classes="-chat-only")
         self.composer = Composer(commands=[(name, action.help) for name, action in COMMANDS.items()])
         """Where the user writes, from the first picture on."""
         self._chat_side: ChatSide | None = None
         """None until the workspace is open."""
         self._review_side: ReviewSide | None = None
         """None until the chat is on the screen."""
+        self._keeps_review = False
+        """Whether the review stays although nothing waits: until the model goes on, or the user goes to the chat."""
+        self._share = _HALF
+        """Percent of the width for the review."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield PaneTabs()
         with Horizontal(id="sides"):
             yield ChatColumn(self.composer)
+            parting = Splitter(upright=True)
+            parting.id = "parting"
+            yield parting
             yield Vertical(id="front-review")
         yield StatusBar()
         yield KeyBar()
@@ -118,13 +139,14 @@ class Workbench(Screen[None]):
         self.show_proposals(proposals)
         await self._laid_out(side.review, side.review.view)
         self._bring_in(side, "#front-review")
+        self.share(self._share)
 
     async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings", width: int) -> None:
         """Mount one side as large as it will be, under the others, all but one column of it beyond the edge.
 
         Of what cannot be seen at all Textual does not say how large it is.
         """
-        side.styles.layer, side.styles.offset = "arriving", (1 - width, 0)
+        side.styles.layer, side.styles.offset, side.styles.display = "arriving", (1 - width, 0), "block"
         side.can_focus_children = False
         front = self.query_one(place)
         assert isinstance(front.parent, Widget)
@@ -147,7 +169,7 @@ class Workbench(Screen[None]):
 
     def _bring_in(self, side: "ChatSide | ReviewSide", place: str) -> None:
         # A class would have all that is inside styled again.
-        for rule in ("layer", "offset", "width", "height"):
+        for rule in ("layer", "offset", "width", "height", "display"):
             side.styles.clear_rule(rule)
         side.can_focus_children = True
         side.refresh(layout=True)
@@ -169,6 +191,47 @@ class Workbench(Screen[None]):
         """Show what waits and what was decided lately."""
         self.review.set_proposals(proposals)
         self.tabs.waiting = sum(one.state.waiting for one in proposals)
+        self._make_room()
+
+    # How the width is shared
+
+    def note_permission(self, needed: bool) -> None:
+        """Whether the model cannot go on without the user's permission, which is asked for in the review."""
+        self.tabs.asked = needed
+        self._make_room()
+
+    def rest_review(self) -> None:
+        """Give the chat the whole width from now on, until something waits."""
+        self._keeps_review = False
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Show the review as long as something waits in it or the user is there."""
+        wanted = bool(self.tabs.waiting) or self.tabs.asked or self.tabs.shown != "chat"
+        self._keeps_review = self._keeps_review or wanted
+        self.set_class(not self._keeps_review, "-chat-only")
+
+    def share(self, review: int) -> None:
+        """Give the review so many percent of the width, within what leaves both to be read."""
+        self._share = min(max(review, _LEAST), 100 - _LEAST)
+        self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
+        if self._review_side is not None:
+            self._review_side.styles.width = f"{self._share}fr"
+
+    def give_room(self, steps: int) -> None:
+        """Give the review more of the width, or less."""
+        self.share(self._share + _STEP * steps)
+        self.post_message(self.Parted(self._share))
+
+    @on(Splitter.Dragged, "#parting")
+    def follow_the_line(self, event: Splitter.Dragged) -> None:
+        """The line between chat and review is dragged."""
+        self.share(round(100 * (self.size.width - event.screen_x) / self.size.width))
+
+    @on(Splitter.Dropped, "#parting")
+    def keep_the_line(self) -> None:
+        """The line was let go."""
+        self.post_message(self.Parted(self._share))
 
     def recall_comments(self, events: "Sequence[Event]") -> None:
         """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
@@ -202,6 +265,7 @@ class Workbench(Screen[None]):
             self.set_full_screen(False)
         self.set_class(pane != "chat", "show-review")
         self.tabs.shown = pane
+        self._make_room()
         match pane:
             case "chat":
                 self.chat.focus_composer()
@@ -225,6 +289,7 @@ class Workbench(Screen[None]):
             self.tabs.shown = "approvals" if self.review.pane in above else "diff"
         # Also while all are shown: where it becomes too narrow for that, what has the focus must not go out of sight.
         self.set_class(self.tabs.shown != "chat", "show-review")
+        self._make_room()
 
     def action_next_pane(self, step: int) -> None:
         """Tab: on to the next widget, or to the next pane where only one is shown."""

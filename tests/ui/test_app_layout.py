@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from app.ui.app import REVIEW_SHARE
 from tests.ui.running_app import Running, running
 from tests.wire.bench import edit
 from tests.wire.server import WireServer
+from widgets.chat.column import ChatColumn
 from widgets.diff.position import PositionBar
 
 
@@ -60,3 +62,71 @@ async def test_the_focused_pane_is_plain_to_see(tmp_path: Path, server: WireServ
             looks[key] = {name: look() for name, look in marks.items()}
         for key, others in (("f3", ("f4", "f2")), ("f4", ("f3", "f2")), ("f2", ("f3", "f4"))):
             assert all(looks[key][key] != looks[other][key] for other in others)
+
+
+def widths(run: Running) -> tuple[int, int]:
+    """Columns of the chat, and of the review; 0 where it is not shown."""
+    workbench = run.app.workbench
+    review = workbench.review.size.width if workbench.review.region else 0
+    return workbench.query_one(ChatColumn).size.width, review
+
+
+async def test_the_chat_has_the_whole_width_while_nothing_waits(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(140, 40)) as run:
+        assert widths(run) == (140, 0)
+        server.turn(calls=[edit()])
+        server.say("Staged.")
+        await run.say("Change the greeting")
+        await run.until(lambda: widths(run)[1] > 60, "the review")
+        assert widths(run)[0] > 60
+        await run.pilot.press("f4")
+        await run.until(lambda: run.can_decide, "the picture")
+        await run.pilot.press("y")
+        await run.see("P1 written")
+        assert widths(run)[1] > 60, "what came of it can be read, and taken back"
+        server.say("Good.")
+        await run.pilot.press("f2")
+        await run.until(lambda: widths(run) == (140, 0), "the chat alone")
+        await run.pilot.press("f3")
+        await run.until(lambda: widths(run)[1] > 60, "the review, since the user is there")
+        await run.pilot.press("f2")
+        await run.until(lambda: widths(run) == (140, 0), "the chat alone")
+
+
+async def test_the_review_goes_when_the_model_goes_on(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(140, 40)) as run:
+        server.turn(calls=[edit()])
+        server.say("Staged.")
+        await with_proposal(run)
+        await run.until(lambda: run.can_decide, "the picture")
+        await run.pilot.press("y")
+        await run.see("P1 written")
+        server.say("Good.")
+        await run.app.session().send("And now?")
+        await run.settled()
+        run.app.workbench.set_focus(run.app.workbench.composer.editor)
+        await run.until(lambda: widths(run) == (140, 0), "the chat alone")
+
+
+async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(140, 40)) as run:
+        server.turn(calls=[edit()])
+        server.say("Staged.")
+        await with_proposal(run)
+        half = widths(run)[1]
+        await run.pilot.press("plus")
+        await run.until(lambda: widths(run)[1] > half, "more room")
+        await run.pilot.press("minus", "minus")
+        await run.until(lambda: widths(run)[1] < half, "less room")
+        line = run.app.workbench.query_one("#parting").region
+        await run.pilot.mouse_down(offset=(line.x, line.y + 5))
+        await run.pilot.hover(offset=(42, line.y + 5))
+        await run.pilot.mouse_up(offset=(42, line.y + 5))
+        await run.until(lambda: abs(widths(run)[0] - 42) <= 1, "the line under the mouse")
+        await run.until(lambda: run.runtime.sessions.setting(REVIEW_SHARE, shared=True) == "70", "the setting")
+        wide = widths(run)[1]
+    async with running(tmp_path, server, size=(140, 40), resume=True) as again:
+        await again.until(lambda: widths(again)[1] == wide, "the width of before")
+        await again.pilot.resize_terminal(80, 24)
+        await again.pilot.press("f3")
+        await again.until(lambda: widths(again)[1] == 80, "the whole width of a narrow terminal")

@@ -126,6 +126,13 @@ class VersionsWanted(Message):
 
 
 @dataclass
+class RoomWanted(Message):
+    """More room for the review beside the chat, or less with a negative step."""
+
+    steps: int
+
+
+@dataclass
 class FullScreen(Message):
     """The review wants the whole screen, or gives it back."""
 

@@ -25,10 +25,10 @@ from widgets.approval.notes import Notes
 from widgets.approval.pane import ApprovalPane
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.shown import content_of, content_of_diffs
-from widgets.approval.splitter import Splitter
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import confirmation_notes, question_line, safe
 from widgets.common.sight import Sight
+from widgets.common.splitter import Splitter
 from widgets.diff.file_list import FileList
 from widgets.diff.pane import DiffPane
 from widgets.diff.view import DiffView
@@ -402,6 +402,7 @@ class ReviewPanes(Vertical):
 
     @on(Splitter.Dragged)
     def _drag(self, event: Splitter.Dragged) -> None:
+        event.stop()
         self.pane.add_class("dragged")
         self.pane.fit(self.size.height)
         self.pane.styles.height = max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6))

@@ -389,6 +389,14 @@ class Review(ReviewPanes):
         self.toggle_class("-full")
         self.post_message(messages.FullScreen(self.has_class("-full")))
 
+    def action_more_room(self) -> None:
+        """Give the review more room beside the chat."""
+        self.post_message(messages.RoomWanted(1))
+
+    def action_less_room(self) -> None:
+        """Give the chat more room beside the review."""
+        self.post_message(messages.RoomWanted(-1))
+
     # Words
 
     def action_request_changes(self) -> None:

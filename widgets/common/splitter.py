@@ -1,0 +1,84 @@
+"""The line between two panes; the mouse drags it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+_HANDLE = 3
+"""Cells of the line's middle that look as if one could take hold of them."""
+
+
+class Splitter(Widget):
+    """One row that can be dragged up and down, or one column that can be dragged to the sides."""
+
+    DEFAULT_CSS = """
+    Splitter {
+        height: 1;
+        color: $foreground 25%;
+        background: $surface;
+        &.upright { width: 1; height: 1fr; background: $background; color: $foreground 18%; }
+        &:hover, &.-dragged { color: $accent; }
+    }
+    """
+    ALLOW_SELECT: ClassVar[bool] = False
+
+    @dataclass
+    class Dragged(Message):
+        """The line is held at this place of the screen."""
+
+        splitter: "Splitter"
+        screen_x: int
+        screen_y: int
+
+        @property
+        def control(self) -> "Splitter":
+            """The line."""
+            return self.splitter
+
+    @dataclass
+    class Dropped(Message):
+        """The line was let go."""
+
+        splitter: "Splitter"
+
+        @property
+        def control(self) -> "Splitter":
+            """The line."""
+            return self.splitter
+
+    def __init__(self, *, upright: bool = False) -> None:
+        """`upright` stands between panes that are side by side."""
+        super().__init__(classes="upright" if upright else "")
+        self._upright = upright
+
+    def render_line(self, y: int) -> Strip:
+        """A rule with a handle in its middle."""
+        width, height = self.size
+        if self._upright:
+            middle = (height - _HANDLE) // 2
+            return Strip([Segment("║" if middle <= y < middle + _HANDLE else "│", self.rich_style)], width)
+        side = max(0, (width - _HANDLE) // 2)
+        text = ("─" * side + "═" * _HANDLE + "─" * width)[:width]
+        return Strip([Segment(text, self.rich_style)], width)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold."""
+        self.add_class("-dragged")
+        self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Follow the mouse."""
+        if self.has_class("-dragged"):
+            self.post_message(self.Dragged(self, event.screen_x, event.screen_y))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Let go."""
+        if self.has_class("-dragged"):
+            self.remove_class("-dragged")
+            self.release_mouse()
+            self.post_message(self.Dropped(self))
