@@ -53,6 +53,10 @@ class WorkspaceBusy(ProposalError):
     """Another process is writing in this workspace."""
 
 
+class UnreadablePatch(ProposalError):
+    """The change can't be written as a patch that every reader takes for the same."""
+
+
 class NothingStaged(ProposalError):
     """The edits cancel out: there is nothing to propose."""
 

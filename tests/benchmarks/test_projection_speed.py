@@ -27,9 +27,9 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.importing import repair
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
+from tests.unit.conversation.importing import repair
 
 SIZES = (1_000, 10_000, 100_000)
 LINEAR = 10.0

@@ -8,11 +8,11 @@ from typing import Any
 from app.agent.session import Session
 from app.agent.updates import Update
 from app.conversation.events import Event, TurnEnded
-from app.conversation.validity import violations
 from app.llm.failures.retry import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.runtime.connection import connect, open_session
 from app.runtime.workspace import Runtime, open_runtime
+from tests.unit.conversation.validity import violations
 from tests.wire.server import Request, WireServer
 
 FILE = "def greet(name):\n    return 'Hello ' + name\n"

@@ -11,11 +11,11 @@ import pytest
 
 from app.conversation.events import Event, UserMessage
 from app.conversation.payload.projection import Facts, project
-from app.conversation.validity import violations
 from app.llm.capabilities.profile import Profile
 from app.proposals.models import ProposalState
 from app.runtime.recovery import recover
 from app.runtime.workspace import Runtime, open_runtime
+from tests.unit.conversation.validity import violations
 from tests.wire.endpoints import OBEYS
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer

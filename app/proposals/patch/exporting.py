@@ -2,6 +2,7 @@
 
 from app.proposals.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.overlay import Contents, undecided
+from app.proposals.patch.second_reader import check_patch
 from app.proposals.patch.unified import RenderFile, render
 from app.proposals.text.diff import Change
 from app.proposals.text.document import Document, decode, display_pair
@@ -11,9 +12,13 @@ from app.proposals.text.hunks import in_force
 def as_patch(contents: Contents, proposal: Proposal) -> str:
     """What awaits a decision, or, once all is decided, what was written; for one that was denied, what it wanted.
 
-    Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`.
+    Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
+    another reader would make something else of it.
     """
-    return decode(render([_file(contents, change) for change in _shown(proposal)]))
+    files = [_file(contents, change) for change in _shown(proposal)]
+    text = decode(render(files))
+    check_patch(text, files)
+    return text
 
 
 def file_diff(contents: Contents, change: FileChange) -> FileDiff:

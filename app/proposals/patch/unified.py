@@ -79,6 +79,15 @@ def _file(file: RenderFile) -> Iterator[bytes]:
             yield from _hunk(old_lines, new_lines, group)
 
 
+def has_hunks(file: RenderFile) -> bool:
+    """Whether the part of this file says anything about lines."""
+    return (
+        file.old != file.new
+        and bool(file.old or file.new)
+        and not any(map(_is_binary, (file.old or b"", file.new or b"")))
+    )
+
+
 def grouped(changes: Sequence[Change], context: int = CONTEXT_LINES) -> list[list[Change]]:
     """The changes by hunk: those whose context lines touch share one."""
     groups: list[list[Change]] = []

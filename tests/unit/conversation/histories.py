@@ -35,9 +35,9 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.messages import NOTE_CLOSING, NOTE_OPENING
-from app.conversation.validity import Rules
 from app.llm.capabilities.profile import Profile
 from app.proposals.facts import FileStat, HunkFact
+from tests.unit.conversation.validity import Rules
 
 MARK = re.compile(r"⟪([UPMT]\d+)⟫")
 BLOCK = re.compile(re.escape(NOTE_OPENING) + r".*?" + re.escape(NOTE_CLOSING), re.DOTALL)

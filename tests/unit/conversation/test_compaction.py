@@ -32,10 +32,10 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import Facts, project
-from app.conversation.validity import violations
 from app.llm.capabilities.profile import Profile
 from app.proposals.facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
+from tests.unit.conversation.validity import violations
 
 FACTS = Facts("prompt", [])
 

@@ -18,7 +18,6 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import Facts, project
-from app.conversation.validity import violations
 from app.llm.capabilities.profile import Profile
 from tests.unit.conversation.histories import (
     BLOCK,
@@ -31,6 +30,7 @@ from tests.unit.conversation.histories import (
     sessions,
     words_of,
 )
+from tests.unit.conversation.validity import violations
 
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
 FACTS = Facts(PROMPT, TOOLS)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.validity import Rules, violations
+from tests.unit.conversation.validity import Rules, violations
 
 SYSTEM = {"role": "system", "content": "prompt"}
 USER = {"role": "user", "content": "hello"}

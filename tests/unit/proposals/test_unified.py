@@ -4,7 +4,7 @@ import io
 import random
 import re
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unidiff import PatchSet
 
-from app.proposals.locate.carry_over import ScriptLine, Step
+from app.proposals.errors import UnreadablePatch
 from app.proposals.models import Op
 from app.proposals.patch.place import apply_file_patch
+from app.proposals.patch.second_reader import LONGEST, check_patch
 from app.proposals.patch.text import scan_patch
-from app.proposals.patch.unified import RenderFile, render
-from app.proposals.refusals import EditRefused, MalformedPatch
-from app.proposals.text.canonical import canonical, canonical_text
+from app.proposals.patch.unified import RenderFile, has_hunks, render
+from app.proposals.refusals import EditRefused
 from app.proposals.text.diff import diff, take
-from app.proposals.text.document import Document, split_lines
+from app.proposals.text.document import Document, decode, split_lines
 
 LINES = [
     *(
@@ -152,10 +152,9 @@ def test_the_scanner_reads_it_back(case: Case) -> None:
     assert (file.path, file.old_path) == (case.new_path, case.file.old_path)
     assert (file.op is Op.CREATE, file.op is Op.DELETE) == (case.old is None, case.new is None)
     assert apply_file_patch(Document(case.old or b""), file)[0] == (case.new or b"")
-    assert len(PatchSet(io.StringIO(text.decode("utf-8", "surrogateescape"), newline="\n"))) == 1
-    held = canonical([file])
-    assert sum(part.added for part in held) == file.added
-    assert sum(part.removed for part in held) == file.removed
+    held = PatchSet(io.StringIO(decode(text), newline="\n"))
+    assert len(held) == 1
+    assert (held.added, held.removed) == (file.added, file.removed)
 
 
 @settings(max_examples=150)
@@ -280,17 +279,37 @@ def test_ten_thousand_hunks_come_back() -> None:
     assert all(match.rung.exact for match in matches)
 
 
-def test_what_unidiff_reads_differently_is_refused() -> None:
-    (file,) = scan_patch("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n")
-    (hunk,) = file.hunks
-    forged = replace(hunk, lines=(*hunk.lines, ScriptLine(Step.KEEP, "c\n+d")))
-    with pytest.raises(MalformedPatch):
-        canonical([replace(file, hunks=(forged,))])
+@settings(max_examples=150)
+@given(cases(), st.data())
+def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(case: Case, data: st.DataObject) -> None:
+    text = decode(render([case.file]))
+    check_patch(text, [case.file])
+    if not has_hunks(case.file):
+        return
+    lines = text.splitlines(keepends=True)
+    first = next(index for index, line in enumerate(lines) if line.startswith("@@ -"))
+    at = data.draw(st.integers(first + 1, len(lines) - 1))
+    if lines[at][0] not in "+-":
+        return
+    lines[at] = lines[at][0] + "forged" + lines[at][1:]
+    with pytest.raises(UnreadablePatch):
+        check_patch("".join(lines), [case.file])
 
 
-def test_a_canonical_patch_has_its_counts_from_the_bodies() -> None:
-    sloppy = "--- a/x\n+++ b/x\n@@\n a\n-b\n+c\n\n@@ -9,9 +9,9 @@\n+d\n e"
-    text = canonical_text(scan_patch(sloppy))
-    assert text == "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n@@ -9,1 +9,2 @@\n+d\n e\n"
-    (held,) = canonical(scan_patch(sloppy))
-    assert [(hunk.added, hunk.removed) for hunk in held] == [(1, 1), (1, 0)]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "--- a/f\n+++ b/f\n@@ -1,3 +1 @@\n-a\n+b\n",
+        "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\n",
+        "--- a/f\n+++ b/f\n@@ -2 +2 @@\n-a\n+b\n",
+    ],
+    ids=["nothing", "wrong counts", "no newline", "another line"],
+)
+def test_a_patch_that_means_something_else_does_not_go_out(text: str) -> None:
+    with pytest.raises(UnreadablePatch):
+        check_patch(text, [RenderFile("f", b"a\n", b"b\n")])
+
+
+def test_a_huge_patch_goes_out_without_a_second_look() -> None:
+    check_patch("x" * (LONGEST + 1), [RenderFile("f", b"a\n", b"b\n")])
