@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.agent.deciding import approval, decided, not_recorded, redone, undone
 from app.cli.documents import DecisionDocument, FileLine
 from app.cli.looks import check_looked_at, look_needed, looked_at
-from app.cli.output import CommandError, Exit, piped_text, print_error, print_json, print_line
+from app.cli.output import CommandError, Exit, exit_code, piped_text, print_error, print_json, print_line
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.desk import DecisionResult
 from app.proposals.disk.commit import commit_proposal
@@ -93,8 +93,6 @@ def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 def _each(runtime: Runtime, arguments: argparse.Namespace, one: Callable[[Proposal], _Decided]) -> Exit:
     """Decide on each proposal that is named, in this order; an id that is wrong stops it before the first."""
-    from app.cli.main import exit_code
-
     # In this order, and each once.
     ids = list(dict.fromkeys(runtime.desk.get(name).id for name in arguments.ids))
     done: list[_Decided] = []

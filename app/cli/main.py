@@ -9,26 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from app import __version__
+from app.cli.parser import COMMANDS, app_parser, command_parser, flags_of
 
-COMMANDS = (
-    "run",
-    "proposals",
-    "show",
-    "approve",
-    "deny",
-    "undo",
-    "redo",
-    "stage",
-    "sessions",
-    "export",
-    "log",
-    "doctor",
-    "keys",
-    "completion",
-    "demo-server",
-)
-"""First words that are commands; anything else is a workspace."""
 _READER_GONE = 128 + signal.SIGPIPE
 _GARBAGE = 200_000
 """Objects made before garbage is looked for."""
@@ -48,7 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    from app.cli.parser import app_parser, command_parser
     from app.cli.terminal import show_control_characters
 
     show_control_characters()
@@ -74,42 +55,18 @@ def _without_readers(code: int) -> int:
     return code
 
 
-def version() -> str:
-    """`signoff 0.2.0`."""
-    return f"signoff {__version__}"
-
-
 def _run_command(arguments: argparse.Namespace) -> int:
     # A command ends before it could fill the memory; looking for garbage costs a large one a fifth of its time.
     gc.set_threshold(_GARBAGE)
     try:
         return int(_command(arguments.command)(arguments))
     except Exception as error:
+        from app.cli.output import exit_code
+
         code = exit_code(error)
         if code is None:
             raise
         return _refuse(arguments, error, code)
-
-
-def exit_code(error: Exception) -> int | None:
-    """What an error that is meant for the user's eyes exits with; None for a defect."""
-    from app.cli.output import CommandError, Exit
-    from app.config import ConfigError
-    from app.proposals.errors import ProposalError
-    from app.storage.errors import StorageError
-    from app.workspace.path_rules import WorkspaceError
-
-    match error:
-        case CommandError():
-            return error.code
-        case ProposalError() | WorkspaceError():
-            return Exit.REFUSED
-        case ConfigError():
-            return Exit.USAGE
-        case StorageError():
-            return Exit.FAILED
-        case _:
-            return None
 
 
 def _refuse(arguments: argparse.Namespace, error: Exception, code: int) -> int:
@@ -182,29 +139,21 @@ def _in_workspace(
 
     def run(arguments: argparse.Namespace) -> int:
         from app.cli.output import check_folder
-        from app.cli.parser import flags_of
         from app.runtime.workspace import open_runtime
 
         check_folder(arguments.workspace)
         runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
         try:
             if recovering:
-                put_right(runtime)
+                from app.cli.output import print_error
+                from app.runtime.recovery import put_right
+
+                put_right(runtime, print_error)
             return command(runtime, arguments)
         finally:
             runtime.close()
 
     return run
-
-
-def put_right(runtime: Any) -> None:
-    """Finish what a process left that was ended, and say so."""
-    from app.cli.output import print_error
-    from app.runtime.recovery import recover
-
-    runtime.desk.tell = print_error
-    for line in recover(runtime):
-        print_error(line)
 
 
 def _open_app(arguments: argparse.Namespace) -> int:

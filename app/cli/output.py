@@ -35,6 +35,26 @@ class CommandError(Exception):
         """Proposals that had been decided before it."""
 
 
+def exit_code(error: Exception) -> int | None:
+    """What an error that is meant for the user's eyes exits with; None for a defect."""
+    from app.config import ConfigError
+    from app.proposals.errors import ProposalError
+    from app.storage.errors import StorageError
+    from app.workspace.path_rules import WorkspaceError
+
+    match error:
+        case CommandError():
+            return error.code
+        case ProposalError() | WorkspaceError():
+            return Exit.REFUSED
+        case ConfigError():
+            return Exit.USAGE
+        case StorageError():
+            return Exit.FAILED
+        case _:
+            return None
+
+
 def check_folder(workspace: str) -> None:
     """Raise CommandError if `--workspace` names no folder."""
     if not Path(workspace).is_dir():

@@ -4,7 +4,26 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from app.cli.main import COMMANDS, version
+from app import __version__
+
+COMMANDS = (
+    "run",
+    "proposals",
+    "show",
+    "approve",
+    "deny",
+    "undo",
+    "redo",
+    "stage",
+    "sessions",
+    "export",
+    "log",
+    "doctor",
+    "keys",
+    "completion",
+    "demo-server",
+)
+"""First words that are commands; anything else is a workspace."""
 
 _EPILOG = """\
 commands:
@@ -49,7 +68,7 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")
     parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
-    parser.add_argument("--version", action="version", version=version())
+    parser.add_argument("--version", action="version", version=f"signoff {__version__}")
 
 
 def command_parser() -> argparse.ArgumentParser:

@@ -37,7 +37,7 @@ from app.conversation.events import (
 )
 from app.runtime.connection import NotConnected, connect, open_session
 from app.runtime.leaving import end_soon
-from app.runtime.recovery import recover
+from app.runtime.recovery import put_right
 from app.runtime.workspace import Runtime, open_runtime
 from app.safe_text import visible
 from app.storage.sessions import SessionRecord
@@ -59,9 +59,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
         runtime = open_runtime(Path(arguments.workspace), flags)
         try:
-            runtime.desk.tell = print_error
-            for line in recover(runtime):
-                print_error(line)
+            put_right(runtime, print_error)
             return await _turn(runtime, prompt, arguments)
         finally:
             runtime.close()

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from app.cli.output import Exit, print_json, print_line
+from app.cli.output import Exit, print_error, print_json, print_line
 from app.runtime.workspace import Runtime
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def _found(runtime: Runtime, arguments: argparse.Namespace) -> "list[Proposal]":
     if runtime.at_rest and not arguments.all:
         return []
     from app.cli.looks import refresh
-    from app.cli.main import put_right
+    from app.runtime.recovery import put_right
 
-    put_right(runtime)
+    put_right(runtime, print_error)
     refresh(runtime)
     return runtime.desk.all() if arguments.all else runtime.desk.waiting()
 

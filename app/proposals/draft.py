@@ -1,6 +1,5 @@
 """The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
 
-import os
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,8 +7,9 @@ from threading import RLock
 from typing import Protocol
 
 from app.proposals.changes import line_counts, op_of
-from app.proposals.disk.filesystem import version_of
+from app.proposals.disk.filesystem import default_mode, version_of
 from app.proposals.disk.preflight import case_clash
+from app.proposals.edit_report import EditReport
 from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.locate.rewrite import retext
@@ -21,7 +21,7 @@ from app.proposals.refusals import EditRefused, NotEditable
 from app.proposals.text.document import Document, encode
 from app.workspace.paths import Workspace
 
-__all__ = ["Draft", "EditReport", "OverlayFile", "Replacement"]
+__all__ = ["Draft", "OverlayFile", "Replacement"]
 
 
 class ReplacementLike(Protocol):
@@ -51,19 +51,6 @@ class ReplacementLike(Protocol):
     def inside_words(self) -> bool:
         """Whether places inside longer words are meant too."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class EditReport:
-    """What one edit did to the draft."""
-
-    files: tuple[FileStat, ...]
-    text: str
-    """For the model: the new version of each file, and how a place was found where it was not exact."""
-    summary: str
-    """One line for the user."""
-    left_out: tuple[str, ...] = ()
-    """Files whose part of a patch was passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,14 +421,6 @@ class Draft:
         if (self._workspace.root / located).is_symlink():
             raise EditRefused(f"{located} is a symbolic link; links can't be {verb}. Name the file it leads to.")
         return self._locate(path)[0]
-
-
-def default_mode() -> int:
-    """Permission bits of a new file, as the user's umask has them."""
-    # There is no way to read the mask without setting it; nothing that runs at the same time makes files by it.
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def _version(data: bytes | None, mode: int) -> FileVersion | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from app.proposals.changes import facts, make_change, next_number
 from app.proposals.draft import Draft, Held
+from app.proposals.edit_report import without_binary
 from app.proposals.errors import NothingStaged
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, same, undecided
@@ -13,8 +14,6 @@ from app.proposals.states import advance
 from app.proposals.text.hunks import with_state
 
 _SUMMARY_CHARACTERS = 200
-_NAMED_FILES = 3
-"""Files that one line names as left out."""
 
 
 def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileChange, ...]:
@@ -132,11 +131,6 @@ def patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str
     return f"Patch: {name} +{added} -{removed}{without_binary(left_out)}"
 
 
-def without_binary(paths: Sequence[str]) -> str:
-    """What to add to a summary for the files that were left out of a patch."""
-    return f", without {_listed(paths)} (binary)" if paths else ""
-
-
 def outcome_of(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
     """What changes come to, in a form that can be compared: each path, where it came from, and its new content."""
     return {
@@ -192,8 +186,3 @@ def _described(changes: tuple[FileChange, ...]) -> str:
     first = changes[0]
     more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
     return f"{first.op.value.capitalize()} {first.path}{more}"
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else ""
-    return ", ".join(paths[:_NAMED_FILES]) + more

@@ -1,6 +1,6 @@
 """Puts right what a process left that ended in the middle of something; run before a workspace is used."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from app.agent.deciding import changes
 from app.conversation.events import Decision, ProposalDecided
@@ -43,6 +43,13 @@ def recover(runtime: Runtime, *, patience: float = _PATIENCE) -> list[str]:
         else:
             lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
+
+
+def put_right(runtime: Runtime, tell: Callable[[str], None]) -> None:
+    """Recover, and have every line told; also what turns out later."""
+    runtime.desk.tell = tell
+    for line in recover(runtime):
+        tell(line)
 
 
 def record_decision(runtime: Runtime, decided: ProposalDecided, changed: Iterable[Proposal] = ()) -> None:

@@ -53,6 +53,14 @@ def version_of(data: bytes, mode: int) -> FileVersion:
     return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data), mode=mode)
 
 
+def default_mode() -> int:
+    """Permission bits of a new file, as the user's umask has them."""
+    # There is no way to read the mask without setting it; nothing that runs at the same time makes files by it.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
 def spare(temp: str) -> str:
     """The second name that goes with a name of our own, for where an exchange takes more than one step."""
     return f"{temp}~"

@@ -1,24 +1,54 @@
 """A patch over any number of files as edits of a draft."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
-from app.proposals.draft import Draft, EditReport, default_mode
+from app.proposals.disk.filesystem import default_mode
+from app.proposals.edit_report import EditReport, without_binary
 from app.proposals.facts import FileStat
 from app.proposals.models import Match, Op
+from app.proposals.overlay import OverlayFile
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch
-from app.proposals.staging import without_binary
 from app.proposals.text.document import Document
 
 _SHOWN_FILES = 20
 """Files that a report spells out."""
 
 
-def read_patch(draft: Draft, text: str, folder: str = "", *, whole: bool = True) -> Sequence[FilePatch]:
+class Patchable(Protocol):
+    """What a patch is made in: a draft."""
+
+    def read(self, path: str) -> OverlayFile:
+        """The file as it is now; no content if there is none."""
+        ...
+
+    def look(self, path: str) -> tuple[bytes, int] | None:
+        """The bytes and permission bits of a file; None if there is none."""
+        ...
+
+    def foresee(self, paths: Collection[str]) -> None:
+        """Read what is pending at these paths all at once."""
+        ...
+
+    def delete(self, path: str) -> EditReport:
+        """Delete a file."""
+        ...
+
+    def rename(self, path: str, new_path: str) -> EditReport:
+        """Move a file to a path where there is none."""
+        ...
+
+    def put_bytes(self, path: str, data: bytes, matches: Sequence[Match], mode: int | None = None) -> EditReport:
+        """Set the content of a file, new or not."""
+        ...
+
+
+def read_patch(draft: Patchable, text: str, folder: str = "", *, whole: bool = True) -> Sequence[FilePatch]:
     """The parts of a patch with paths from the workspace's root, in the order in which they are made.
 
     Args:
@@ -34,7 +64,7 @@ def read_patch(draft: Draft, text: str, folder: str = "", *, whole: bool = True)
     return _deletions_first(_inside(scan_patch(text, whole=whole), folder, draft))
 
 
-def apply_patch(draft: Draft, parts: Sequence[FilePatch]) -> EditReport:
+def apply_patch(draft: Patchable, parts: Sequence[FilePatch]) -> EditReport:
     """Make every part of a patch in the draft, in order; on an error the draft is left half-edited, for the caller.
 
     Files that change names with each other (each a rename onto the other's path) are taken as git means them: all
@@ -67,7 +97,7 @@ def apply_patch(draft: Draft, parts: Sequence[FilePatch]) -> EditReport:
     return _joined(reports, left_out)
 
 
-def _inside(parts: Sequence[FilePatch], folder: str, draft: Draft) -> Sequence[FilePatch]:
+def _inside(parts: Sequence[FilePatch], folder: str, draft: Patchable) -> Sequence[FilePatch]:
     """The parts with paths from the workspace's root, where all of them are from the top of its repository."""
     prefix = f"{folder}/"
     paths = [path for part in parts for path in (part.path, part.old_path) if path]
@@ -87,7 +117,7 @@ def _deletions_first(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
     return sorted(parts, key=lambda part: part.op is not Op.DELETE or named[part.path] > 1)
 
 
-def _apply_part(draft: Draft, part: FilePatch) -> Iterable[EditReport]:
+def _apply_part(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
     match part.op:
         case Op.CREATE:
             return [_create(draft, part)]
@@ -108,7 +138,7 @@ def _apply_part(draft: Draft, part: FilePatch) -> Iterable[EditReport]:
             return [draft.put_bytes(part.path, after, matches, wanted)]
 
 
-def _create(draft: Draft, part: FilePatch) -> EditReport:
+def _create(draft: Patchable, part: FilePatch) -> EditReport:
     if draft.read(part.path).content is not None:
         raise AlreadyApplied(
             f"The patch creates {part.path}, but the file exists. Make a patch against what is there."
@@ -118,7 +148,7 @@ def _create(draft: Draft, part: FilePatch) -> EditReport:
     return draft.put_bytes(part.path, after, matches, _mode(part, default_mode()))
 
 
-def _rename(draft: Draft, part: FilePatch) -> Iterable[EditReport]:
+def _rename(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
     data, mode = _content(draft, part.old_path)
     after, matches = apply_file_patch(Document(data), part)
     yield draft.rename(part.old_path, part.path)
@@ -127,7 +157,7 @@ def _rename(draft: Draft, part: FilePatch) -> Iterable[EditReport]:
         yield draft.put_bytes(part.path, after, matches, wanted)
 
 
-def _content(draft: Draft, path: str) -> tuple[bytes, int]:
+def _content(draft: Patchable, path: str) -> tuple[bytes, int]:
     """The bytes and permission bits of a file that the patch changes."""
     found = draft.look(path)
     if found is None:

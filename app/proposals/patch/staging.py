@@ -4,7 +4,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from app.proposals.disk.apply import reason_of
-from app.proposals.draft import Draft, EditReport, ReadPatch
+from app.proposals.draft import Draft, ReadPatch
+from app.proposals.edit_report import EditReport
 from app.proposals.errors import PatchRefused, ProposalError
 from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused
