@@ -31,7 +31,7 @@ class Aftermath:
     def settle(self) -> None:
         """Lead back to the composer once nothing waits for a decision and the model is done."""
         session, review = self._app.current_session, self._app.workbench.review
-        if not self._deciding or session is None or session.busy or review.state.waiting_keys:
+        if not self._deciding or session is None or session.busy or review.state.waiting_count:
             return
         self._deciding = False
         if review.in_focus and review.question is None:

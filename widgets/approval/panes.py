@@ -243,7 +243,7 @@ class ReviewPanes(Vertical):
 
     def show_item(self, key: str) -> None:
         """Show a proposal or a confirmation of the queue, by its id or key."""
-        if key in self.state.keys and key != self.state.current:
+        if self.state.lists(key) and key != self.state.current:
             self.state.current, self.state.picked = key, True
             self.show_current()
 

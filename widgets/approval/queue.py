@@ -1,44 +1,59 @@
-"""The list of what waits, one line each; what was decided is folded into one more."""
+"""The list of what waits, one line each; what was decided is folded into one more.
+
+Thousands may wait: a line is made when it is drawn, and all lines are one row high.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
-from textual.binding import BindingType
+from textual import events
+from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Region, Size, Spacing
 from textual.message import Message
-from textual.widgets import OptionList
-from textual.widgets.option_list import Option
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Padding, Visual
 
 from app.actions import bindings
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import QUIET, confirmation_row, proposal_row
 
 _FOLD = "decided"
-"""The option that opens and closes the fold; no proposal and no confirmation is called so."""
+"""The line that opens and closes the fold; no proposal and no confirmation is called so."""
+_MARGIN = Spacing(0, 1, 0, 1)
 
 
-class ReviewQueue(OptionList):
+class ReviewQueue(ScrollView, can_focus=True):
     """Takes the focus of the approvals; the cursor is on the item that is shown."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("approval")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("approval"),
+        Binding("enter", "take", "Show", show=False),
+        Binding("home", "move_to(0)", "First", show=False),
+        Binding("end", "move_to(-1)", "Last", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"queue--cursor", "queue--hover"}
     DEFAULT_CSS = """
     ReviewQueue {
         height: auto;
-        border: none;
-        padding: 0;
+        max-height: 100%;
+        overflow-x: hidden;
         background: $surface;
+        color: $foreground;
         text-wrap: nowrap;
         text-overflow: ellipsis;
         scrollbar-size-vertical: 1;
-        & > .option-list--option { padding: 0 1; }
-        & > .option-list--option-highlighted { background: $foreground 9%; color: $foreground; text-style: none; }
-        &:focus { background: $surface; background-tint: $foreground 0%; border: none; }
-        &:focus > .option-list--option-highlighted { background: $primary 30%; color: $foreground; }
-        &:ansi:focus > .option-list--option-highlighted { background: ansi_bright_black; }
+        & > .queue--hover { background: $block-hover-background; }
+        & > .queue--cursor { background: $foreground 9%; color: $foreground; }
+        &:focus > .queue--cursor { background: $primary 30%; color: $foreground; }
+        &:ansi:focus > .queue--cursor { background: ansi_bright_black; }
     }
     """
+    ALLOW_SELECT: ClassVar[bool] = False
 
     @dataclass
     class Picked(Message):
@@ -47,9 +62,10 @@ class ReviewQueue(OptionList):
         key: str
 
     def __init__(self) -> None:
-        super().__init__(id="queue", markup=False)
+        super().__init__(id="queue")
         self._keys: tuple[str, ...] = ()
-        self._rows_shown: dict[str, Content] = {}
+        self._cursor: int | None = None
+        self._hovered: int | None = None
         self._unfolded = False
         self._state = ReviewState()
 
@@ -60,52 +76,116 @@ class ReviewQueue(OptionList):
 
     def show(self, state: ReviewState) -> None:
         """Draw the state as it is now."""
-        self._state = state
-        rows = self._rows(state)
-        keys = tuple(rows)
         wanted = _FOLD if self.has_focus and self._lit == _FOLD else state.current
-        with self.prevent(OptionList.OptionHighlighted):
-            if keys != self._keys:
-                self._keys = keys
-                self.set_options([Option(prompt, id=key) for key, prompt in rows.items()])
-            else:
-                for key, prompt in rows.items():
-                    # Each replacement has the list measured anew, which is long where thousands wait.
-                    if not _alike(prompt, self._rows_shown[key]):
-                        self.replace_option_prompt(key, prompt)
-            self._rows_shown = rows
-            self.highlighted = keys.index(wanted) if wanted in keys else None
+        self._state = state
+        self._keys = self._listed(state)
+        self._cursor = self._keys.index(wanted) if wanted in self._keys else None
+        self.virtual_size = Size(self.size.width, len(self._keys))
+        self._reveal()
+        self.refresh()
 
     @property
     def _lit(self) -> str | None:
         """The line under the cursor."""
-        return None if self.highlighted is None else self._keys[self.highlighted]
+        return None if self._cursor is None else self._keys[self._cursor]
 
-    def _rows(self, state: ReviewState) -> dict[str, Content]:
-        rows = {key: confirmation_row(one) for key, one in state.confirmations.items()}
-        rows |= {one.id: proposal_row(state, one) for one in state.waiting}
-        if state.recent:
-            rows[_FOLD] = Content.styled(f"{'▾' if self._unfolded else '▸'} {len(state.recent)} decided", QUIET)
-        if self._unfolded:
-            rows |= {one.id: proposal_row(state, one) for one in state.recent}
-        return rows
+    def _listed(self, state: ReviewState) -> tuple[str, ...]:
+        fold = (_FOLD,) if state.recent else ()
+        decided = (one.id for one in state.recent) if self._unfolded else ()
+        return (*state.waiting_keys, *fold, *decided)
 
-    @on(OptionList.OptionHighlighted)
-    def _look(self, event: OptionList.OptionHighlighted) -> None:
-        event.stop()
-        if event.option_id not in (None, _FOLD):
-            self.post_message(self.Picked(str(event.option_id)))
+    # Drawing
 
-    @on(OptionList.OptionSelected)
-    def _take(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        if event.option_id == _FOLD:
+    def render_line(self, y: int) -> Strip:
+        """One item."""
+        line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        if line >= len(self._keys):
+            return Strip.blank(width, self.rich_style)
+        look = {self._hovered: ("queue--hover",), self._cursor: ("queue--cursor",)}
+        style = self.get_visual_style(*look.get(line, ()))
+        row = Padding(self._row(self._keys[line]), _MARGIN)
+        return Visual.to_strips(self, row, width, 1, style, pad=True)[0]
+
+    def _row(self, key: str) -> Content:
+        if key == _FOLD:
+            return Content.styled(f"{'▾' if self._unfolded else '▸'} {len(self._state.recent)} decided", QUIET)
+        if (confirmation := self._state.confirmations.get(key)) is not None:
+            return confirmation_row(confirmation)
+        proposal = self._state.get(key)
+        return proposal_row(self._state, proposal) if proposal is not None else Content("")
+
+    def _reveal(self) -> None:
+        """Scroll to the cursor."""
+        if self._cursor is not None and self.is_mounted:
+            self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, immediate=True, force=True)
+
+    def notify_style_update(self) -> None:
+        """Draw with the new colours."""
+        super().notify_style_update()
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Keep the cursor in view."""
+        self._reveal()
+
+    # Keys and mouse
+
+    def action_cursor_down(self) -> None:
+        """The next item, after the last the first."""
+        if self._keys:
+            self.action_move_to(0 if self._cursor is None else (self._cursor + 1) % len(self._keys))
+
+    def action_cursor_up(self) -> None:
+        """The item before."""
+        self.action_move_to(-1 if self._cursor is None else self._cursor - 1)
+
+    def action_page(self, by: int) -> None:
+        """As many items on as there is room for."""
+        at = (self._cursor or 0) + by * self.scrollable_content_region.height
+        self.action_move_to(max(0, min(at, len(self._keys) - 1)))
+
+    def action_move_to(self, line: int) -> None:
+        """Put the cursor on a line, from the end if it is negative, and pick what stands there."""
+        if not self._keys:
+            return
+        self._cursor = line % len(self._keys)
+        self._reveal()
+        self.refresh()
+        if self._lit != _FOLD:
+            self.post_message(self.Picked(self._keys[self._cursor]))
+
+    def action_take(self) -> None:
+        """Show the item under the cursor; open the fold or close it."""
+        if self._lit == _FOLD:
             self._unfolded = not self._unfolded
             self.show(self._state)
-        elif event.option_id is not None:
-            self.post_message(self.Picked(event.option_id))
+        elif self._cursor is not None:
+            self.post_message(self.Picked(self._keys[self._cursor]))
 
+    def on_click(self, event: events.Click) -> None:
+        """Take the item."""
+        line = self._line_at(event)
+        if line is not None:
+            event.stop()
+            self.action_move_to(line)
+            if self._lit == _FOLD:
+                self.action_take()
 
-def _alike(one: Content, other: Content) -> bool:
-    """Whether two lines look the same."""
-    return one.plain == other.plain and one.spans == other.spans
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Light the item under the pointer."""
+        self._hover(self._line_at(event))
+
+    def on_leave(self) -> None:
+        """No item is under it any more."""
+        self._hover(None)
+
+    def _hover(self, line: int | None) -> None:
+        if line != self._hovered:
+            self._hovered = line
+            self.refresh()
+
+    def _line_at(self, event: events.MouseEvent) -> int | None:
+        """The line under the pointer."""
+        offset = event.get_content_offset(self)
+        line = -1 if offset is None else offset.y + self.scroll_offset.y
+        return line if 0 <= line < len(self._keys) else None

@@ -90,6 +90,17 @@ class ReviewState:
     """Which of these the user ticked off: `P7/0` for the first of P7."""
     drafts: dict[str, str] = field(default_factory=dict)
     """Feedback begun and not sent, by item."""
+    _listed: dict[str, Proposal] = field(init=False)
+    _places: dict[str, int] = field(init=False)
+    """Where each waiting proposal stands among them, oldest first."""
+
+    def __post_init__(self) -> None:
+        self._index()
+
+    def _index(self) -> None:
+        """Thousands may wait, and every key asks for some of them."""
+        self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
+        self._places = {item.id: place for place, item in enumerate(self.waiting)}
 
     def update(self, proposals: Iterable[Proposal]) -> None:
         """Take the proposals as they are now, and keep showing what is shown if that is possible."""
@@ -99,6 +110,7 @@ class ReviewState:
         was_waiting = self.proposal is not None and self.proposal.state.waiting
         self.waiting = sorted((item for item in known if item.state.waiting), key=lambda item: item.created)
         self.recent = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
+        self._index()
         shown = self.proposal
         if self.current in self.confirmations:
             return
@@ -127,8 +139,7 @@ class ReviewState:
 
     def leave_permission(self) -> None:
         """Show what was shown before, or the next item that waits."""
-        keys = self.waiting_keys
-        if self.confirmations or self.aside not in keys:
+        if self.confirmations or self.aside not in self._places:
             self.current = ""
             self.advance()
         else:
@@ -137,25 +148,35 @@ class ReviewState:
     def advance(self) -> None:
         """Show the first item that waits; what was just decided stays if nothing does."""
         self.picked = False
-        keys = self.waiting_keys
-        if keys:
-            self.current = keys[0]
+        if self.confirmations:
+            self.current = next(iter(self.confirmations))
+        elif self.waiting:
+            self.current = self.waiting[0].id
         elif self.proposal is None:
             self.current = self.recent[0].id if self.recent else ""
 
     @property
     def waiting_keys(self) -> list[str]:
         """What waits for the user: confirmations, which hold up the model, then proposals."""
-        return [*self.confirmations, *(item.id for item in self.waiting)]
+        return [*self.confirmations, *self._places]
+
+    @property
+    def waiting_count(self) -> int:
+        """How much that is."""
+        return len(self.confirmations) + len(self.waiting)
 
     @property
     def keys(self) -> list[str]:
         """Everything listed."""
-        return [*self.waiting_keys, *(item.id for item in self.recent)]
+        return [*self.confirmations, *self._listed]
+
+    def lists(self, key: str) -> bool:
+        """Whether that is listed."""
+        return key in self.confirmations or key in self._listed
 
     def get(self, key: str) -> Proposal | None:
         """A listed proposal."""
-        return next((item for item in (*self.waiting, *self.recent) if item.id == key), None)
+        return self._listed.get(key)
 
     @property
     def proposal(self) -> Proposal | None:
@@ -344,8 +365,10 @@ class ReviewState:
 
     def queue_position(self, key: str) -> int:
         """Place in the queue, from 1; 0 for what doesn't wait."""
-        keys = self.waiting_keys
-        return keys.index(key) + 1 if key in keys else 0
+        if key in self.confirmations:
+            return list(self.confirmations).index(key) + 1
+        place = self._places.get(key)
+        return 0 if place is None else len(self.confirmations) + place + 1
 
 
 def _pending(hunks: Iterable[Hunk]) -> list[Hunk]:

@@ -162,7 +162,7 @@ def headline(state: ReviewState, key: KeyOf, *, comparing: bool = False) -> list
 
 def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
     choice = state.choice(proposal)
-    position, total = state.queue_position(proposal.id), len(state.waiting_keys)
+    position, total = state.queue_position(proposal.id), state.waiting_count
     first = Content.assemble(
         (f"Waiting {position} of {total}  " if total > 1 else "Waiting for you  ", QUIET),
         (f"{proposal.id}  ", "bold $text-accent"),
@@ -262,13 +262,13 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
         return [first, _permission_chip(state, key)]
     back = _BACK.get(proposal.state)
     rest = [chip(key, *back)] if back else []
-    if not state.waiting_keys:
+    if not state.waiting_count:
         rest.append(Content.styled("Nothing waits for you.", QUIET))
     return [first, Content(_GAP).join(rest)] if rest else [first]
 
 
 def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
-    others = len(state.waiting_keys) - 1
+    others = state.waiting_count - 1
     return [
         Content.assemble(safe(confirmation.title, "bold"), (f"  {others} more waiting" if others else "", QUIET)),
         Content.assemble(
