@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TypeVar, cast
+from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
@@ -171,10 +172,16 @@ class SqliteProposalStore:
         )
 
 
+_in_use: "WeakValueDictionary[str, Proposal]" = WeakValueDictionary()
+"""The proposals that someone still holds, by what is stored of them: thousands that the review lists, say."""
+
+
 def _proposal(body: object) -> Proposal:
     """A proposal as it was stored; it is kept for a while, as what waits is looked at again and again."""
     text = cast(str, body)
-    return _small_proposal(text) if len(text) < _SMALL else _large_proposal(text)
+    if (found := _in_use.get(text)) is None:
+        found = _in_use[text] = _small_proposal(text) if len(text) < _SMALL else _large_proposal(text)
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -103,10 +103,11 @@ class ProposalWatcher:
 
     def _folders(self) -> frozenset[Path]:
         """The folders to watch: of each file its own, or the nearest above it that exists."""
-        return frozenset(self._nearest(path) for path in self._paths)
+        # Thousands of files lie in a few folders.
+        return frozenset(self._nearest(folder) for folder in {path.rpartition("/")[0] for path in self._paths})
 
-    def _nearest(self, path: str) -> Path:
-        folder = (self._root / path).parent
+    def _nearest(self, name: str) -> Path:
+        folder = self._root / name
         while folder != self._root and not folder.is_dir():
             folder = folder.parent
         return folder
@@ -125,4 +126,4 @@ def _heed(done: "asyncio.Future[Any]") -> None:
 
 def _touched(paths: frozenset[str], names: set[str]) -> frozenset[str]:
     """Watched paths that are among the names, or lie in a folder that is."""
-    return frozenset(path for path in paths if path in names or any(path.startswith(f"{name}/") for name in names))
+    return frozenset(path for path in paths if not names.isdisjoint((path, *parents(path))))
