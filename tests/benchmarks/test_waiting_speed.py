@@ -10,6 +10,8 @@ from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
 from app.workspace.paths import Workspace
+from tests.ui.review_app import ReviewApp
+from tests.ui.test_review_decisions import ready, small
 
 FEW, MANY = 100, 800
 
@@ -54,3 +56,35 @@ def test_a_patch_is_linear_in_files(tmp_path: Path, kind: str) -> None:
     print(f"\n{kind}: stage {many[0] / few[0]:.2f}, approve {many[1] / few[1]:.2f} per file, of 4,000 to one of 500")
     assert many[0] < 2 * few[0]
     assert many[1] < 2 * few[1]
+
+
+KEYS = 20
+
+
+async def in_the_review(waiting: int) -> tuple[float, float]:
+    """Seconds of CPU to take in so many proposals that wait, and for a key that goes to the next of them."""
+    proposal, diffs = small("P1")
+    many = [proposal.model_copy(update={"id": f"P{number}", "created": number}) for number in range(waiting)]
+    app = ReviewApp(*((one, diffs) for one in many))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        app.review.pane.queue.focus()
+        await pilot.pause()
+        started = time.thread_time()
+        app.tell()
+        await pilot.pause()
+        told = time.thread_time()
+        for _ in range(KEYS):
+            await pilot.press("j")
+        await pilot.pause()
+        return told - started, (time.thread_time() - told) / KEYS
+
+
+async def test_the_review_is_as_quick_with_thousands() -> None:
+    (few, few_key), (many, many_key) = await in_the_review(50), await in_the_review(5_000)
+    print(
+        f"\n50 waiting: taken in in {few * 1000:.1f} ms, a key {few_key * 1000:.1f} ms; 5,000 waiting:"
+        f" {many * 1000:.1f} ms ({many / few:.1f}), a key {many_key * 1000:.1f} ms ({many_key / few_key:.2f})"
+    )
+    assert many_key < 1.5 * few_key
+    assert many < 10 * few

@@ -1,12 +1,16 @@
 """The list of the approvals: a line each for what waits, one for all that was decided."""
 
 import pytest
+from textual.content import Content
 
-from app.proposals.models import ProposalState
+from app.proposals.models import Proposal, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.test_review_decisions import BIG, ready, small
 from tests.ui.test_review_outcomes import click_on
+from widgets.approval import queue
 from widgets.approval.review import Review
+from widgets.approval.state import ReviewState
+from widgets.approval.wording import proposal_row
 
 
 def with_history(waiting: int = 2, decided: int = 14) -> ReviewApp:
@@ -14,6 +18,12 @@ def with_history(waiting: int = 2, decided: int = 14) -> ReviewApp:
         *(small(f"P{number}", created=number, state=ProposalState.APPLIED) for number in range(1, decided + 1)),
         *(small(f"P{number}", created=number) for number in range(decided + 1, decided + waiting + 1)),
     )
+
+
+def thousands() -> ReviewApp:
+    proposal, diffs = small("P1")
+    many = (proposal.model_copy(update={"id": f"P{number}", "created": number}) for number in range(1, 5_001))
+    return ReviewApp(*((one, diffs) for one in many))
 
 
 def listed(app: ReviewApp) -> list[str]:
@@ -91,3 +101,46 @@ async def test_what_came_of_a_decision_is_said_once() -> None:
         assert app.text().count("P1 written") == 1
         assert "P1 applied" not in app.text()
         assert "undo" in app.text() and "Nothing waits for you." in app.text()
+
+
+async def test_of_thousands_only_the_lines_on_the_screen_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: set[str] = set()
+
+    def counting(state: ReviewState, proposal: Proposal) -> Content:
+        made.add(proposal.id)
+        return proposal_row(state, proposal)
+
+    monkeypatch.setattr(queue, "proposal_row", counting)
+    app = thousands()
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.review.pane.queue.focus()
+        rows = app.review.pane.queue.size.height
+        assert "Waiting 1 of 5000" in app.text() and "P2 " in app.text()
+        assert len(listed(app)) == 5_000 and rows <= 10
+        await pilot.press("end")
+        await pilot.pause()
+        assert app.review.state.current == "P5000"
+        assert "Waiting 5000 of 5000" in app.text() and "P4999" in app.text()
+        await pilot.press("pageup")
+        assert app.review.state.current == f"P{5_000 - rows}"
+        await pilot.press("home", "up")
+        assert app.review.state.current == "P5000", "above the first is the last"
+        await pilot.press("down")
+        assert app.review.state.current == "P1"
+        app.put(proposal=app.proposals["P3"].model_copy(update={"summary": "Quite another summary"}))
+        await pilot.pause()
+        assert "Quite another summary" in app.text()
+        assert len(made) <= 4 * rows
+
+
+async def test_a_click_picks_the_line_under_the_pointer() -> None:
+    app = thousands()
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.review.pane.queue.focus()
+        await pilot.press("end")
+        await pilot.pause()
+        await click_on(pilot, "P4998")
+        assert app.review.state.current == "P4998"
+        assert app.review.pane.queue.has_focus and app.posted == []

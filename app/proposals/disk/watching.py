@@ -6,6 +6,8 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
+from app.proposals.pending_paths import parents
+
 _QUIET_MS = 60
 """How long changes are gathered before they are told."""
 _STEP_MS = 100
