@@ -40,17 +40,6 @@ _INTERRUPTED = "Aborted by the user before it finished."
 _NOT_STARTED = "Aborted by the user before it ran."
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What the calls of one response came to."""
-
-    proposal: str = ""
-    """The proposal staged, if any."""
-    asked: bool = False
-    """A question to the user is open now."""
-    interrupted: bool = False
-
-
 @dataclass(slots=True)
 class _Progress:
     """State of a batch while it runs."""
@@ -95,7 +84,7 @@ class Executor:
 
     async def run(
         self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, *, answers: Sequence[str] = ()
-    ) -> Batch:
+    ) -> None:
         """Run the calls of a response in order.
 
         A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
@@ -109,14 +98,13 @@ class Executor:
         """
         if gate.closed:
             await self.refuse(message.calls)
-            return Batch()
+            return
         progress = _Progress(await asyncio.to_thread(self._desk.draft, self._session_id), gate)
         try:
             for call in message.calls:
                 await self._run_call(call, progress, interrupter)
         finally:
-            proposal = await self._stage(message, progress, answers)
-        return Batch(proposal, progress.asked, interrupter.stopped)
+            await self._stage(message, progress, answers)
 
     async def _run_call(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> None:
         if progress.asked:
@@ -198,23 +186,23 @@ class Executor:
             failed=output.failed,
         )
 
-    async def _stage(self, message: AssistantMessage, progress: _Progress, answers: Sequence[str]) -> str:
+    async def _stage(self, message: AssistantMessage, progress: _Progress, answers: Sequence[str]) -> None:
         """Make the draft a proposal, and record it together with the results that speak of it."""
         if not progress.held:
-            return ""
+            return
         if not progress.draft.changed:
             unchanged = [
                 _unstaged(result, "The edits left every file as it was; nothing was staged.")
                 for result in progress.held
             ]
             await self._log.append(*unchanged)
-            return ""
+            return
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
         try:
             proposal = await asyncio.to_thread(self._desk.stage, progress.draft, summary, answers)
         except Exception as error:
             await self._log.append(*(_unstaged(result, f"Nothing was staged: {error}") for result in progress.held))
-            return ""
+            return
         staged = ProposalStaged(
             proposal=proposal.id,
             summary=proposal.summary,
@@ -228,7 +216,6 @@ class Executor:
         events: Sequence[Event] = (*progress.held, staged)
         await self._log.append(*events)
         self._publish(ProposalsChanged((proposal.id,)))
-        return proposal.id
 
     async def _record(self, call: ToolCall, outcome: Outcome, text: str, summary: str) -> None:
         await self._log.append(ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary))

@@ -6,7 +6,6 @@ where it stood; a decision in the middle of a turn moves it only at the end of t
 may.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,11 +95,3 @@ class Gate:
         self._decided_meanwhile = False
         self._staged.clear()
         self._paths.clear()
-
-
-def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:
-    """Whether the gate is closed after these events."""
-    gate = Gate(policy)
-    for event in events:
-        gate.apply(event)
-    return gate.closed

@@ -5,8 +5,6 @@ from bisect import insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from pydantic_core import PydanticSerializationError
-
 from app.conversation.events import EVENTS, Event
 
 
@@ -114,7 +112,7 @@ def _writable(event: Event) -> Event:
     """The event, with what UTF-8 cannot hold replaced: a model may send half of a surrogate pair."""
     try:
         event.model_dump_json()
-    except (PydanticSerializationError, UnicodeEncodeError):
+    except ValueError:
         return EVENTS.validate_python(_encodable(event.model_dump()))
     return event
 

@@ -78,12 +78,8 @@ class ProposalStore(Protocol):
         """The latest of those that no longer wait and name one of the paths; oldest first."""
         ...
 
-    def put_blob(self, data: bytes) -> str:
-        """Keep bytes, return their SHA-256 hex; putting the same bytes again is free."""
-        ...
-
     def put_blobs(self, many: Iterable[bytes]) -> list[str]:
-        """`put_blob` for many, in one transaction."""
+        """Keep these bytes in one transaction, return the SHA-256 hex of each; putting the same again is free."""
         ...
 
     def blob(self, sha256: str) -> bytes:

@@ -93,12 +93,8 @@ class SqliteProposalStore:
         )
         return [cast(str, name) for (name,) in rows]
 
-    def put_blob(self, data: bytes) -> str:
-        """Keep bytes, return their SHA-256 hex."""
-        return self.put_blobs((data,))[0]
-
     def put_blobs(self, many: Iterable[bytes]) -> list[str]:
-        """`put_blob` for many, in one transaction."""
+        """Keep these bytes in one transaction, return the SHA-256 hex of each."""
         now = time.time()
         named = [(hashlib.sha256(data).hexdigest(), data, now) for data in many]
         if named:

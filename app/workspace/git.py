@@ -54,11 +54,6 @@ def folder_in_repository(root: Path) -> str:
     return "" if found is None or found.top == root else root.relative_to(found.top).as_posix()
 
 
-def is_repository(root: Path) -> bool:
-    """Whether the folder is, or lies in, a git repository."""
-    return repository(root) is not None
-
-
 def branch(root: Path) -> str:
     """The branch that is checked out, the first seven digits of a detached HEAD, or nothing.
 

@@ -191,4 +191,4 @@ def fill(workspace: Path) -> None:
 
 def _kept(runtime: Runtime, lines: list[str]) -> FileVersion:
     data = "".join(f"{line}\n" for line in lines).encode()
-    return FileVersion(sha256=runtime.proposals.put_blob(data), size=len(data))
+    return FileVersion(sha256=runtime.proposals.put_blobs([data])[0], size=len(data))

@@ -1,8 +1,11 @@
 """The arrows between the layers, and what may not be loaded before it is needed."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,6 +108,15 @@ def modules_after(code: str) -> set[str]:
         check=True,
     )
     return {top(name) for name in done.stdout.split()}
+
+
+def test_whatever_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split(r"[<>=]", dependency)[0] for dependency in project["dependencies"]}
+    holders = packages_distributions()
+    for path in python_files("app", "widgets"):
+        for name in {top(module) for module in imported(path)} - sys.stdlib_module_names - {"app", "widgets"}:
+            assert declared & {holder.lower() for holder in holders.get(name, ())}, f"{path}: {name}"
 
 
 def test_the_version_needs_no_heavy_import() -> None:

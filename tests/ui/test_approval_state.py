@@ -13,6 +13,7 @@ from widgets.approval.guard import GRACE_SECONDS, Guard
 from widgets.approval.notes import Remark
 from widgets.approval.state import ReviewState, Unseen, caveats
 from widgets.approval.wording import confirmation_row, headline, proposal_row
+from widgets.diff.seen import changed_lines
 
 
 def one(name: str, **facts: object) -> Proposal:
@@ -23,7 +24,13 @@ def one(name: str, **facts: object) -> Proposal:
 def seen(state: ReviewState, *values: Proposal) -> ReviewState:
     """The state after everything in these was on screen."""
     for value in values:
-        state.seen_of(value).note_all(value)
+        shown = state.seen_of(value)
+        for change in value.files:
+            if not change.hunks:
+                shown.note_file(change.path)
+            for hunk in change.hunks:
+                for number in range(changed_lines(hunk)):
+                    shown.note(hunk, number)
     return state
 
 

@@ -60,7 +60,7 @@ async def test_n_denies_without_feedback() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("n")
-        assert posted(app) == [Review.Deny("P1", 1)]
+        assert posted(app) == [Review.Deny("P1")]
 
 
 async def test_keys_that_are_pressed_without_looking_decide_nothing() -> None:
@@ -211,7 +211,7 @@ async def test_x_denies_one_hunk() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("right_square_bracket", "x")
-        assert posted(app) == [Review.Deny("P1", 1, (item[0].hunks[1].id,))]
+        assert posted(app) == [Review.Deny("P1", (item[0].hunks[1].id,))]
 
 
 async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
@@ -306,7 +306,7 @@ async def test_deny_all_asks_once() -> None:
         assert posted(app) == []
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.DenyAll((Review.Deny("P1", 1), Review.Deny("P2", 1)))]
+        assert posted(app) == [Review.DenyAll((Review.Deny("P1"), Review.Deny("P2")))]
 
 
 async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:
@@ -318,7 +318,7 @@ async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:
         assert posted(app) == []
         assert "a.py changed on disk at line 2" in screen(app)
         await pilot.press("n")
-        assert posted(app) == [Review.Deny("P1", 2)]
+        assert posted(app) == [Review.Deny("P1")]
 
 
 @pytest.mark.parametrize("key", ["y", "x"])

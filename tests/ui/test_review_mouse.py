@@ -61,7 +61,7 @@ async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await slide(pilot, spot := place(app, "deny"), spot)
-        assert app.posted == [Review.Deny("P1", 1)]
+        assert app.posted == [Review.Deny("P1")]
 
 
 @pytest.mark.parametrize(

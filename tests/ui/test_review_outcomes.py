@@ -42,7 +42,7 @@ async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
         assert app.posted == []
         await app.pass_grace()
         await click_on(pilot, " n  deny")
-        assert app.posted == [Review.Deny("P1", 2)]
+        assert app.posted == [Review.Deny("P1")]
 
 
 async def test_words_beside_the_chips_decide_nothing() -> None:
@@ -98,7 +98,7 @@ async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
             assert app.posted == [], words
             await app.pass_grace()
             await pilot.press("n")
-            assert app.posted == [Review.Deny("P1", 1)]
+            assert app.posted == [Review.Deny("P1")]
 
 
 async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:

@@ -25,7 +25,7 @@ async def test_feedback_goes_with_the_denial_whole() -> None:
         await ready(pilot)
         await pilot.press("r")
         await pilot.press(*"no", "enter", *"yes", "ctrl+s")
-        assert posted(app) == [Review.Deny("P1", 1, None, Words("no\nyes"))]
+        assert posted(app) == [Review.Deny("P1", None, Words("no\nyes"))]
         assert app.focused is app.review.view
 
 
@@ -62,7 +62,7 @@ async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> No
         assert "a.py:2  why" in screen(app)
         await pilot.press("ctrl+s")
         expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why")
-        assert posted(app) == [Review.Deny("P1", 1, None, Words(comments=(expected,)))]
+        assert posted(app) == [Review.Deny("P1", None, Words(comments=(expected,)))]
 
 
 async def test_a_comment_can_be_changed_and_taken_back() -> None:

@@ -27,7 +27,6 @@ class Deny(Message):
     """Discard a proposal, or some hunks of it; with feedback the model goes on."""
 
     proposal_id: str
-    revision: int
     hunks: tuple[str, ...] | None = None
     words: Words = NOTHING_SAID
 
@@ -102,13 +101,6 @@ class Stranded(Message):
     """Words of the user whose subject is decided: they are to go where the user writes, to be sent or not."""
 
     text: str
-
-
-@dataclass
-class ProposalShown(Message):
-    """The diff of this proposal is on screen."""
-
-    proposal_id: str
 
 
 @dataclass

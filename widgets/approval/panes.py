@@ -136,7 +136,6 @@ class ReviewPanes(Vertical):
         self.view.show(proposal, diffs, extra=top_notes(self.state, proposal), seen=self.state.seen_of(proposal))
         self.show_choice()
         self.draw()
-        self.post_message(messages.ProposalShown(proposal_id))
 
     def take_parts(self, proposal_id: str, parts: Sequence[Part], whole: Collection[str]) -> None:
         """Lines were cut out of their hunks: take them in or out. The proposal with the parts comes next."""

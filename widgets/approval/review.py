@@ -43,7 +43,6 @@ class Review(ReviewPanes):
     Confirmed = messages.Confirmed
     NotesChanged = messages.NotesChanged
     Stranded = messages.Stranded
-    ProposalShown = messages.ProposalShown
     DiffsWanted = messages.DiffsWanted
     VersionsWanted = messages.VersionsWanted
     FullScreen = messages.FullScreen
@@ -259,7 +258,7 @@ class Review(ReviewPanes):
         return messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
 
     def _deny(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> messages.Deny:
-        return messages.Deny(proposal.id, proposal.revision, hunks, self.writing.take(proposal.id, hunks))
+        return messages.Deny(proposal.id, hunks, self.writing.take(proposal.id, hunks))
 
     def _done(self) -> None:
         """Take away what was said about the decision before."""

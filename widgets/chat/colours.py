@@ -9,9 +9,6 @@ from widgets.chat.lines import Face
 if TYPE_CHECKING:
     from textual.widget import Widget
 
-VARIABLE_DEFAULTS: dict[str, str] = {}
-"""Theme variables that the chat needs beyond Textual's own: none, so it looks right under every theme."""
-
 _RULES: dict[str, str] = {
     "text": "color: $foreground;",
     "muted": "color: $text-muted;",

@@ -183,10 +183,6 @@ class Composer(Vertical):
         self._history = list(texts)
         self._history_index = len(self._history)
 
-    def set_commands(self, commands: Sequence[tuple[str, str]]) -> None:
-        """The slash commands: name without the slash, and title."""
-        self._commands = list(commands)
-
     def set_files(self, files: Callable[[], Sequence[str]]) -> None:
         """Offer these files from now on; the function is called on a thread."""
         self._files = files

@@ -90,10 +90,6 @@ class Pastes:
             del others[0]
         self._remembered = [*others, text]
 
-    def expand(self, shown: str) -> str:
-        """The text with every marker replaced by what was pasted."""
-        return self.draft(shown).text
-
     def draft(self, shown: str) -> Draft:
         """The text with every marker replaced, and where the markers were."""
         if self._pattern is None:

@@ -175,7 +175,3 @@ def diff_variable_defaults(theme: Theme | None = None) -> dict[str, str]:
         "diff-moved-color": readable("secondary"),
         "diff-changed-color": changed.hex,
     }
-
-
-VARIABLE_DEFAULTS: Final = diff_variable_defaults()
-"""The defaults for Textual's dark theme, for an app that has one theme only."""

@@ -86,17 +86,6 @@ class DiffCursor(DiffCanvas, can_focus=True):
             self.scroll_to(y=max(0, line - min(MARGIN + 1, view // 4)), animate=False, immediate=True)
         self.move_to(row, above=0 if at_top else 1)
 
-    def go_to_hunk(self, hunk_id: str) -> None:
-        """Put the cursor on a hunk."""
-        for file, diff in enumerate(self.diffs):
-            for number, hunk in enumerate(diff.change.hunks):
-                if hunk.id == hunk_id:
-                    row = self.rows.row_of_hunk(file, number)
-                    self.fit()
-                    if row is not None:
-                        self.go_to(row)
-                    return
-
     def go_to_file(self, file: int) -> None:
         """Put the cursor on the head of a file, by its index."""
         row = self.rows.row_of_file(file)

@@ -6,7 +6,7 @@ seen when a re-base moves the hunk.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from app.proposals.models import Hunk, HunkState, Proposal
+from app.proposals.models import Hunk, HunkState
 
 Span = tuple[int, int]
 """Characters of a line of source, from, to."""
@@ -66,15 +66,6 @@ class Seen:
             self.count += 1
         if _first_gap(spans, wanted) is None:
             self.note(hunk, number)
-
-    def note_all(self, proposal: Proposal) -> None:
-        """Everything was on screen."""
-        for change in proposal.files:
-            if not change.hunks:
-                self.note_file(change.path)
-            for hunk in change.hunks:
-                for number in range(changed_lines(hunk)):
-                    self.note(hunk, number)
 
     def inherit(self, whole: Hunk, part: Hunk) -> None:
         """A hunk was cut: what was seen of it has been seen of the part."""

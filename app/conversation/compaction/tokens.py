@@ -45,8 +45,6 @@ class TokenMeter:
     def __init__(self) -> None:
         self.factor = 1.0
         """Server's count over uncalibrated estimate, from the last response that came with a count."""
-        self.last_prompt_tokens = 0
-        """The server's count of the last prompt; 0 until there is one."""
         self._estimated = 0.0
         """Uncalibrated estimate of the request that is out."""
 
@@ -60,7 +58,6 @@ class TokenMeter:
             case RequestSent():
                 self._estimated = event.estimated_tokens / self.factor
             case AssistantMessage() if event.usage is not None and event.usage.prompt_tokens > 0:
-                self.last_prompt_tokens = event.usage.prompt_tokens
                 if self._estimated > 0:
                     ratio = event.usage.prompt_tokens / self._estimated
                     self.factor = min(max(ratio, _SMALLEST_FACTOR), _LARGEST_FACTOR)

@@ -58,11 +58,6 @@ class ResponseAssembly:
         """Nothing has come: no text, no reasoning, no call."""
         return not (self._text or self._reasoning or self._calls)
 
-    @property
-    def has_calls(self) -> bool:
-        """At least one call has begun."""
-        return bool(self._calls)
-
     def feed(self, chunk: Mapping[str, Any]) -> list[TextDelta | ReasoningDelta | CallProgress]:
         """Take one chunk and return what it adds; nothing in it is required, and nothing unknown in it hurts.
 

@@ -1,10 +1,12 @@
 """The gate closes by staged proposals and opens by the user alone."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.gate import Gate, GatePolicy, gate_closed
+from app.agent.gate import Gate, GatePolicy
 from app.conversation.events import (
     AssistantMessage,
     Decision,
@@ -30,6 +32,14 @@ OTHERS: list[Event] = [
     UserMessage(text="x"),
 ]
 policies = st.builds(GatePolicy, st.sampled_from(["every-edit", "chain"]), st.integers(-1, 4))
+
+
+def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:
+    """Whether the gate is closed after these events."""
+    gate = Gate(policy)
+    for event in events:
+        gate.apply(event)
+    return gate.closed
 
 
 def staged(number: int, path: str = "a.py") -> ProposalStaged:

@@ -53,9 +53,6 @@ class MemoryStore:
             if not proposal.state.waiting and paths_of(proposal).intersection(paths)
         ]
 
-    def put_blob(self, data: bytes) -> str:
-        return self.put_blobs((data,))[0]
-
     def put_blobs(self, many: Iterable[bytes]) -> list[str]:
         self.before_write("put_blobs")
         named = {hashlib.sha256(data).hexdigest(): bytes(data) for data in many}

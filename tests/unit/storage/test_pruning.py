@@ -96,7 +96,7 @@ def test_what_a_kept_session_has_applied_can_still_be_undone(bench: Bench) -> No
 def test_contents_of_another_workspace_and_those_put_just_now_stay(bench: Bench, tmp_path: Path) -> None:
     other = Bench(tmp_path, "other")
     kept = other.stage("b", "theirs\n")
-    fresh = bench.store.put_blob(b"about to be staged")
+    (fresh,) = bench.store.put_blobs([b"about to be staged"])
     prune(bench.database, bench.name, time.time() + 1)
     assert bench.store.blob(fresh) == b"about to be staged"
     bench.prune()
@@ -128,10 +128,10 @@ def test_what_an_unfinished_apply_needs_stays(bench: Bench) -> None:
 
 
 def test_putting_an_old_content_again_keeps_it(bench: Bench) -> None:
-    name = bench.store.put_blob(b"again")
+    (name,) = bench.store.put_blobs([b"again"])
     with bench.database.transaction() as connection:
         connection.execute("UPDATE blobs SET added = 0")
-    bench.store.put_blob(b"again")
+    bench.store.put_blobs([b"again"])
     prune(bench.database, bench.name, time.time() + 1)
     assert bench.store.blob(name) == b"again"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.workspace.git import branch, is_repository, repository
+from app.workspace.git import branch, repository
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -52,9 +52,9 @@ def test_worktrees_and_submodules(cloned: Path, tmp_path: Path) -> None:
 
 def test_no_repository(tmp_path: Path) -> None:
     assert branch(tmp_path) == ""
-    assert not is_repository(tmp_path)
+    assert repository(tmp_path) is None
     (tmp_path / ".git").mkdir()
-    assert not is_repository(tmp_path)
+    assert repository(tmp_path) is None
 
 
 @pytest.mark.parametrize(
