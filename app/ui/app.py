@@ -297,7 +297,7 @@ class SignoffApp(OrderedApp):
 
         status = standing(self)
         self.workbench.status.status = status
-        self.workbench.note_permission(status.asks == "permission")
+        self.workbench.note_asked(status.asks)
 
     # What the user says
 

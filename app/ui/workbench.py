@@ -6,7 +6,7 @@ made ready out of sight and then take the places that the first picture already 
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -195,9 +195,11 @@ class Workbench(Screen[None]):
 
     # How the width is shared
 
-    def note_permission(self, needed: bool) -> None:
-        """Whether the model cannot go on without the user's permission, which is asked for in the review."""
-        self.tabs.asked = needed
+    def note_asked(self, asks: Literal["", "permission", "question"]) -> None:
+        """What the model cannot go on without: a permission is given in the review, an answer in the chat."""
+        self.tabs.asked = asks == "permission"
+        if self._review_side is not None:
+            self.review.note_question(asks == "question")
         self._make_room()
 
     def rest_review(self) -> None:

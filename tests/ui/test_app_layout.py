@@ -130,3 +130,18 @@ async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Pa
         await again.pilot.resize_terminal(80, 24)
         await again.pilot.press("f3")
         await again.until(lambda: widths(again)[1] == 80, "the whole width of a narrow terminal")
+
+
+@pytest.mark.parametrize("size", [(112, 30), (60, 20)])
+async def test_where_nothing_is_to_be_decided_no_key_that_decides_is_offered(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        server.turn(calls=[("ask_user", {"question": "Which one?", "options": ["a", "b"]})])
+        await run.say("Hi")
+        await run.pilot.press("f3")
+        await run.see("The model asks you, in the chat.", "Nothing to review yet.")
+        assert "Nothing waits for you" not in run.text
+        assert "appears here." in " ".join(run.text.split()), "the words are whole"
+        footer = run.text.rstrip().split("\n")[-1]
+        assert "Approve" not in footer and "Deny" not in footer and "Comment" not in footer

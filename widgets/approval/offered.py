@@ -23,9 +23,6 @@ DECIDES = frozenset(
 SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider"})
 """Actions that shape what would be decided."""
 
-HIDDEN = frozenset({"undo", "redo", "allow_session", "allow_project", "narrower", "wider"})
-"""Actions that are not shown at all while there is nothing for them."""
-
 _OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
 _OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
 

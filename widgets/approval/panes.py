@@ -212,6 +212,12 @@ class ReviewPanes(Vertical):
         if key not in self.state.confirmations:
             self.post_message(messages.NotesChanged(key, self.state.notes(key)))
 
+    def note_question(self, asked: bool) -> None:
+        """Whether the model waits for the answer to a question, which is the chat's."""
+        if asked != self.state.asked_in_chat:
+            self.state.asked_in_chat = asked
+            self.draw_approvals()
+
     def outcome(self, text: str, *, problem: bool = False, passing: bool = False) -> None:
         """Say in one line what a decision came to (`wrote 2 files; u undoes`), or what went wrong.
 

@@ -15,7 +15,7 @@ from widgets.approval.comments import placed
 from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict, approve, approve_all, deny, deny_all
 from widgets.approval.guard import Guard
 from widgets.approval.notes import Words
-from widgets.approval.offered import DECIDES, HIDDEN, SHAPES, is_offered
+from widgets.approval.offered import DECIDES, SHAPES, is_offered
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.wording import ACTION, safe
 from widgets.approval.words import Writing
@@ -69,9 +69,7 @@ class Review(ReviewPanes):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in DECIDES or action in SHAPES:
-            # Disabled keys are shown as such; those to take back are shown only when there is something to take back.
-            disabled = None if action not in HIDDEN else False
-            return self.in_focus and (is_offered(action, self.state, self.question) or disabled)
+            return self.in_focus and is_offered(action, self.state, self.question)
         return True
 
     def draw(self) -> None:

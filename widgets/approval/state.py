@@ -66,6 +66,8 @@ class ReviewState:
     confirmations: dict[str, Confirmation] = field(default_factory=dict)
     narrowed: dict[str, int] = field(default_factory=dict)
     """How many steps the user made the form of a command narrower, by the confirmation's key."""
+    asked_in_chat: bool = False
+    """Whether the model waits for the answer to a question, which is the chat's."""
     current: str = ""
     """Key of the shown item: a proposal's id or a confirmation's key."""
     picked: bool = False

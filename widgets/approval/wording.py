@@ -152,7 +152,7 @@ def headline(state: ReviewState, key: KeyOf, *, comparing: bool = False) -> list
         return _confirmation_lines(state, confirmation, key)
     proposal = state.proposal
     if proposal is None:
-        return [Content.styled("Nothing waits for you.", QUIET)]
+        return [_nothing(state)]
     if comparing:
         return _comparing_lines(proposal, key)
     if proposal.state.waiting:
@@ -263,8 +263,15 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
     back = _BACK.get(proposal.state)
     rest = [chip(key, *back)] if back else []
     if not state.waiting_count:
-        rest.append(Content.styled("Nothing waits for you.", QUIET))
+        rest.append(_nothing(state))
     return [first, Content(_GAP).join(rest)] if rest else [first]
+
+
+def _nothing(state: ReviewState) -> Content:
+    """That nothing is to be decided here; a question in the chat is to be answered all the same."""
+    if state.asked_in_chat:
+        return Content.styled("The model asks you, in the chat.", "$text-accent")
+    return Content.styled("Nothing waits for you.", QUIET)
 
 
 def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:

@@ -1,5 +1,6 @@
 """The drawing side of the diff preview: lines of a layout as strips, made as they are looked at; selected text."""
 
+from textwrap import wrap
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -132,8 +133,11 @@ class DiffSurface(ScrollView):
         """One terminal line of the viewport; outside of drawing, as the mouse asks, its pieces tell their places."""
         frame = self._frame or self._look()
         line = y + frame.top
-        if self._message and y == self.size.height // 2:
-            return self._centred(display(self._message).text)
+        if self._message:
+            words = wrap(display(self._message).text, max(1, frame.width - 2))
+            above = self.size.height // 2 - len(words) // 2
+            if above <= y < above + len(words):
+                return self._centred(words[y - above])
         if line >= self.rows.height:
             return Strip.blank(frame.width, self._style(("diff--plain",)))
         number, row, part = self.rows.at(line)

@@ -29,6 +29,8 @@ SIDE_STEP = 8
 
 _NO_LINES = 20
 """More rows than ever follow each other without a line of a file among them: heads, folds, notes."""
+_NEEDS_DIFF = frozenset({"next_hunk", "previous_hunk", "next_file", "previous_file", "next_unseen", "toggle_layout"})
+"""Of the actions that the footer offers, those that mean nothing before there is a diff."""
 _MARK_CELLS = 2
 """Cells before a line that stand for its hunk."""
 
@@ -108,6 +110,7 @@ class DiffView(LinePicking):
         super().forget_place()
         self.search_text, self.found, self.matches, self.current_match = "", [], 0, None
         self.searching, self._steps = False, 0
+        self.refresh_bindings()
 
     def after_drawing(self, first: int, last: int) -> None:
         """Tell that it was painted."""
@@ -266,8 +269,10 @@ class DiffView(LinePicking):
         return self.proposal is not None and self.proposal.state.waiting and not self.versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Comments are offered where they can be written."""
-        return True if action != "comment" or self._takes_comments else None
+        """Keys are offered where they do something."""
+        if action == "comment":
+            return self._takes_comments
+        return action not in _NEEDS_DIFF or bool(self.diffs)
 
     def action_toggle_files(self) -> None:
         """The list of files."""
