@@ -190,13 +190,6 @@ class Executor:
         """Make the draft a proposal, and record it together with the results that speak of it."""
         if not progress.held:
             return
-        if not progress.draft.changed:
-            unchanged = [
-                _unstaged(result, "The edits left every file as it was; nothing was staged.")
-                for result in progress.held
-            ]
-            await self._log.append(*unchanged)
-            return
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
         try:
             proposal = await asyncio.to_thread(self._desk.stage, progress.draft, summary, answers)

@@ -255,20 +255,24 @@ class Turns:
             self._publish(Failed(f"The turn ended early: {error}"))
         finally:
             self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
-            if not self._closing and not self._interrupter.stopped:
-                following = asyncio.create_task(self._follow(asyncio.current_task()))
+            if not self._closing:
+                stopped = self._interrupter.stopped
+                following = asyncio.create_task(self._follow(asyncio.current_task(), stopped=stopped))
                 self._following.add(following)
                 following.add_done_callback(self._following.discard)
 
-    async def _follow(self, ended: asyncio.Task[Any] | None) -> None:
-        """After a turn: the feedback that came meanwhile, else what is queued."""
+    async def _follow(self, ended: asyncio.Task[Any] | None, *, stopped: bool) -> None:
+        """After a turn: the feedback that came meanwhile, else what is queued.
+
+        After one that the user `stopped`, only what was said since then: the queue was taken back with the stop.
+        """
         try:
             if ended is not None:
                 await asyncio.wait({ended})
             async with self._door:
                 if self.busy or self._closing or self.question is not None:
                     return
-                if self._feedback.undelivered:
+                if self._feedback.undelivered and not stopped:
                     await self._begin("feedback")
                 elif self.queue or self._going_on:
                     await self._go_on()

@@ -56,6 +56,26 @@ async def test_without_a_form_only_the_very_same_is_allowed_for_the_session(
         assert user.asked == ["echo a", "echo a", "echo b"]
 
 
+async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        User(on, ConfirmationAnswer(True))
+        User(on, ConfirmationAnswer(False))
+        await run(on, "echo a")
+        assert summaries(on)[-1].startswith("exit 0")
+
+
+async def test_a_no_allows_nothing_whatever_it_is_said_for(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        same, form = (
+            ConfirmationAnswer(False, span=Span.SESSION),
+            ConfirmationAnswer(False, span=Span.PROJECT, form=ECHO),
+        )
+        user = User(on, same, form, ConfirmationAnswer(False))
+        await run(on, "echo a", "echo a", "echo a")
+        assert user.asked == ["echo a"] * 3
+        assert on.runtime.allowed_commands.forms() == []
+
+
 async def test_a_form_covers_others_of_it_but_nothing_that_does_more(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         user = User(on, ConfirmationAnswer(allowed=True, span=Span.SESSION, form=ECHO), ConfirmationAnswer(False))

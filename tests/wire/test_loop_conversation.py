@@ -404,6 +404,8 @@ async def test_calls_that_were_cut_off_do_not_run_and_the_model_is_told_why(
         assert "cut off" in of_role(server.last, "tool")[-1]
         assert any("cut off" in text for text in of_role(server.last, "system"))
         assert not any("user" in text for text in of_role(server.last, "tool")), "the user did nothing"
+        (result,) = [event for event in on.events if isinstance(event, ToolResult)]
+        assert (result.outcome, result.summary) == (Outcome.INVALID, "cut off"), "the transcript says so too"
         on.check()
 
 
@@ -447,6 +449,21 @@ def held_at_the_closing_request(server: WireServer) -> threading.Event:
     server.behave(OBEYS)
     server.model(model)
     return answer_now
+
+
+async def test_feedback_before_an_interruption_starts_no_turn_after_it(server: WireServer, tmp_path: Path) -> None:
+    answer_now = held_at_the_closing_request(server)
+    async with bench(server, tmp_path) as on:
+        await on.session.send("Be less formal")
+        assert await server.arrived(2)
+        await on.session.deny("P1", feedback=FEEDBACK)
+        on.session.interrupt()
+        answer_now.set()
+        await on.session.settled()
+        assert len(server.requests) == 2 and on.session.unheard
+        await on.say("Go on")
+        assert of_role(server.last, "user")[-1] == f"{FEEDBACK}\n\nGo on"
+        on.check()
 
 
 async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: WireServer, tmp_path: Path) -> None:

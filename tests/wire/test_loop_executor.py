@@ -8,7 +8,7 @@ import pytest
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
-from app.agent.updates import ConfirmationRequested
+from app.agent.updates import ConfirmationRequested, Recorded
 from app.conversation.events import AssistantMessage, Outcome, ProposalStaged, ToolCall, ToolResult, ToolStarted
 from app.tools.contract import Confirmation, ConfirmationAnswer, Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.registry import ToolSet, standard_tools
@@ -59,8 +59,7 @@ def outcomes(on: Bench) -> list[Outcome]:
 async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
-        batch = await executor(on).run(message, Interrupter(), closed_gate())
-        assert (batch.proposal, batch.asked) == ("", False)
+        await executor(on).run(message, Interrupter(), closed_gate())
         assert outcomes(on) == [Outcome.REFUSED] * 3
         assert not any(isinstance(event, ToolStarted) for event in on.events)
         assert on.runtime.desk.all() == [] and on.file == FILE
@@ -78,8 +77,8 @@ async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServ
     async with bench(server, tmp_path) as on:
         interrupter = Interrupter()
         interrupter.stop()
-        batch = await executor(on).run(response(edit()), interrupter, Gate(GatePolicy()))
-        assert batch.interrupted and outcomes(on) == [Outcome.ABORTED]
+        await executor(on).run(response(edit()), interrupter, Gate(GatePolicy()))
+        assert outcomes(on) == [Outcome.ABORTED]
         assert on.runtime.desk.all() == []
 
 
@@ -104,6 +103,30 @@ async def test_what_was_staged_before_an_interruption_is_kept(server: WireServer
         on.check()
 
 
+async def test_an_edit_that_has_begun_is_staged_although_the_user_stops(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit()])
+
+        def interrupt(update: object) -> None:
+            if isinstance(update, Recorded) and isinstance(update.event, ToolStarted):
+                on.session.interrupt()
+
+        on.session.subscribe(interrupt)
+        await on.say("Do it")
+        assert (outcomes(on), on.stopped) == ([Outcome.STAGED], "aborted")
+        assert len(on.runtime.desk.waiting()) == 1
+
+
+async def test_edits_that_cancel_out_stage_nothing_and_each_call_is_told(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        message = response(edit(), edit(old="'Hi '", new="'Hello '"))
+        await executor(on).run(message, Interrupter(), Gate(GatePolicy()))
+        assert outcomes(on) == [Outcome.ERROR] * 2 and on.runtime.desk.all() == []
+        texts = [event.text for event in on.events if isinstance(event, ToolResult)]
+        assert all("Nothing was staged: The edits cancel out" in text for text in texts)
+        assert not any(isinstance(event, ProposalStaged) for event in on.events)
+
+
 class Defective(Tool):
     """A tool with a mistake in it."""
 
@@ -122,8 +145,8 @@ async def test_a_tool_with_a_defect_ends_neither_the_turn_nor_the_calls_after_it
 ) -> None:
     async with bench(server, tmp_path) as on:
         message = response(("defective", {}), edit())
-        batch = await executor(on, Defective()).run(message, Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.ERROR, Outcome.STAGED] and batch.proposal
+        await executor(on, Defective()).run(message, Interrupter(), Gate(GatePolicy()))
+        assert outcomes(on) == [Outcome.ERROR, Outcome.STAGED] and on.runtime.desk.waiting()
         failed = next(event for event in on.events if isinstance(event, ToolResult))
         assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
 

@@ -16,6 +16,9 @@ from app.conversation.events import (
     AssistantMessage,
     Event,
     MessageQueued,
+    ProposalDecided,
+    ProposalStaged,
+    Question,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -29,6 +32,10 @@ from app.runtime.workspace import Runtime, open_runtime
 ACTS = ("send", "answer", "answer", "continue", "approve and continue", "deny", "compact", "pause")
 
 
+_FILES = itertools.count()
+"""Numbers of the files that models write: a test of its own has files of its own."""
+
+
 class Model:
     """Answers each request with text, a question or an edit, and notices two requests at once."""
 
@@ -39,11 +46,13 @@ class Model:
         self._moods = itertools.chain(moods, itertools.repeat("text"))
         self._numbers = itertools.count()
         self._out = 0
+        self.requests = 0
 
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
     ) -> AsyncIterator[StreamUpdate]:
         self._out += 1
+        self.requests += 1
         assert self._out == 1, "two requests at once"
         try:
             build(self.profile)
@@ -58,7 +67,7 @@ class Model:
             case "question":
                 return _called(number, "ask_user", {"question": "Which?", "options": ["a", "b"]})
             case "edit":
-                return _called(number, "write_file", {"path": f"{number}.txt", "content": "x\n"})
+                return _called(number, "write_file", {"path": f"{next(_FILES)}.txt", "content": "x\n"})
         return _response("Done.")
 
 
@@ -114,6 +123,10 @@ async def _act(session: Session, what: str, words: str) -> None:
             await asyncio.sleep(0)
 
 
+def _causes(session: Session) -> list[str]:
+    return [event.cause for event in session.log.events if isinstance(event, TurnStarted)]
+
+
 def _said(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, UserMessage | Answer)]
 
@@ -161,11 +174,7 @@ async def test_an_option_that_is_picked_twice_answers_once(runtime: Runtime) -> 
     await asyncio.gather(session.answer("a", call), session.answer("a", call), session.answer("b", call))
     await session.settled()
     assert _said(list(session.log.events)) == ["Go", "a", "b"], "the second thought is a message"
-    assert [event.cause for event in session.log.events if isinstance(event, TurnStarted)] == [
-        "message",
-        "answer",
-        "message",
-    ]
+    assert _causes(session) == ["message", "answer", "message"]
     await session.close()
 
 
@@ -179,6 +188,107 @@ async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: Runtim
     await session.answer("a")
     await session.settled()
     assert _said(list(session.log.events)) == ["Go", "a", "And then?"] and session.queue == ()
+    await session.close()
+
+
+async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: Runtime) -> None:
+    session = open_session(runtime, Model(["edit", "question"]))
+    await session.send("Go")
+    await session.settled()
+    (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
+    await session.send("And?")
+    await session.settled()
+    await session.resume()
+    await session.deny(proposal, feedback="Not like that.")
+    await session.settled()
+    assert _causes(session) == ["message", "message"]
+    await session.answer("a")
+    await session.settled()
+    assert _causes(session) == ["message", "message", "answer"] and not session.unheard
+    await session.close()
+
+
+async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_its_turn(runtime: Runtime) -> None:
+    session = open_session(runtime, Model(["question"]))
+    early: list[asyncio.Task[None]] = []
+
+    def answer_as_it_is_asked(update: Update) -> None:
+        if isinstance(update, Recorded) and isinstance(update.event, Question):
+            early.append(asyncio.create_task(session.answer("a", update.event.call)))
+
+    session.subscribe(answer_as_it_is_asked)
+    await session.send("Go")
+    await session.settled()
+    await asyncio.gather(*early)
+    await session.settled()
+    turns = [event.type for event in session.log.events if isinstance(event, TurnStarted | TurnEnded)]
+    assert turns == ["turn_started", "turn_ended"] * 2
+    await session.close()
+
+
+async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: Runtime) -> None:
+    session = open_session(runtime, Model(["edit", "question"]))
+    await session.send("Go")
+    await session.settled()
+    (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
+    await session.send("And?")
+    await session.send("queued")
+    await session.settled()
+    model = Model([])
+    looker = open_session(runtime, model, runtime.sessions.get(session.id))
+    assert looker.follows and looker.queue == ("queued",)
+    assert looker.interrupt() == looker.take_back() == () and looker.queue == ("queued",)
+    await session.answer("a")
+    await session.settled()
+    await looker.catch_up()
+    await looker.deny(proposal, feedback="Not like that.")
+    await looker.settled()
+    assert model.requests == 0 and _causes(looker)[-1] == "message", "the words wait for who runs the turns"
+    await session.catch_up()
+    await session.settled()
+    assert _causes(session)[-1] == "feedback"
+    await looker.close()
+    await session.close()
+
+
+async def test_who_takes_over_knows_what_was_asked_meanwhile(runtime: Runtime) -> None:
+    session = open_session(runtime, Model(["text", "question"]))
+    await session.send("Go")
+    await session.settled()
+    looker = open_session(runtime, Model([]), runtime.sessions.get(session.id))
+    await session.send("And?")
+    await session.settled()
+    await session.close()
+    assert looker.follows and looker.question is None
+    await looker.send("a")
+    await looker.settled()
+    assert not looker.follows and [event.text for event in looker.log.events if isinstance(event, Answer)] == ["a"]
+    await looker.close()
+
+
+async def test_what_is_decided_on_a_closed_session_is_recorded_and_asks_nobody(runtime: Runtime) -> None:
+    model = Model(["edit"])
+    session = open_session(runtime, model)
+    await session.send("Go")
+    await session.settled()
+    (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
+    before = model.requests
+    await session.close()
+    await session.deny(proposal, feedback="Not like that.")
+    await session.settled()
+    assert model.requests == before and _causes(session) == ["message"]
+    stored = runtime.sessions.events(session.id)
+    assert [event.feedback for event in stored if isinstance(event, ProposalDecided)] == ["Not like that."]
+
+
+async def test_what_is_said_right_after_an_interruption_is_not_left_waiting(runtime: Runtime) -> None:
+    session = open_session(runtime, Model([]))
+    await session.send("Go")
+    await session.send("taken back")
+    assert session.interrupt() == ("taken back",)
+    await session.send("Something else")
+    await session.settled()
+    assert _said(list(session.log.events)) == ["Go", "Something else"] and session.queue == ()
     await session.close()
 
 

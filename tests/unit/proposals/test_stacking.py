@@ -1,5 +1,6 @@
 """Proposals on top of each other, and the disk moving under them."""
 
+import errno
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -361,3 +362,23 @@ def test_what_waits_in_part_is_not_folded_into_an_edit_of_other_files(bench: Mak
     other = site.desk.stage(draft, "Elsewhere", [first.id])
     assert [change.path for change in other.files] == ["b.txt"]
     assert site.desk.get(first.id).state.waiting
+
+
+def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": numbered(20)}, store=store)
+    first = site.edit("a.txt", ("line 2\n", "two\n"))
+    second = site.edit("a.txt", ("line 12\n", "twelve\n"))
+
+    def full(name: str) -> None:
+        if name == "save_proposal":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    store.before_write = full
+    result = site.desk.approve(first.id)
+    assert result.proposal.state is ProposalState.APPLIED and result.changed == ()
+    assert site.read("a.txt").decode() == numbered(20, l2="two")
+    store.before_write = lambda name: None
+    site.desk.refresh()
+    site.desk.approve(second.id, revision=site.desk.get(second.id).revision)
+    assert site.read("a.txt").decode() == numbered(20, l2="two", l12="twelve")

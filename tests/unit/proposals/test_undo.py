@@ -213,3 +213,17 @@ def test_a_rename_is_one_file_with_the_same_numbers_whichever_way_it_goes(bench:
     assert {(file.path, file.added, file.removed) for file in undone} == {("new.py", 1, 2), ("other.py", 1, 1)}
     redone = site.desk.redo("P1").files
     assert {(file.path, file.added, file.removed) for file in redone} == {("new.py", 2, 1), ("other.py", 1, 1)}
+
+
+def test_a_part_that_no_longer_fits_is_denied_before_the_rest_is_undone(bench: Make) -> None:
+    site = bench({"a.txt": numbered(40)})
+    proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\n"))
+    site.desk.approve(proposal.id, ["1"])
+    site.put(**{"a.txt": numbered(40, l3="three", l30="theirs")})
+    site.desk.refresh()
+    assert site.desk.get(proposal.id).state is ProposalState.STALE
+    with pytest.raises(NothingToUndo, match="deny that first"):
+        site.desk.undo(proposal.id)
+    site.desk.deny(proposal.id)
+    site.desk.undo(proposal.id)
+    assert site.read("a.txt").decode() == numbered(40, l30="theirs")
