@@ -4,7 +4,6 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -18,20 +17,12 @@ _ARGUMENT_PIECE = 24
 """Characters of a call's arguments in one chunk."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimedChunk:
-    """A chunk of a stream and how many tokens it stands for."""
-
-    data: dict[str, Any]
-    tokens: float
-
-
 class Completion:
     """The response to one request."""
 
     def __init__(self, request: ChatRequest, reply: Reply) -> None:
         self._reply = reply
-        self._wants_usage = bool(request.stream_options and request.stream_options.include_usage)
+        self._wants_usage = bool((request.get("stream_options") or {}).get("include_usage"))
         self._calls: list[dict[str, Any]] = [
             {
                 "id": f"call_{uuid4().hex[:24]}",
@@ -40,21 +31,11 @@ class Completion:
             }
             for call in reply.calls
         ]
-        self._head: dict[str, Any] = {
-            "id": f"chatcmpl-{uuid4().hex[:24]}",
-            "created": int(time.time()),
-            "model": MODEL_ID,
-        }
+        self._head = {"id": f"chatcmpl-{uuid4().hex[:24]}", "created": int(time.time()), "model": MODEL_ID}
         self._finish_reason = "tool_calls" if reply.calls else "stop"
-        asked = request.model_dump_json(include={"messages", "tools"}, exclude_none=True)
-        said = reply.text + "".join(call["function"]["name"] + call["function"]["arguments"] for call in self._calls)
-        prompt_tokens = _estimated_tokens(asked)
-        completion_tokens = _estimated_tokens(said)
-        self._usage = {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
-        }
+        asked = len(json.dumps([request["messages"], request.get("tools")])) // _CHARACTERS_PER_TOKEN
+        said = len(json.dumps([reply.text, self._calls])) // _CHARACTERS_PER_TOKEN
+        self._usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
 
     def whole(self) -> dict[str, Any]:
         """The response as one object."""
@@ -64,32 +45,22 @@ class Completion:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
-    def chunks(self) -> Iterator[TimedChunk]:
-        """The response as a stream; usage comes last, in a chunk without choices, if it was asked for."""
-        yield self._chunk({"role": "assistant", "content": ""}, 0)
+    def chunks(self) -> Iterator[dict[str, Any]]:
+        """The response as a stream, about a token each; usage comes last, if it was asked for."""
+        yield self._chunk({"role": "assistant", "content": ""})
         for piece in _PIECES.findall(self._reply.text):
-            yield self._chunk({"content": piece}, 1)
+            yield self._chunk({"content": piece})
         for index, call in enumerate(self._calls):
-            name = {"name": call["function"]["name"], "arguments": ""}
-            yield self._chunk({"tool_calls": [{**call, "index": index, "function": name}]}, 1)
-            arguments = call["function"]["arguments"]
+            name, arguments = call["function"]["name"], call["function"]["arguments"]
+            yield self._chunk({"tool_calls": [{**call, "index": index, "function": {"name": name, "arguments": ""}}]})
             for start in range(0, len(arguments), _ARGUMENT_PIECE):
                 piece = arguments[start : start + _ARGUMENT_PIECE]
-                yield self._chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, 1)
-        yield self._chunk({}, 0, self._finish_reason)
+                yield self._chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        yield self._chunk({}, self._finish_reason)
         if self._wants_usage:
-            yield TimedChunk(
-                {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}, 0
-            )
+            yield {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}
 
-    def _chunk(self, delta: dict[str, Any], tokens: float, finish_reason: str | None = None) -> TimedChunk:
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        data: dict[str, Any] = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
-        if self._wants_usage:
-            data["usage"] = None
-        return TimedChunk(data, tokens)
-
-
-def _estimated_tokens(text: str) -> int:
-    """About as many tokens as a real model would count, at four characters each."""
-    return -(-len(text) // _CHARACTERS_PER_TOKEN)
+        usage = {"usage": None} if self._wants_usage else {}
+        return {**self._head, "object": "chat.completion.chunk", "choices": [choice], **usage}

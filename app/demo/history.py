@@ -6,18 +6,12 @@ The server keeps nothing between requests; all that the model knows is in the re
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
-from app.demo.requests import (
-    AssistantMessage,
-    ChatRequest,
-    Message,
-    SystemMessage,
-    ToolMessage,
-    UserMessage,
-    content_text,
-)
+from app.demo.requests import ChatRequest, content_text
 
+_SYSTEM = ("system", "developer")
 EDIT_TOOLS = frozenset({"edit_file", "write_file", "delete_file", "rename_file", "apply_patch"})
 
 _STAGED = re.compile(r'"status":\s*"staged"|^\W*staged\b', re.IGNORECASE)
@@ -137,8 +131,6 @@ class Turn:
 class History:
     """A whole conversation."""
 
-    system: str
-    """The system prompt."""
     turns: tuple[Turn, ...]
     """At least one; the last is the one to go on with."""
 
@@ -150,35 +142,27 @@ class History:
 
 def read_history(request: ChatRequest) -> History:
     """The conversation in `request`, whose messages have passed the check of their order."""
-    messages = list(request.messages)
-    prompt: list[str] = []
-    while messages and isinstance(messages[0], SystemMessage):
-        prompt.append(content_text(messages.pop(0).content))
+    messages = [{**message, "content": content_text(message.get("content"))} for message in request["messages"]]
+    first = next((at for at, message in enumerate(messages) if message["role"] not in _SYSTEM), len(messages))
     turns = [Turn()]
-    for position, message in enumerate(messages):
-        turn = turns[-1]
-        match message:
-            case UserMessage():
+    for position, message in enumerate(messages[first:], start=first):
+        turn, text = turns[-1], message["content"]
+        match message["role"]:
+            case "user":
                 if turn.steps:
                     turn = Turn(notes=_taken_notes(turn, messages[:position]))
                     turns.append(turn)
-                turn.text = "\n\n".join(filter(None, (turn.text, content_text(message.content))))
-            case SystemMessage():
-                text = content_text(message.content)
+                turn.text = "\n\n".join(filter(None, (turn.text, text)))
+            case "system" | "developer":
                 if turn.steps and (not turn.steps[-1].calls or is_decision(text)):
                     turns.append(Turn(notes=[text]))
                 else:
                     (turn.later_notes if turn.steps else turn.notes).append(text)
-            case AssistantMessage() if message.tool_calls or not _PLACEHOLDER.fullmatch(
-                content_text(message.content)
-            ):
-                turn.steps.append(_step(message))
-            case AssistantMessage():
-                pass
-            case ToolMessage():
-                call = next(call for call in turn.steps[-1].calls if call.id == message.tool_call_id)
-                call.result = content_text(message.content)
-    return History(system="\n\n".join(prompt), turns=tuple(turns))
+            case "assistant" if (calls := message.get("tool_calls")) or not _PLACEHOLDER.fullmatch(text):
+                turn.steps.append(Step(text, [_call(call) for call in calls or ()]))
+            case "tool":
+                next(call for call in turn.steps[-1].calls if call.id == message["tool_call_id"]).result = text
+    return History(tuple(turns))
 
 
 def is_decision(note: str) -> bool:
@@ -186,20 +170,13 @@ def is_decision(note: str) -> bool:
     return bool(_DENIED.search(note) or _APPROVED.search(note))
 
 
-def _taken_notes(previous: Turn, before: list[Message]) -> list[str]:
+def _taken_notes(previous: Turn, before: list[dict[str, Any]]) -> list[str]:
     """The notes directly before a user's message; they belong to the turn that it opens."""
-    notes: list[str] = []
-    for message in reversed(before):
-        if not isinstance(message, SystemMessage):
-            break
-        notes.insert(0, content_text(message.content))
+    notes = [message["content"] for message in takewhile(lambda one: one["role"] in _SYSTEM, reversed(before))][::-1]
     if notes:
         del previous.later_notes[-len(notes) :]
     return notes
 
 
-def _step(message: AssistantMessage) -> Step:
-    calls = [
-        Call(call.id, call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()
-    ]
-    return Step(content_text(message.content), calls)
+def _call(call: dict[str, Any]) -> Call:
+    return Call(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))

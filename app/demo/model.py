@@ -6,7 +6,7 @@ demo sees the gate at work.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from app.demo import editing_skills, reading_skills
@@ -14,7 +14,7 @@ from app.demo.history import History, Turn, is_decision, read_history
 from app.demo.intents import Kind, read_intent
 from app.demo.proposing import ask_for_another_way
 from app.demo.reply import NewCall, Reply, quoted
-from app.demo.requests import ChatRequest, ForcedTool, Function
+from app.demo.requests import ChatRequest, forced_function, functions
 from app.demo.task import Task, current_task
 
 _SKILLS: dict[Kind, Callable[[Task], Reply]] = {
@@ -43,11 +43,11 @@ _HOW_TO_DECIDE = (
 def respond(request: ChatRequest) -> Reply:
     """The next response to `request`, which has passed its checks."""
     history = read_history(request)
-    offered = {tool.function.name: tool.function for tool in request.tools or ()}
-    if request.tool_choice == "none" or not offered:
+    offered = functions(request)
+    if request.get("tool_choice") == "none" or not offered:
         return Reply(_text_only(history))
-    if function := _demanded(request, offered, history.current):
-        return Reply("", (NewCall(function.name, _made_up(function.parameters)),))
+    if name := _demanded(request, offered, history.current):
+        return Reply("", (NewCall(name, _made_up(offered[name])),))
     if history.current.staged:
         return _edit_on(history.current, offered)
     reply = _next_step(history)
@@ -95,7 +95,7 @@ def _wrapped_up(task: Task) -> str:
     return f"{told}\n\nWant to be sure? Ask me to *run the tests*."
 
 
-def _edit_on(turn: Turn, offered: dict[str, Function]) -> Reply:
+def _edit_on(turn: Turn, offered: Collection[str]) -> Reply:
     """Bad habit: polish, although the proposal awaits its decision."""
     rounds = sum(call.name == "write_file" and call.arguments.get("path") == _NOTES_FILE for call in turn.edits)
     files = dict.fromkeys(str(call.arguments.get("path")) for call in turn.edits)
@@ -160,31 +160,20 @@ def _summary(history: History) -> str:
     return "\n\n".join(parts) or "Nothing has been said yet."
 
 
-def _demanded(request: ChatRequest, offered: dict[str, Function], turn: Turn) -> Function | None:
-    """A function that must be called: by `tool_choice`, or because the user's words name it."""
-    if isinstance(request.tool_choice, ForcedTool):
-        return offered[request.tool_choice.function.name]
+def _demanded(request: ChatRequest, offered: Collection[str], turn: Turn) -> str:
+    """The function that must be called, by `tool_choice` or because the user's words name it; empty if none."""
+    if forced := forced_function(request):
+        return forced
     if turn.steps:
-        return None
-    named = next(
-        (name for name in offered if re.search(rf"\b(?:call|use)\b.*\b{re.escape(name)}\b", turn.text)), None
-    )
-    if named is not None:
-        return offered[named]
-    return next(iter(offered.values())) if request.tool_choice == "required" else None
+        return ""
+    named = (name for name in offered if re.search(rf"\b(?:call|use)\b.*\b{re.escape(name)}\b", turn.text))
+    return next(named, next(iter(offered)) if request.get("tool_choice") == "required" else "")
 
 
 def _made_up(schema: dict[str, Any]) -> dict[str, Any]:
     """Arguments that a JSON Schema of an object takes: its required properties, by their types."""
     properties = schema.get("properties", {})
-    values: dict[str, Any] = {
-        "string": "demo",
-        "integer": 1,
-        "number": 1.0,
-        "boolean": True,
-        "array": [],
-        "object": {},
-    }
+    values = {"string": "demo", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
     made: dict[str, Any] = {}
     for name in schema.get("required", ()):
         shape = properties.get(name, {})

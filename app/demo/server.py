@@ -4,199 +4,145 @@ It keeps no state between requests. `GET /v1/models` and `POST /v1/chat/completi
 """
 
 import argparse
-import asyncio
 import json
 import math
+import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 from app.demo.completion import Completion
-from app.demo.http import EVENT_STREAM_HEAD, BadHttp, HttpRequest, event, json_response, read_request
 from app.demo.model import respond
-from app.demo.reply import Reply
-from app.demo.requests import MODEL_ID, ChatRequest, RequestRefused, parse_request
+from app.demo.requests import MODEL_ID, RequestRefused, parse_request
 
 DEFAULT_TOKENS_PER_SECOND = 60.0
 """Quick, and still slow enough to read along."""
 
 _METHODS = {"/v1/models": "GET", f"/v1/models/{MODEL_ID}": "GET", "/v1/chat/completions": "POST"}
-_STARTED = int(time.time())
+_MODEL = {"id": MODEL_ID, "object": "model", "created": int(time.time()), "owned_by": "signoff"}
+_BODY_LIMIT = 64 * 1024 * 1024
 
 
-class DemoHttpServer:
-    """Serves the demo model until it is closed."""
+class DemoHttpServer(ThreadingHTTPServer):
+    """Serves the demo model on 127.0.0.1. Raises OSError or OverflowError if it can't have the port."""
 
-    def __init__(self, tokens_per_second: float = DEFAULT_TOKENS_PER_SECOND) -> None:
-        if not tokens_per_second > 0:
-            raise ValueError("tokens_per_second must be more than 0; math.inf streams without pauses")
-        self._tokens_per_second = tokens_per_second
-        self._connections: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-        self.idle = asyncio.Event()
-        """Set while no connection is being served."""
-        self.idle.set()
-        self.base_url = ""
-        """What a client is given, `http://127.0.0.1:PORT/v1`; empty until started."""
+    daemon_threads = True
+    allow_reuse_address = True
 
-    async def start(self, port: int = 0) -> None:
-        """Listen on 127.0.0.1 at `port`, or at any free one for 0. Raises OSError if the port is taken."""
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port)
-        self.base_url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+    def __init__(self, tokens_per_second: float = DEFAULT_TOKENS_PER_SECOND, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.seconds_per_token = 1 / tokens_per_second
+        self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
+        """What a client is given."""
 
-    async def close(self) -> None:
-        """Stop listening and end every open response."""
-        if self._server is not None:
-            self._server.close()
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+    def server_bind(self) -> None:
+        """Bind without asking the name service what this machine is called."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.socket.getsockname()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        self.idle.clear()
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away in the middle is no error of ours."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: DemoHttpServer
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: standard error is for what goes wrong."""
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class finds wrong with a request, in the form of this API."""
+        self.close_connection = True
+        self._send(code, _error(message or HTTPStatus(code).phrase))
+
+    def _answer(self) -> None:
         try:
-            while await self._answer_one(reader, writer):
-                pass
-        except (ConnectionError, asyncio.CancelledError):
-            pass  # The client has gone, or the server is closing: either way nobody is left to tell.
-        finally:
-            self._connections.discard(task)
-            if not self._connections:
-                self.idle.set()
-            writer.close()
-
-    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer the next request; whether the connection stays open for another."""
-        try:
-            request = await read_request(reader, writer)
-        except BadHttp as error:
-            writer.write(json_response(error.status, _error(str(error)), keep_alive=False))
-            await writer.drain()
-            return False
-        if request is None:
-            return False
-        try:
-            return await self._route(request, reader, writer)
+            body = self._body()
+            path = self.path.partition("?")[0]
+            allowed = _METHODS.get(path)
+            if allowed is None:
+                raise RequestRefused(f"Unknown request URL: {path}.", status=404, code="unknown_url")
+            if self.command != allowed:
+                self._send(405, _error(f"Use {allowed} on {path}."), allow=allowed)
+            elif allowed == "GET":
+                self._send(200, _MODEL if path.endswith(MODEL_ID) else {"object": "list", "data": [_MODEL]})
+            else:
+                self._complete(body)
         except RequestRefused as error:
-            body = _error(str(error), error.param, error.code)
-            writer.write(json_response(HTTPStatus(error.status), body, keep_alive=request.keep_alive))
-            await writer.drain()
-            return request.keep_alive
+            self._send(error.status, _error(str(error), error.param, error.code))
 
-    async def _route(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        allowed = _METHODS.get(request.path)
-        if allowed is None:
-            raise RequestRefused(
-                f"Unknown request URL: {request.method} {request.path}.", status=404, code="unknown_url"
-            )
-        if request.method != allowed:
-            message = f"Not allowed to {request.method} on {request.path}; use {allowed}."
-            status = HTTPStatus.METHOD_NOT_ALLOWED
-            writer.write(json_response(status, _error(message), keep_alive=request.keep_alive, allow=allowed))
-        elif allowed == "GET":
-            body = _MODEL if request.path.endswith(MODEL_ID) else {"object": "list", "data": [_MODEL]}
-            writer.write(json_response(HTTPStatus.OK, body, keep_alive=request.keep_alive))
-        else:
-            chat = parse_request(request.body)
-            completion = Completion(chat, _answer(chat))
-            if chat.stream:
-                await self._stream_until_gone(completion, reader, writer)
-                return False
-            writer.write(json_response(HTTPStatus.OK, completion.whole(), keep_alive=request.keep_alive))
-        await writer.drain()
-        return request.keep_alive
+    def _body(self) -> bytes:
+        length = self.headers.get("Content-Length", "0")
+        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
+            self.close_connection = True
+            raise RequestRefused("Send the body with its Content-Length.", status=411)
+        if int(length) > _BODY_LIMIT:
+            self.close_connection = True
+            raise RequestRefused("The body is too long.", status=413)
+        return self.rfile.read(int(length))
 
-    async def _stream_until_gone(
-        self, completion: Completion, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        """Stream the completion, and stop at once when the client hangs up."""
-        streaming = asyncio.ensure_future(self._stream(completion, writer))
-        hung_up = asyncio.ensure_future(reader.read())
+    def _complete(self, body: bytes) -> None:
+        chat = parse_request(body)
         try:
-            await asyncio.wait({streaming, hung_up}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (streaming, hung_up):
-                task.cancel()
-            await asyncio.gather(streaming, hung_up, return_exceptions=True)
-
-    async def _stream(self, completion: Completion, writer: asyncio.StreamWriter) -> None:
-        writer.write(EVENT_STREAM_HEAD)
-        clock = asyncio.get_running_loop().time
-        due = clock()
+            completion = Completion(chat, respond(chat))
+        except Exception as error:
+            message = f"The demo model broke down: {type(error).__name__}: {error}"
+            raise RequestRefused(message, status=500, code="server_error") from error
+        if not chat.get("stream"):
+            self._send(200, completion.whole())
+            return
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        due = time.monotonic()
         for chunk in completion.chunks():
-            writer.write(event(json.dumps(chunk.data, ensure_ascii=False)))
-            await writer.drain()
-            due += chunk.tokens / self._tokens_per_second
-            await asyncio.sleep(max(0.0, due - clock()))
-        writer.write(event("[DONE]"))
-        await writer.drain()
+            self._event(json.dumps(chunk, ensure_ascii=False))
+            due += self.server.seconds_per_token
+            # A client has nothing more to say here: what becomes readable is that it hangs up.
+            if select.select([self.connection], [], [], max(0.0, due - time.monotonic()))[0]:
+                return
+        self._event("[DONE]")
 
+    def _event(self, data: str) -> None:
+        self.wfile.write(f"data: {data}\n\n".encode())
 
-def _answer(chat: ChatRequest) -> Reply:
-    """The model's reply; if its rules break, the client is told so and the server goes on."""
-    try:
-        return respond(chat)
-    except Exception as error:
-        message = f"The demo model broke down: {type(error).__name__}: {error}"
-        raise RequestRefused(message, status=500, code="server_error") from error
-
-
-_MODEL: dict[str, Any] = {"id": MODEL_ID, "object": "model", "created": _STARTED, "owned_by": "signoff"}
+    def _send(self, status: int, data: dict[str, Any], *, allow: str = "") -> None:
+        body = json.dumps(data, ensure_ascii=False).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close" if self.close_connection else "keep-alive")
+        if allow:
+            self.send_header("Allow", allow)
+        self.end_headers()
+        self.wfile.write(body)
 
 
 def _error(message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
 
 
-async def serve(
-    port: int = 0, tokens_per_second: float = DEFAULT_TOKENS_PER_SECOND, *, until_stdin_closes: bool = False
-) -> None:
-    """Serve until a signal asks to stop, or standard input ends; the base URL goes to stdout as one line."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    server = DemoHttpServer(tokens_per_second)
-    await server.start(port)
-    transport = await _watch_stdin(stop) if until_stdin_closes else None
-    try:
-        with suppress(BrokenPipeError):
-            print(server.base_url, flush=True)
-            await stop.wait()
-    finally:
-        if transport is not None:
-            transport.close()
-        await server.close()
-
-
-class _StdinWatch(asyncio.Protocol):
-    """Notices that the process at the other end of standard input is gone."""
-
-    def __init__(self, stop: asyncio.Event) -> None:
-        self._stop = stop
-
-    def eof_received(self) -> None:
-        self._stop.set()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._stop.set()
-
-
-async def _watch_stdin(stop: asyncio.Event) -> asyncio.ReadTransport:
-    """Set `stop` when standard input ends. The kernel closes it when the parent dies, however it dies."""
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: _StdinWatch(stop), sys.stdin)
-    return transport
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """`signoff demo-server`: the exit code."""
+    """`signoff demo-server`: serve until a signal asks to stop; the exit code."""
     parser = argparse.ArgumentParser(
         prog="signoff demo-server", description="Serve the demo model on loopback, as an OpenAI-compatible endpoint."
     )
@@ -212,10 +158,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(argv)
     try:
-        asyncio.run(serve(options.port, options.tokens_per_second, until_stdin_closes=options.until_stdin_closes))
+        server = DemoHttpServer(options.tokens_per_second, options.port)
     except (OSError, OverflowError) as error:
         print(f"signoff demo-server: cannot listen on port {options.port}: {error}", file=sys.stderr)
         return 1
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    with suppress(KeyboardInterrupt, BrokenPipeError), server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        print(server.base_url, flush=True)
+        if options.until_stdin_closes:
+            # The kernel closes it when the parent dies, however it dies.
+            sys.stdin.buffer.read()
+        else:
+            threading.Event().wait()
     return 0
 
 

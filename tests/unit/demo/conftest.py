@@ -1,7 +1,9 @@
 """A demo server, a client for it and the sample workspace."""
 
 import math
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,19 @@ from app.demo.server import DemoHttpServer
 from tests.unit.demo.player import Player
 
 
+@contextmanager
+def serving(tokens_per_second: float) -> Iterator[DemoHttpServer]:
+    """A running server."""
+    with DemoHttpServer(tokens_per_second) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
     """The sample workspace."""
@@ -19,12 +34,10 @@ def sample(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[DemoHttpServer]:
+def server() -> Iterator[DemoHttpServer]:
     """A running server that streams without pauses."""
-    server = DemoHttpServer(math.inf)
-    await server.start()
-    yield server
-    await server.close()
+    with serving(math.inf) as server:
+        yield server
 
 
 @pytest.fixture

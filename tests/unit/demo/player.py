@@ -60,6 +60,7 @@ class DraftFile:
     content: bytes | None
     version: str
     pending: tuple[str, ...] = ()
+    strange_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
