@@ -23,8 +23,8 @@ _SVG_TEXT = re.compile(r'<text(?![^>]*text-anchor)[^>]* x="([\d.]+)" y="([\d.]+)
 """All but the title of the window, which alone is anchored."""
 _CELL_WIDTH = 12.2
 _CELL_HEIGHT = 24.4
-_PATIENCE = 200
-"""Looks at the screen, 50 ms apart, before what was waited for is held not to come."""
+_PATIENCE = 60.0
+"""Seconds before what was waited for is held not to come; a test may take longer, since it waits more than once."""
 
 
 class Running:
@@ -56,7 +56,8 @@ class Running:
 
     async def until(self, condition: Callable[[], Any], what: str = "the condition") -> None:
         """Wait for something to become true."""
-        for _ in range(_PATIENCE):
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
             if condition():
                 return
             await self.pilot.pause(0.05)
@@ -72,9 +73,9 @@ class Running:
         await self.pilot.press(*(names.get(character, character) for character in text))
 
     async def say(self, text: str) -> None:
-        """Send a message by typing it, and wait until control is back."""
+        """Send a message from the composer, and wait until control is back."""
         before = self.turns
-        await self.write(text)
+        self.app.workbench.composer.draft = text
         await self.pilot.press("enter")
         await self.until(lambda: self.turns > before, "the end of the turn")
         await self.settled()
