@@ -251,6 +251,9 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
         assert "●" not in app.text().partition("back to P1")[0], "no hunk can be chosen"
         view = app.review.view
         view.move_to(view.landmarks.hunks[0])
+        await app.pass_grace()
+        await pilot.press("space", "t", "x", "y")
+        assert not app.review.state.left_out.get("P1") and app.posted == [], "nor decided on by key"
         await pilot.press("c")
         await pilot.pause()
         assert not app.query_one("#comment", WritingField).is_open

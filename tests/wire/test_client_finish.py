@@ -37,6 +37,12 @@ async def test_a_later_reason_that_cuts_short_wins(server: WireServer) -> None:
     assert (await complete(server)).truncated
 
 
+async def test_a_later_reason_does_not_make_a_cut_response_whole(server: WireServer) -> None:
+    server.script([stream(CALL, chunk(finish="length"), chunk(finish="stop"), DONE)])
+    completed = await complete(server)
+    assert (completed.finish_reason, completed.truncated) == ("length", True)
+
+
 @pytest.mark.parametrize("ending", [(DONE,), (), (chunk(finish=""), DONE)])
 @pytest.mark.parametrize("part", [chunk("Hi"), CALL, HALF])
 async def test_no_reason_means_cut(server: WireServer, part: Any, ending: tuple[Any, ...]) -> None:

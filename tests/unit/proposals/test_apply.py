@@ -360,3 +360,32 @@ def test_what_was_taken_back_is_on_disk_before_the_record_is_closed(flushed: tup
         site.desk.approve(proposal)
     assert site.tree() == before
     assert disk.nodes_of("", "sub") <= set(disk.before("journal_close", "journal_close"))
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is(bench: Make, tmp_path: Path) -> None:
+    class Sealed(PosixFilesystem):
+        """As the system says to who is not root."""
+
+        def writable(self, folder: str) -> bool:
+            return folder != "sub"
+
+    (tmp_path / "workspace").mkdir()
+    site = bench({"a.txt": "one\n", "sub/b.txt": "one\n"}, filesystem=Sealed(tmp_path / "workspace", 4096))
+    before = site.tree()
+    proposal = site.write(**{"a.txt": "two\n", "sub/b.txt": "two\n"})
+    with pytest.raises(ApplyFailed, match="the folder sub can't be written"):
+        site.desk.approve(proposal.id)
+    assert site.tree() == before and site.store.journal() == []
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "broken link"])
+def test_what_has_the_name_of_a_new_file_is_never_written_to(tmp_path: Path, kind: str) -> None:
+    theirs = tmp_path / "theirs"
+    if kind != "broken link":
+        theirs.write_bytes(b"theirs")
+    name = "theirs" if kind == "file" else "link"
+    if kind != "file":
+        (tmp_path / name).symlink_to(theirs)
+    with pytest.raises(FileExistsError):
+        PosixFilesystem(tmp_path, 4096).write_new(name, b"ours", 0o644)
+    assert theirs.read_bytes() == b"theirs" if kind != "broken link" else not theirs.exists()

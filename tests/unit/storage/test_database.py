@@ -121,6 +121,13 @@ def test_sessions_are_found_by_the_beginning_of_their_id(store: SessionStore) ->
             store.get(wrong)
 
 
+def test_a_beginning_that_several_sessions_share_names_none(store: SessionStore) -> None:
+    ids = {store.create().id for _ in range(17)}
+    shared = next(first for first in "0123456789abcdef" if sum(one.startswith(first) for one in ids) > 1)
+    with pytest.raises(StorageError, match="give more of the id"):
+        store.get(shared)
+
+
 def test_a_fork_goes_its_own_way(store: SessionStore) -> None:
     record = store.create()
     first, second = store.append(record.id, [UserMessage(text="one"), UserMessage(text="two")])

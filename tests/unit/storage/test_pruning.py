@@ -93,6 +93,19 @@ def test_what_a_kept_session_has_applied_can_still_be_undone(bench: Bench) -> No
     assert bench.contents() == 0
 
 
+def test_what_belongs_to_a_session_that_is_still_used_stays_however_old(bench: Bench) -> None:
+    record = bench.sessions.create()
+    (bench.root / "a").write_text("old\n")
+    proposal = bench.stage("a", "new\n", record.id)
+    bench.desk.approve(proposal)
+    moment = time.time()
+    bench.sessions.append(record.id, [UserMessage(text="hello")])
+    done = prune(bench.database, bench.name, moment)
+    assert (done.sessions, done.proposals) == (0, 0)
+    bench.desk.undo(proposal)
+    assert (bench.root / "a").read_text() == "old\n"
+
+
 def test_contents_of_another_workspace_and_those_put_just_now_stay(bench: Bench, tmp_path: Path) -> None:
     other = Bench(tmp_path, "other")
     kept = other.stage("b", "theirs\n")

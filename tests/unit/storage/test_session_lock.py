@@ -1,0 +1,70 @@
+"""The lock of a session: one process at a time, whoever leaves and however."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from app.storage.errors import StorageError
+from app.storage.session_lock import SessionLock, is_open
+
+
+def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "session.lock"
+    one, other = SessionLock(path), SessionLock(path)
+    assert one.take() and one.take() and not other.take()
+    assert (one.held, other.held, is_open(path)) == (True, False, True)
+    one.release()
+    one.release()
+    assert not path.exists() and not is_open(path)
+    assert other.take()
+
+
+def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "session.lock"
+    first, second = SessionLock(path), SessionLock(path)
+    assert first.take()
+    opened = os.open
+
+    def just_before_the_release(name: Path, flags: int, mode: int = 0o777) -> int:
+        descriptor = opened(name, flags, mode)
+        monkeypatch.setattr(os, "open", opened)
+        first.release()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", just_before_the_release)
+    assert second.take()
+    assert not SessionLock(path).take(), "what it holds is the file that everybody sees"
+
+
+def test_a_child_with_a_copy_of_the_descriptor_does_not_keep_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "session.lock"
+    lock = SessionLock(path)
+    assert lock.take()
+    waiting, going = os.pipe()
+    if not (child := os.fork()):
+        os.close(going)
+        os.read(waiting, 1)
+        os._exit(0)
+    try:
+
+        def stays(self: Path) -> None:
+            raise PermissionError
+
+        # Also where the folder does not let the file go.
+        monkeypatch.setattr(Path, "unlink", stays)
+        lock.release()
+        assert not is_open(path)
+        assert SessionLock(path).take()
+    finally:
+        os.close(going)
+        os.waitpid(child, 0)
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "session.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="cannot be locked"):
+        SessionLock(tmp_path / "session.lock").take()
+    assert not (tmp_path / "elsewhere").exists()
