@@ -117,6 +117,11 @@ class TestMissingResults:
         assert "Unterminated string" in text
         assert '{"pa' in text
 
+    def test_arguments_without_end_are_shown_by_their_beginning(self) -> None:
+        broken = call(arguments=None, raw_arguments='{"path": "' + "x" * 50_000, invalid="Unterminated string")
+        (text,) = contents(messages(*HELLO, response(broken)), "tool")
+        assert text.endswith("xxx… (50010 characters)") and len(text) < 2_500
+
     def test_what_follows_a_question_in_its_batch_was_not_run(self) -> None:
         asked = Question(call="c1.0", text="which?")
         sent = messages(*HELLO, response(call(), call(1, 1)), asked, TurnEnded(stopped="question"))

@@ -227,3 +227,14 @@ def test_a_part_that_no_longer_fits_is_denied_before_the_rest_is_undone(bench: M
     site.desk.deny(proposal.id)
     site.desk.undo(proposal.id)
     assert site.read("a.txt").decode() == numbered(40, l30="theirs")
+
+
+def test_what_was_binary_is_not_merged(bench: Make) -> None:
+    site = bench({"a.bin": b"\0head\n" + numbered(20).encode()})
+    proposal = site.write(**{"a.bin": "head\n" + numbered(20)})
+    site.desk.approve(proposal.id)
+    changed = "head\n" + numbered(20, l20="theirs")
+    site.put(**{"a.bin": changed})
+    with pytest.raises(UndoConflict, match="is binary and was changed since"):
+        site.desk.undo(proposal.id)
+    assert site.read("a.bin").decode() == changed
