@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from app.agent.ports import OtherSession
-from app.conversation.events import Decision, Event, LineComment, Notice, ProposalChanged, ProposalDecided
+from app.conversation.events import Decision, Event, Notice, ProposalChanged, ProposalDecided
 from app.proposals.desk import DecisionResult
 from app.proposals.errors import NotRecorded
+from app.proposals.facts import LineComment
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.states import words
 
@@ -44,6 +45,7 @@ def decided(
         feedback=feedback,
         comments=comments,
         still_pending=result.proposal.state.waiting,
+        number=result.proposal.last.number if result.proposal.last else 0,
     )
 
 
@@ -58,7 +60,7 @@ def not_recorded(result: DecisionResult, error: Exception) -> NotRecorded:
     why = str(error).rstrip(".") or type(error).__name__
     return NotRecorded(
         f"{proposal.id} is {words(proposal.state)}{files}; this could not be recorded ({why}). "
-        "Don't repeat it: signoff records it at its next start."
+        "Don't repeat it: signoff records it as soon as that works."
     )
 
 

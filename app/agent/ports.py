@@ -43,11 +43,8 @@ class OtherSession:
 class OtherSessions(Protocol):
     """Where events go that belong to another session."""
 
-    async def record(self, session_id: str, events: Sequence[Event], *, retold: bool = False) -> OtherSession | None:
-        """Keep events in that session's log; None, and nothing is kept, if there is no such session any more.
-
-        Decisions that are `retold` are on record already.
-        """
+    async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
+        """Keep events in that session's log; None, and nothing is kept, if there is no such session any more."""
         ...
 
 

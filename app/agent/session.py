@@ -45,7 +45,6 @@ from app.agent.updates import (
 from app.conversation.events import (
     Decision,
     Event,
-    LineComment,
     MessageQueued,
     Notice,
     ProposalDecided,
@@ -57,6 +56,7 @@ from app.conversation.pending import PendingProposals
 from app.llm.types import Payload
 from app.proposals.desk import DecisionResult
 from app.proposals.errors import ProposalError
+from app.proposals.facts import LineComment
 from app.proposals.models import Proposal
 from app.tools.contract import ConfirmationAnswer
 
@@ -208,7 +208,7 @@ class Session:
             NotRecorded: it is written all the same, and stands; so it is with the other decisions.
             ProposalError: nothing is written then, and nothing said.
         """
-        result = await asyncio.to_thread(self.ports.desk.approve, proposal_id, hunks, revision)
+        result = await asyncio.to_thread(self.ports.desk.approve, proposal_id, hunks, revision, feedback, comments)
         try:
             await self._decided(result, approval(result, feedback=feedback, comments=tuple(comments)))
         finally:
@@ -223,7 +223,7 @@ class Session:
         comments: Sequence[LineComment] = (),
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
-        result = await asyncio.to_thread(self.ports.desk.deny, proposal_id, hunks, feedback)
+        result = await asyncio.to_thread(self.ports.desk.deny, proposal_id, hunks, feedback, comments)
         await self._decided(result, decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments)))
         return result
 
@@ -300,6 +300,13 @@ class Session:
         await self._tell_changed(changed)
         return tuple(changed)
 
+    async def note(self, notice: Notice) -> None:
+        """Say something to the user, also if it can't be recorded."""
+        try:
+            await self.log.append(notice)
+        except Exception:
+            self._publish(Failed(notice.text))
+
     async def settled(self) -> None:
         """Wait until no turn runs."""
         await self._turns.settled()
@@ -348,20 +355,15 @@ class Session:
     async def _record(self, owner: str, event: ProposalDecided) -> None:
         """Record a decision in the session that proposed, wherever that is open.
 
-        A fork remembers proposals of the original as its own: then the words are for the model at hand, and the
-        original is told the fact.
+        A fork remembers proposals of the original as its own: then the words are for the model at hand. The store
+        tells the fact to all others that remember it.
         """
-        ours = owner == self.id or event.proposal in self.pending.proposed
-        if ours:
-            await self._turns.decided(event, speaks=speaks(event))
-        if owner == self.id:
-            return
-        told = event.model_copy(update={"feedback": "", "comments": ()}) if ours else event
-        other = await self.ports.others.record(owner, [told], retold=ours)
-        if other is not None and not ours:
-            await self.log.append(told_elsewhere(event, other))
-        elif not ours:
-            await self._turns.decided(event, speaks=speaks(event))
+        if owner != self.id and event.proposal not in self.pending.proposed:
+            other = await self.ports.others.record(owner, [event])
+            if other is not None:
+                await self.log.append(told_elsewhere(event, other))
+                return
+        await self._turns.decided(event, speaks=speaks(event))
 
     async def _tell_changed(self, changed: Sequence[Proposal]) -> None:
         for owner, events in changes(changed, self.id).items():
@@ -376,16 +378,9 @@ class Session:
         try:
             name = await asyncio.to_thread(commit, proposal)
         except ProposalError as error:
-            await self._note(Notice(text=str(error), level="warning"))
+            await self.note(Notice(text=str(error), level="warning"))
         else:
-            await self._note(Notice(text=f"{proposal.id} is committed as {name[:10]}."))
-
-    async def _note(self, notice: Notice) -> None:
-        """Say something to the user, also if it can't be recorded."""
-        try:
-            await self.log.append(notice)
-        except Exception:
-            self._publish(Failed(notice.text))
+            await self.note(Notice(text=f"{proposal.id} is committed as {name[:10]}."))
 
     # Telling
 

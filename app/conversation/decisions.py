@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from app.conversation.events import Decision, LineComment, ProposalDecided
-from app.proposals.facts import FileStat, HunkFact
+from app.conversation.events import Decision, ProposalDecided
+from app.proposals.facts import FileStat, HunkFact, LineComment
 
 
 def decision_facts(decided: ProposalDecided) -> str:

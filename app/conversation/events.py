@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from app.proposals.facts import FileStat, HunkFact
+from app.proposals.facts import FileStat, HunkFact, LineComment
 
 
 class Source(StrEnum):
@@ -246,18 +246,6 @@ class ProposalStaged(EventBase):
     """The proposal that this one answers the feedback of, if any."""
 
 
-class LineComment(Record):
-    """A remark of the user on a line of a diff."""
-
-    path: str
-    line: int
-    """Counted from 1, on `side`."""
-    side: Literal["old", "new"]
-    quote: str
-    """The hunk's lines around it as shown, with their +, - or space."""
-    text: str
-
-
 class Decision(StrEnum):
     """What was done with a proposal, by the user."""
 
@@ -288,6 +276,8 @@ class ProposalDecided(EventBase):
     comments: tuple[LineComment, ...] = ()
     still_pending: bool = False
     """Some hunks of the proposal still await a decision."""
+    number: int = 0
+    """`LastDecision.number`; 0 where it is not counted among the decisions on the proposal."""
 
 
 class ProposalChanged(EventBase):

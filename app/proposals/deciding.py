@@ -35,6 +35,11 @@ class Choice:
     rest: bool
     """Whether nothing is left pending after it."""
 
+    @property
+    def part(self) -> frozenset[str]:
+        """Its hunks, where it is not everything."""
+        return frozenset() if self.whole else self.hunks
+
     def covers(self, change: FileChange) -> bool:
         """Whether nothing of the change is left pending after it."""
         pending = [hunk.id for hunk in change.hunks if hunk.state is HunkState.PENDING]

@@ -24,7 +24,7 @@ from app.proposals.errors import (
     UndoConflict,
     UnknownProposal,
 )
-from app.proposals.facts import FileStat, HunkFact
+from app.proposals.facts import FileStat, HunkFact, LineComment
 from app.proposals.history import reopened, starts, transition_stats, undenied
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, undecided
@@ -193,7 +193,12 @@ class ProposalDesk:
     # Deciding
 
     def approve(
-        self, proposal_id: str, hunks: Collection[str] | None = None, revision: int | None = None
+        self,
+        proposal_id: str,
+        hunks: Collection[str] | None = None,
+        revision: int | None = None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
     ) -> DecisionResult:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
@@ -204,6 +209,8 @@ class ProposalDesk:
             proposal_id: A waiting one.
             hunks: Ids or numbers of hunks, or paths of files; None for all that is pending.
             revision: The one that was shown; None for the one that is stored.
+            feedback: The user's words, kept in one piece with the decision.
+            comments: The user's words on single lines.
 
         Raises:
             StaleProposal: the files have moved on in a way that can't be merged.
@@ -224,6 +231,8 @@ class ProposalDesk:
             started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
             outcome = deciding.approve(self._contents, self._filesystem, proposal, choice, started)
             after = advance(outcome.proposal, standing(outcome.proposal))
+            word = "partly_approved" if after.state.waiting else "approved"
+            after = after.decided(word, outcome.files, choice.part, feedback, comments)
             self._write("apply", proposal, after, outcome.transitions, None)
             changed = self._settle(proposal)
             facts: tuple[HunkFact, ...] = ()
@@ -231,10 +240,16 @@ class ProposalDesk:
                 facts = deciding.hunk_facts(self._contents, self._filesystem, proposal, choice, choice.hunks)
             return DecisionResult(after, tuple(outcome.files), facts, changed)
 
-    def deny(self, proposal_id: str, hunks: Collection[str] | None = None, feedback: str = "") -> DecisionResult:
+    def deny(
+        self,
+        proposal_id: str,
+        hunks: Collection[str] | None = None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+    ) -> DecisionResult:
         """Discard a proposal, or a part of it; nothing on disk changes. Those stacked on it are re-based."""
         with self._writing():
-            return self._deny(self._waiting(proposal_id), hunks, feedback)
+            return self._deny(self._waiting(proposal_id), hunks, feedback, comments)
 
     def undo(self, proposal_id: str) -> DecisionResult:
         """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
@@ -264,6 +279,7 @@ class ProposalDesk:
                 after = advance(
                     reopened(self._contents, proposal, records, replay.before, replay.after), ProposalState.PENDING
                 )
+            after = after.decided("undone")
             folders = {folder for record in records for folder in record.made_folders}
             self._write("undo", proposal, after, transitions, folders)
             return self._after_replay(proposal, after, transitions, backwards=True)
@@ -278,13 +294,13 @@ class ProposalDesk:
         with self._writing():
             proposal = self.get(proposal_id)
             if proposal.reopened and proposal.state.waiting:
-                return replace(self._deny(proposal, None, ""), denial=True)
+                return replace(self._deny(proposal, None), denial=True)
             records = undone(self._store.journal(proposal=proposal.id))
             if proposal.state is not ProposalState.UNDONE or not records:
                 raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo.")
             _, transitions = self._replay(proposal, forward(records), "redone")
             folders = {folder for record in records for folder in record.dropped_folders}
-            after = advance(proposal, ProposalState.APPLIED)
+            after = advance(proposal, ProposalState.APPLIED).decided("redone")
             self._write("redo", proposal, after, transitions, folders)
             return self._after_replay(proposal, after, transitions)
 
@@ -423,7 +439,13 @@ class ProposalDesk:
             raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; deny it, or ask for a new one.")
         return proposal
 
-    def _deny(self, proposal: Proposal, hunks: Collection[str] | None, feedback: str) -> DecisionResult:
+    def _deny(
+        self,
+        proposal: Proposal,
+        hunks: Collection[str] | None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+    ) -> DecisionResult:
         choice = deciding.choose(proposal, hunks)
         started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
         outcome = deciding.deny(self._contents, proposal, choice, started)
@@ -433,6 +455,7 @@ class ProposalDesk:
         after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
+        after = after.decided("denied", outcome.files, choice.part, feedback, comments)
         self._save(after)
         changed = self._settle(proposal)
         facts = deciding.hunk_facts(self._contents, self._filesystem, proposal, choice, ())
@@ -443,7 +466,7 @@ class ProposalDesk:
         successor = self._store.proposal(proposal.superseded_by) if proposal.superseded_by else None
         if successor is not None and successor.state.waiting:
             raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
-        again = undenied(proposal)
+        again = undenied(proposal).decided("reopened")
         self._save(again)
         changed = self._settle(proposal)
         waits = tuple(

@@ -1,4 +1,6 @@
-"""What is said of a proposal elsewhere: its files in numbers, and what became of its hunks."""
+"""What is said of a proposal elsewhere: its files in numbers, what became of its hunks, what the user said."""
+
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,3 +31,30 @@ class HunkFact(Value):
     reason: str = ""
     excerpt: str = ""
     """For a partial decision: the file's text around the place as it is now, numbered."""
+
+
+class LineComment(Value):
+    """A remark of the user on a line of a diff."""
+
+    path: str
+    line: int
+    """Counted from 1, on `side`."""
+    side: Literal["old", "new"]
+    quote: str
+    """The hunk's lines around it as shown, with their +, - or space."""
+    text: str
+
+
+class LastDecision(Value):
+    """What the user did last with a proposal: kept with it, so that it can be recorded whatever fails afterwards."""
+
+    number: int
+    """From 1, among all decisions on the proposal."""
+    decision: str
+    """`app.conversation.events.Decision`."""
+    files: tuple[FileStat, ...] = ()
+    """The files that it was about."""
+    hunks: tuple[str, ...] = ()
+    """Ids of the hunks that it was about, where it was not the whole proposal."""
+    feedback: str = ""
+    comments: tuple[LineComment, ...] = ()

@@ -1,9 +1,10 @@
 """Proposal, file change, hunk: the values that cross to disk, JSON and the screen."""
 
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Literal
 
-from app.proposals.facts import Value
+from app.proposals.facts import FileStat, LastDecision, LineComment, Value
 from app.workspace.portable_names import trouble_elsewhere
 
 
@@ -202,6 +203,27 @@ class Proposal(Value):
     """What the user wrote with the denial."""
     reopened: bool = False
     """It waits since its denial was taken back; to redo that is to deny it again."""
+    last: LastDecision | None = None
+    """What the user did last with it."""
+
+    def decided(
+        self,
+        decision: str,
+        files: Sequence[FileStat] = (),
+        hunks: Collection[str] = (),
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+    ) -> "Proposal":
+        """The proposal with what the user has done with it; the arguments are those of `LastDecision`."""
+        last = LastDecision(
+            number=self.last.number + 1 if self.last else 1,
+            decision=decision,
+            files=tuple(files),
+            hunks=tuple(sorted(hunks)),
+            feedback=feedback,
+            comments=tuple(comments),
+        )
+        return self.model_copy(update={"last": last})
 
     def author(self, change: FileChange) -> str:
         """The session whose model alone wrote one of the changes; empty if anyone else had a hand in it."""

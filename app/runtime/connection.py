@@ -168,14 +168,14 @@ class StoredSessions:
         self._store = runtime.sessions
         self._places = runtime.places
 
-    async def record(self, session_id: str, events: Sequence[Event], *, retold: bool = False) -> OtherSession | None:
+    async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
         """Keep events in that session's log."""
-        return await asyncio.to_thread(self._record, session_id, events, retold)
+        return await asyncio.to_thread(self._record, session_id, events)
 
-    def _record(self, session_id: str, events: Sequence[Event], retold: bool) -> OtherSession | None:
+    def _record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
         if not self._store.exists(session_id):
             return None
-        self._store.append(session_id, events, retold=retold)
+        self._store.append(session_id, events)
         return OtherSession(self._store.get(session_id).title, is_open(self._places.session_lock(session_id)))
 
 

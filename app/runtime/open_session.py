@@ -13,6 +13,7 @@ from app.agent.gate import GatePolicy
 from app.agent.session import Session
 from app.agent.updates import Failed, ProposalsChanged, Update
 from app.config import Settings
+from app.conversation.events import Notice
 from app.demo.process import DemoServer
 from app.llm.client import ModelClient
 from app.proposals.disk.watching import ProposalWatcher
@@ -20,6 +21,7 @@ from app.proposals.errors import UnknownProposal
 from app.proposals.models import Proposal
 from app.runtime.connection import committer, connect, open_session, turn_settings
 from app.runtime.drafts import Drafts
+from app.runtime.left_over import LeftOver
 from app.runtime.workspace import Runtime
 from app.storage.sessions import SessionRecord
 
@@ -51,6 +53,8 @@ class Host:
         self._watcher = ProposalWatcher(runtime.workspace.root)
         self.drafts = Drafts(runtime.sessions, lambda line: subscriber(Failed(line)))
         """What stands in the composer, session by session."""
+        self.left_over = LeftOver(runtime, lambda: self.session.id if self.session else "")
+        """Decisions without a record."""
         self._brought_up: list[str] = []
         """Decided proposals that the user opened although they are not recent."""
 
@@ -74,6 +78,8 @@ class Host:
             # Hundreds of milliseconds of imports, on a thread; by now the user sees the session.
             self.model.preload()
         self._rewatch.set()
+        self.left_over.look()
+        self._spawn(self.left_over.record(self._left_over_recorded))
         self._spawn(self._hear_others())
         self._spawn(self._keep_watching())
         self._spawn(self._watch_disk())
@@ -183,6 +189,7 @@ class Host:
     def _pass_on(self, update: Update) -> None:
         if isinstance(update, ProposalsChanged):
             self._rewatch.set()
+            self.left_over.look()
         self._subscriber(update)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -219,6 +226,13 @@ class Host:
         self._known = now
         if changed:
             self._pass_on(ProposalsChanged(changed))
+
+    async def _left_over_recorded(self, lines: list[str]) -> None:
+        if (session := self.session) is None:
+            return
+        await session.catch_up()
+        for line in lines:
+            await session.note(Notice(text=line))
 
     async def _keep_watching(self) -> None:
         """Watch the files of what waits, and only those."""

@@ -1,26 +1,21 @@
 """Puts right what a process left that ended in the middle of something; run before a workspace is used."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from app.agent.deciding import changes
+from app.agent.deciding import changes, owner_of
 from app.conversation.events import Decision, ProposalDecided
-from app.proposals.facts import FileStat
-from app.proposals.models import Proposal, ProposalState
+from app.proposals.facts import FileStat, HunkFact, LastDecision
+from app.proposals.models import HunkState, Proposal
+from app.proposals.states import words
+from app.proposals.text.hunks import header
 from app.runtime.workspace import Runtime
 from app.storage.errors import StorageError
 
-_PATIENCE = 10.0
+PATIENCE = 10.0
 """Seconds that a living process has between a decision and its record."""
 
-_DECISIONS = {
-    ProposalState.APPLIED: Decision.APPROVED,
-    ProposalState.PARTLY_APPROVED: Decision.PARTLY_APPROVED,
-    ProposalState.DENIED: Decision.DENIED,
-    ProposalState.UNDONE: Decision.UNDONE,
-}
 
-
-def recover(runtime: Runtime, *, patience: float = _PATIENCE) -> list[str]:
+def recover(runtime: Runtime, *, patience: float = PATIENCE) -> list[str]:
     """Finish or roll back what was being written, and record decisions that were carried out but not recorded.
 
     Args:
@@ -31,17 +26,10 @@ def recover(runtime: Runtime, *, patience: float = _PATIENCE) -> list[str]:
         One line for the user for each thing that was put right.
     """
     lines = runtime.desk.recover()
-    for proposal_id in runtime.proposals.unrecorded(patience):
-        proposal = runtime.proposals.proposal(proposal_id)
-        if proposal is None or (decision := _last_decision(proposal)) is None:
-            continue
-        state = "waiting again" if decision is Decision.REOPENED else proposal.state.replace("_", " ")
-        try:
-            record_decision(runtime, _decided(proposal, decision))
-        except StorageError as error:
-            lines.append(f"{proposal.id} is {state}: that is not recorded yet, since it can't be. {error}")
-        else:
-            lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
+    try:
+        lines += record_left_over(runtime, patience=patience)
+    except StorageError as error:
+        lines.append(f"A decision stands that is not recorded yet, since it can't be. {error}")
     return lines
 
 
@@ -52,15 +40,41 @@ def put_right(runtime: Runtime, tell: Callable[[str], None]) -> None:
         tell(line)
 
 
-def record_decision(runtime: Runtime, decided: ProposalDecided, changed: Iterable[Proposal] = ()) -> None:
+def record_left_over(runtime: Runtime, *, patience: float = PATIENCE, here: str = "") -> list[str]:
+    """Record the decisions that were carried out and not recorded, oldest first, with all that the user said.
+
+    Args:
+        runtime: the open workspace.
+        patience: as for `recover`.
+        here: the session whose model is told of proposals that come from none.
+
+    Returns:
+        One line for the user for each.
+
+    Raises:
+        StorageError: the store does not take them yet; nothing is lost.
+    """
+    lines: list[str] = []
+    for proposal_id, last in runtime.proposals.unrecorded(patience):
+        proposal = runtime.desk.get(proposal_id)
+        record_decision(runtime, _decided(proposal, last), here=here)
+        state = "waiting again" if last.decision == Decision.REOPENED else words(proposal.state)
+        lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
+    return lines
+
+
+def record_decision(
+    runtime: Runtime, decided: ProposalDecided, changed: Iterable[Proposal] = (), here: str = ""
+) -> None:
     """Write a decision to the session of its proposal, whose model reads it; and what followed, each to its own.
 
     Args:
         runtime: the open workspace.
         decided: the decision.
         changed: other proposals that were re-based or turned stale because of it.
+        here: the session for a proposal that comes from none.
     """
-    session = runtime.desk.get(decided.proposal).session
+    session = owner_of(runtime.desk.get(decided.proposal), here)
     if session and runtime.sessions.exists(session):
         runtime.sessions.append(session, [decided])
     else:
@@ -70,20 +84,31 @@ def record_decision(runtime: Runtime, decided: ProposalDecided, changed: Iterabl
             runtime.sessions.append(owner, events)
 
 
-def _last_decision(proposal: Proposal) -> Decision | None:
-    if proposal.reopened and proposal.state.waiting:
-        return Decision.REOPENED
-    return _DECISIONS.get(proposal.state)
-
-
-def _decided(proposal: Proposal, decision: Decision) -> ProposalDecided:
+def _decided(proposal: Proposal, last: LastDecision) -> ProposalDecided:
+    every = tuple(
+        FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
+        for change in proposal.files
+    )
     return ProposalDecided(
         proposal=proposal.id,
-        decision=decision,
-        files=tuple(
-            FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
-            for change in proposal.files
-        ),
-        feedback=proposal.feedback,
+        decision=Decision(last.decision),
+        files=last.files or every,
+        hunks=tuple(_hunk_facts(proposal, last)) if last.hunks else (),
+        feedback=last.feedback,
+        comments=last.comments,
         still_pending=proposal.state.waiting,
+        number=last.number,
     )
+
+
+def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
+    """What became of the hunks: those that the decision was about, and those that still wait."""
+    landed = last.decision in (Decision.APPROVED, Decision.PARTLY_APPROVED)
+    for change in proposal.files:
+        for hunk in change.hunks:
+            if hunk.id in last.hunks:
+                reason = "" if landed else "denied"
+                yield HunkFact(path=change.path, hunk=hunk.id, header=header(hunk), landed=landed, reason=reason)
+            elif hunk.state is HunkState.PENDING:
+                reason = "still awaits a decision"
+                yield HunkFact(path=change.path, hunk=hunk.id, header=header(hunk), landed=False, reason=reason)

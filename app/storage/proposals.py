@@ -11,14 +11,15 @@ from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
-from app.proposals.models import Proposal, ProposalState
+from app.proposals.facts import LastDecision
+from app.proposals.models import Proposal
 from app.proposals.store import JournalRecord
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.pruning import FRESH_SECONDS
 from app.storage.signals import Signal
 
-_Kept = TypeVar("_Kept", Proposal, JournalRecord)
+_Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
 
 
 class SqliteProposalStore:
@@ -85,13 +86,13 @@ class SqliteProposalStore:
         )
         return [_proposal(body) for (body,) in rows]
 
-    def unrecorded(self, seconds: float) -> list[str]:
-        """Proposals that were decided more than `seconds` ago by a process that ended before it said so."""
+    def unrecorded(self, seconds: float = 0) -> list[tuple[str, LastDecision]]:
+        """Decisions that were made more than `seconds` ago and not recorded, with their proposals; oldest first."""
         rows = self._database.rows(
-            "SELECT proposal FROM unrecorded WHERE workspace = ? AND time < ? ORDER BY time",
+            "SELECT proposal, body FROM unrecorded WHERE workspace = ? AND time < ? ORDER BY time",
             (self._workspace, time.time() - seconds),
         )
-        return [cast(str, name) for (name,) in rows]
+        return [(cast(str, name), _read(LastDecision, body)) for name, body in rows]
 
     def put_blobs(self, many: Iterable[bytes]) -> list[str]:
         """Keep these bytes in one transaction, return the SHA-256 hex of each."""
@@ -141,14 +142,9 @@ class SqliteProposalStore:
         return [_read(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
 
     def _save(self, connection: sqlite3.Connection, proposal: Proposal) -> None:
-        before = connection.execute(
-            "SELECT state FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(proposal.id[1:]))
-        ).fetchone()
-        moved = before is not None and before[0] != proposal.state
-        if moved and (proposal.state in _DECIDED or before[0] == ProposalState.DENIED):
-            connection.execute(
-                "INSERT OR REPLACE INTO unrecorded VALUES (?, ?, ?)", (self._workspace, proposal.id, time.time())
-            )
+        if last := proposal.last:
+            name = (self._workspace, int(proposal.id[1:]), proposal.id)
+            connection.execute(_DECIDED, (*name, last.number, time.time(), last.model_dump_json()))
         connection.execute(_SAVE, self._row(proposal))
         names = {path for change in proposal.files for path in (change.path, change.old_path) if path}
         number = int(proposal.id[1:])
@@ -235,11 +231,12 @@ _PUT = (
     f" WHERE added < excluded.added - {FRESH_SECONDS / 2} OR data IS NOT excluded.data"
 )
 _UPDATE_JOURNAL = "UPDATE journal SET state = ?, body = ? WHERE id = ?"
-_DECIDED = frozenset(
-    {ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED, ProposalState.UNDONE}
-)
-"""States that only a decision of the user leads to."""
-
+_DECIDED = """
+    INSERT OR IGNORE INTO unrecorded (workspace, proposal, number, time, body)
+    SELECT ?1, ?3, ?4, ?5, ?6 FROM proposals WHERE workspace = ?1 AND number = ?2
+    AND coalesce(json_extract(body, '$.last.number'), 0) < ?4
+"""
+"""The user has decided since the proposal was saved last."""
 _SAVE = (
     "INSERT OR REPLACE INTO proposals (workspace, number, session, state, waiting, created, body)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"

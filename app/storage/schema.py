@@ -109,11 +109,27 @@ _PROPOSAL_PATHS = (
 )
 """The files that proposals name, so that what has to do with a file is found without a look at all that waits."""
 
+_DECISIONS_UNRECORDED = (
+    "DROP TABLE unrecorded",
+    """
+    CREATE TABLE unrecorded (
+        workspace TEXT NOT NULL,
+        proposal TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        time REAL NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (workspace, proposal, number)
+    ) STRICT
+    """,
+)
+"""Each decision by itself, with all that the user said, so that a later one does not take its place."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
     _UNRECORDED,
     _ALLOWED_COMMANDS,
     _PROPOSAL_PATHS,
+    _DECISIONS_UNRECORDED,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""

@@ -134,18 +134,17 @@ class SessionStore:
         with self._database.transaction() as connection:
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
 
-    def append(
-        self, session_id: str, events: Sequence[Event], after: int | None = None, *, retold: bool = False
-    ) -> list[Event]:
+    def append(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:
         """Write events in one transaction; returns them with their ids and times.
+
+        The facts of a decision among them are told to all other sessions that remember the proposal.
 
         Args:
             session_id: whose.
             events: in order.
             after: id of an event; what others have written since then comes before the new ones.
-            retold: decisions among them are in the audit trail already.
         """
-        stored = self._insert(session_id, events, after=after, retold=retold)
+        stored = self._insert(session_id, events, after=after)
         self._signal.send()
         return stored
 
@@ -155,7 +154,6 @@ class SessionStore:
         events: Sequence[Event],
         *,
         after: int | None = None,
-        retold: bool = False,
         copied: bool = False,
     ) -> list[Event]:
         """Write events; those `copied` from another session keep their times and are not decided anew."""
@@ -173,21 +171,27 @@ class SessionStore:
             for original in events:
                 event = _pointing(original, new_ids) if copied else original
                 at = event.time if copied and event.time else now
-                cursor = connection.execute(
-                    "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
-                    (session_id, at, event.type, event.model_dump_json(exclude={"id", "time"})),
-                )
-                numbered = event.model_copy(update={"id": cursor.lastrowid, "time": at})
+                numbered = _insert_event(connection, session_id, event, at)
                 stored.append(numbered)
                 new_ids[original.id] = numbered.id
-                if isinstance(numbered, ProposalDecided) and not copied and not retold:
+                if isinstance(numbered, ProposalDecided) and not copied:
                     _insert_decision(connection, self._workspace, session_id, numbered)
+                    self._tell_family(connection, session_id, numbered)
             title = next((_title(event.text) for event in events if isinstance(event, UserMessage)), "")
             connection.execute(
                 "UPDATE sessions SET updated = ?, title = CASE title WHEN '' THEN ? ELSE title END WHERE id = ?",
                 (now, title, session_id),
             )
         return stored
+
+    def _tell_family(self, connection: sqlite3.Connection, session_id: str, decided: ProposalDecided) -> None:
+        """Tell a decision that one session records to those others that remember the proposal.
+
+        A fork remembers the proposals of its original. The user's words are for the model of the one session.
+        """
+        told = decided.model_copy(update={"feedback": "", "comments": ()})
+        for (other,) in connection.execute(_FAMILY, (self._workspace, session_id, decided.proposal)).fetchall():
+            _insert_event(connection, other, told, decided.time)
 
     def events(self, session_id: str, after: int = 0) -> list[Event]:
         """The events of a session with an id above `after`, in order."""
@@ -316,6 +320,20 @@ def _title(text: str) -> str:
 _KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
 """The events by their type: a validator is made only for those that occur, the first time that one does."""
 _EVENTS_AFTER = "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id"
+_FAMILY = """
+    WITH RECURSIVE family (id) AS (
+        SELECT ?2
+        UNION
+        SELECT CASE sessions.id WHEN family.id THEN sessions.forked_from ELSE sessions.id END
+        FROM family JOIN sessions ON family.id IN (sessions.id, sessions.forked_from)
+        WHERE family.id != '' AND sessions.workspace = ?1
+    )
+    SELECT id FROM family WHERE id NOT IN ('', ?2) AND EXISTS (
+        SELECT 1 FROM events WHERE session = family.id AND type = 'proposal_staged'
+        AND json_extract(body, '$.proposal') = ?3
+    )
+"""
+"""The sessions that one was forked from or that were forked from it, at any remove, and that know a proposal."""
 _COLUMNS = "id, workspace, title, model, forked_from, created, updated"
 
 
@@ -323,9 +341,21 @@ def _session(row: tuple[object, ...]) -> SessionRecord:
     return SessionRecord(*cast(tuple[str, str, str, str, str, float, float], row))
 
 
+def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at: float) -> Event:
+    """Write one event; returns it with its id and time."""
+    cursor = connection.execute(
+        "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
+        (session, at, event.type, event.model_dump_json(exclude={"id", "time"})),
+    )
+    return event.model_copy(update={"id": cursor.lastrowid, "time": at})
+
+
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:
     connection.execute(
         "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
         (workspace, decided.proposal, session, decided.time, decided.model_dump_json()),
     )
-    connection.execute("DELETE FROM unrecorded WHERE workspace = ? AND proposal = ?", (workspace, decided.proposal))
+    connection.execute(
+        "DELETE FROM unrecorded WHERE workspace = ? AND proposal = ? AND number = ?",
+        (workspace, decided.proposal, decided.number),
+    )

@@ -25,7 +25,6 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
-    LineComment,
     Notice,
     Outcome,
     ProposalDecided,
@@ -37,7 +36,7 @@ from app.conversation.events import (
     Usage,
     UserMessage,
 )
-from app.proposals.facts import FileStat, HunkFact
+from app.proposals.facts import FileStat, HunkFact, LineComment
 from tests.ui.chat_app import ChatApp, call
 from widgets.chat.pastes import Draft
 from widgets.chat.status_line import StatusLine

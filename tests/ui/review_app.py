@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.widgets import Footer, Input
 
-from app.conversation.events import LineComment
+from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
 from app.tools.contract import Confirmation
 from widgets.approval.review import Review

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.conversation.events import LineComment
+from app.proposals.facts import LineComment
 from app.proposals.models import Conflict, FileDiff, HunkState, Op, Proposal, ProposalState, Rung
 from app.tools.contract import Confirmation
 from tests.ui.review_app import ReviewApp

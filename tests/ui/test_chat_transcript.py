@@ -12,7 +12,6 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
-    LineComment,
     Notice,
     Outcome,
     ProposalDecided,
@@ -24,7 +23,7 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
-from app.proposals.facts import FileStat
+from app.proposals.facts import FileStat, LineComment
 from tests.ui.chat_app import ChatApp, call, conversation, staged
 from widgets.chat.pane import ChatPane
 

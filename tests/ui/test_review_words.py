@@ -2,7 +2,7 @@
 
 from textual.widgets import TextArea
 
-from app.conversation.events import LineComment
+from app.proposals.facts import LineComment
 from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation, ConfirmationAnswer, Span
 from tests.ui.review_app import ReviewApp

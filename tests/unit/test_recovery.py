@@ -1,14 +1,19 @@
 """A decision that was carried out but not recorded, because the process ended between the two."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.agent.deciding import approval, decided
-from app.conversation.events import Decision, ProposalDecided, UserMessage
+from app.conversation.events import Decision, ProposalDecided, ProposalStaged, UserMessage
+from app.proposals.facts import LineComment
+from app.runtime.left_over import LeftOver
 from app.runtime.recovery import record_decision, recover
 from app.runtime.workspace import Runtime, open_runtime
+from app.storage.errors import StorageError
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
 
@@ -73,6 +78,78 @@ def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(run
     assert "waiting again" in line
     *_, event = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback) == (Decision.REOPENED, "")
+
+
+def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime: Runtime) -> None:
+    session, proposal = from_session(runtime)
+    comment = LineComment(path="a.txt", line=1, side="new", quote="+two", text="Three?")
+    runtime.desk.approve(proposal, feedback="Good, go on.", comments=[comment])
+    runtime.desk.undo(proposal)
+    recover(runtime, patience=-1)
+    first, second = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
+    assert (first.decision, first.feedback, first.comments) == (Decision.APPROVED, "Good, go on.", (comment,))
+    assert (second.decision, second.feedback) == (Decision.UNDONE, "")
+
+
+def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: Runtime) -> None:
+    (runtime.workspace.root / "a.txt").write_text("".join(f"{number}\n" for number in range(20)))
+    draft = runtime.desk.draft(session := runtime.sessions.create().id)
+    draft.write("a.txt", "".join(f"{number if number not in (2, 15) else 'x'}\n" for number in range(20)))
+    proposal = runtime.desk.stage(draft, "Two")
+    runtime.desk.deny(proposal.id, ["2"], feedback="Not this one.")
+    recover(runtime, patience=-1)
+    (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
+    assert (event.decision, event.feedback, event.still_pending) == (Decision.DENIED, "Not this one.", True)
+    assert [(fact.landed, fact.reason) for fact in event.hunks] == [
+        (False, "still awaits a decision"),
+        (False, "denied"),
+    ]
+
+
+def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_words(runtime: Runtime) -> None:
+    session, proposal = from_session(runtime)
+    staged = ProposalStaged(proposal=proposal, summary="", files=(), calls=())
+    runtime.sessions.append(session, [staged])
+    fork = runtime.sessions.fork(session)
+    again = runtime.sessions.fork(fork.id)
+    stranger = runtime.sessions.create()
+    result = runtime.desk.deny(proposal, feedback="No.")
+    record_decision(runtime, decided(result, Decision.DENIED, feedback="No."))
+    for other in (fork.id, again.id):
+        (event,) = [one for one in runtime.sessions.events(other) if isinstance(one, ProposalDecided)]
+        assert (event.decision, event.feedback) == (Decision.DENIED, "")
+    assert decisions(runtime, stranger.id) == []
+    assert [one.session for one in runtime.sessions.decisions()] == [session]
+
+
+async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_takes_it(runtime: Runtime) -> None:
+    session, proposal = from_session(runtime)
+    refuse = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
+    with runtime.database.transaction() as connection:
+        connection.execute(refuse)
+    result = runtime.desk.approve(proposal, feedback="Go on.")
+    with pytest.raises(StorageError):
+        record_decision(runtime, approval(result, feedback="Go on."))
+    told: asyncio.Queue[str] = asyncio.Queue()
+    tried = threading.Event()
+    left_over = LeftOver(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
+
+    async def recorded(lines: list[str]) -> None:
+        for line in lines:
+            told.put_nowait(line)
+
+    running = asyncio.create_task(left_over.record(recorded))
+    try:
+        left_over.look()
+        assert await asyncio.to_thread(tried.wait, 20)
+        assert decisions(runtime, session) == []
+        with runtime.database.transaction() as connection:
+            connection.execute("DROP TRIGGER eio")
+        assert "has now" in await told.get()
+    finally:
+        running.cancel()
+    (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
+    assert (event.decision, event.feedback) == (Decision.APPROVED, "Go on.")
 
 
 def test_what_was_recorded_is_left_alone(runtime: Runtime) -> None:

@@ -13,7 +13,6 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     Decision,
-    LineComment,
     Notice,
     Outcome,
     ProposalDecided,
@@ -25,6 +24,7 @@ from app.conversation.events import (
     TurnStarted,
 )
 from app.llm.failures.retry import RetryPolicy
+from app.proposals.facts import LineComment
 from app.proposals.models import ProposalState
 from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import FILE, Bench, bench, edit, of_role

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.conversation.events import LineComment
+from app.proposals.facts import LineComment
 from widgets.diff.rows import Side
 
 

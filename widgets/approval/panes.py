@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from app.actions import in_scope
-from app.conversation.events import LineComment
 from app.keymap import key_name
+from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation

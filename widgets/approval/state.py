@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.conversation.events import LineComment
+from app.proposals.facts import LineComment
 from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
 from app.proposals.splitting import Part
 from app.tools.command.forms import CommandForm

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.conversation.events import Decision, InterventionKind, LineComment
-from app.proposals.facts import FileStat, HunkFact
+from app.conversation.events import Decision, InterventionKind
+from app.proposals.facts import FileStat, HunkFact, LineComment
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from app.agent.feedback import Feedback
 from app.conversation.events import (
     Decision,
     Event,
-    LineComment,
     ProposalDecided,
     ProposalStaged,
     RequestSent,
     TurnStarted,
 )
+from app.proposals.facts import LineComment
 
 DENIED = ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="Not so.")
 

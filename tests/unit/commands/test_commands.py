@@ -117,7 +117,7 @@ def test_a_decision_that_could_not_be_recorded_stands_and_is_recorded_later(
     done = signoff(verb, "P1", "--json")
     assert done.returncode == 0
     [line] = done.stderr.splitlines()
-    for part in (fact, "disk I/O error", "could not be recorded", "at its next start"):
+    for part in (fact, "disk I/O error", "could not be recorded", "as soon as that works"):
         assert part in line
     assert f"signoff: {json.loads(done.stdout)['warning']}" == line
     written = (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"

@@ -17,7 +17,6 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
-    LineComment,
     Notice,
     Outcome,
     ProposalChanged,
@@ -36,7 +35,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.messages import NOTE_CLOSING, NOTE_OPENING
 from app.llm.capabilities.profile import Profile
-from app.proposals.facts import FileStat, HunkFact
+from app.proposals.facts import FileStat, HunkFact, LineComment
 from tests.unit.conversation.validity import Rules
 
 MARK = re.compile(r"⟪([UPMT]\d+)⟫")

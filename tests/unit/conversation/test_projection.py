@@ -12,7 +12,6 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
-    LineComment,
     Outcome,
     ProposalDecided,
     ProposalStaged,
@@ -31,7 +30,7 @@ from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.messages import BRIDGE
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
-from app.proposals.facts import FileStat, HunkFact
+from app.proposals.facts import FileStat, HunkFact, LineComment
 
 FACTS = Facts("prompt", [{"type": "function"}])
 HELLO = (UserMessage(text="hello"), TurnStarted(cause="message"))
