@@ -88,7 +88,7 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
         model = connect(runtime)
     except NotConnected as error:
         raise CommandError(str(error), Exit.USAGE) from error
-    session = open_session(runtime, model, _record(runtime, arguments))
+    session = open_session(runtime, model, _record(runtime, arguments), tell=print_error)
     if session.follows:
         await model.aclose()
         raise CommandError(

@@ -82,6 +82,7 @@ def open_session(
     settings: Settings | None = None,
     *,
     attended: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Session:
     """A session over a model: a new one, or one that is in the store.
 
@@ -93,6 +94,7 @@ def open_session(
         record: the session to go on with.
         settings: those in force, if they are not the runtime's.
         attended: whether a user is there, whose allowances for commands count.
+        tell: takes lines for the user.
     """
     settings = settings or runtime.settings
     record = record or runtime.sessions.create(model=settings.model)
@@ -111,7 +113,7 @@ def open_session(
         commit=committer(runtime, settings),
         allowed=runtime.allowed_commands if attended else None,
     )
-    return Session(record.id, ports, turn_settings(runtime, settings, record), events)
+    return Session(record.id, ports, turn_settings(runtime, settings, record, tell), events)
 
 
 def committer(runtime: Runtime, settings: Settings) -> Callable[[Proposal], str] | None:
@@ -119,25 +121,28 @@ def committer(runtime: Runtime, settings: Settings) -> Callable[[Proposal], str]
     return partial(commit_proposal, runtime.workspace.root) if settings.commit else None
 
 
-def turn_settings(runtime: Runtime, settings: Settings, record: SessionRecord) -> TurnSettings:
-    """Prompt, limits and gate policy of a session."""
+def turn_settings(
+    runtime: Runtime, settings: Settings, record: SessionRecord, tell: Callable[[str], None] = lambda line: None
+) -> TurnSettings:
+    """Prompt, limits and gate policy of a session; `tell` takes lines for the user."""
     policy = GatePolicy(settings.gate, settings.chain_steps)
     prompt = partial(
         system_prompt,
         workspace=runtime.workspace.root.name,
         today=date.fromtimestamp(record.created),
         branch=branch(runtime.workspace.root),
-        guidance=_guidance(runtime),
+        guidance=_guidance(runtime, tell),
     )
     return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps)
 
 
-def _guidance(runtime: Runtime) -> str:
+def _guidance(runtime: Runtime, tell: Callable[[str], None]) -> str:
     """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
     end = time.monotonic() + _SECONDS_SEARCHED
     files = itertools.islice(runtime.workspace.files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
-    return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in guidance(runtime.workspace, nested))
+    every = guidance(runtime.workspace, nested, tell)
+    return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
 
 
 class StoreSink:

@@ -53,6 +53,8 @@ class Host:
         self._watcher = ProposalWatcher(runtime.workspace.root)
         self.drafts = Drafts(runtime.sessions, lambda line: subscriber(Failed(line)))
         """What stands in the composer, session by session."""
+        self._told: set[str] = set()
+        """Lines that opening a session brought up."""
         self.left_over = LeftOver(runtime, lambda: self.session.id if self.session else "")
         """Decisions without a record."""
         self._brought_up: list[str] = []
@@ -102,7 +104,13 @@ class Host:
         async with self._opening:
             await self._leave()
             session = await asyncio.to_thread(
-                open_session, self.runtime, self.model, record, self.settings, attended=True
+                open_session,
+                self.runtime,
+                self.model,
+                record,
+                self.settings,
+                attended=True,
+                tell=self._tell_once(asyncio.get_running_loop()),
             )
             self._unsubscribe = session.subscribe(self._pass_on)
             self.session = session
@@ -178,6 +186,16 @@ class Host:
             self.drafts.keep(self.session.id, draft)
             await self.drafts.settled()
             await self.session.forget_taken()
+
+    def _tell_once(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
+        """What takes lines for the user on any thread, and says each only once."""
+
+        def tell(line: str) -> None:
+            if line not in self._told:
+                self._told.add(line)
+                loop.call_soon_threadsafe(self._subscriber, Failed(line))
+
+        return tell
 
     async def _leave(self) -> None:
         if self.session is not None:

@@ -117,7 +117,8 @@ class CommandRunner:
     # Sessions
 
     async def _new(self, _: str) -> None:
-        await self._app.open_session(None)
+        if await self._may_stop("Begin anew", "An empty session is opened"):
+            await self._app.open_session(None)
 
     async def _sessions(self, _: str) -> None:
         from app.ui.screens.sessions import SessionScreen
@@ -126,7 +127,7 @@ class CommandRunner:
         picked = await self._app.push_screen_wait(
             SessionScreen(self._app.runtime.sessions, session.id if session else "")
         )
-        if picked is not None:
+        if picked is not None and await self._may_leave(picked.id):
             await self._app.open_session(picked)
 
     async def _resume(self, argument: str) -> None:
@@ -139,24 +140,32 @@ class CommandRunner:
             if not earlier:
                 raise BadArgument("There is no earlier session here.")
             record = earlier[0]
-        await self._app.open_session(record)
+        if await self._may_leave(record.id):
+            await self._app.open_session(record)
+
+    async def _may_leave(self, session_id: str) -> bool:
+        """Ask whether another session may be opened while the model works in this one."""
+        return await self._may_stop("Resume", f"Session {session_id} is opened instead of this one")
 
     async def _fork(self, _: str) -> None:
         session = self._app.session()
         if not session.log.events:
             raise BadArgument("There is nothing in this session to fork yet.")
-        if session.busy and not await self._may_stop():
+        if not await self._may_stop("Fork", "A copy goes on from what is in the session now"):
             return
         forked = await asyncio.to_thread(self._app.runtime.sessions.fork, session.id)
         await self._app.open_session(forked)
         self._app.tell(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
-    async def _may_stop(self) -> bool:
-        """Ask whether the running turn may be stopped for a copy to go on with."""
+    async def _may_stop(self, heading: str, comes: str) -> bool:
+        """Ask whether a running turn may be stopped, if one runs, for what comes in its stead."""
+        session = self._app.host.session
+        if session is None or not session.busy:
+            return True
         from app.ui.screens.ask import AskScreen
 
-        question = "The model is at work. A copy goes on from what is in the session now, and the model is stopped."
-        ask: AskScreen = AskScreen("Fork", question, "stop and fork", "let it work")
+        question = f"The model is at work. {comes}, and the model is stopped."
+        ask: AskScreen = AskScreen(heading, question, f"stop and {heading.lower()}", "let it work")
         return await self._app.push_screen_wait(ask) is True
 
     async def _export(self, argument: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from app.proposals.errors import NotRecorded
 from app.ui.aftermath import Aftermath
 from widgets.approval import messages
 from widgets.approval.plural import plural
@@ -107,8 +108,10 @@ class Decisions:
         for number, event in enumerate(events):
             try:
                 results.append(await carry_out(event))
-            except BaseException:
-                for unsaid in events[number:]:
+            except BaseException as error:
+                # A decision that stands without a record keeps its words, which are said once it has one.
+                kept = isinstance(error, NotRecorded)
+                for unsaid in events[number + kept :]:
                     self._review.give_back(unsaid.proposal_id, unsaid.words)
                 raise
             self._review.said(event.proposal_id, event.words)

@@ -86,6 +86,21 @@ async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: Wir
         assert any("first question" in text for text in asked) and any("second question" in text for text in asked)
 
 
+async def test_guidance_that_is_kept_from_the_model_is_told_once(tmp_path: Path, server: WireServer) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/.env").write_text("KEY=hunter2")
+    (tmp_path / "workspace/AGENTS.md").symlink_to(".env")
+    async with running(tmp_path, server) as run:
+        await run.see("Kept from the model: AGENTS.md looks like a secret")
+        server.say("Hello.")
+        await run.say("hello")
+        first = run.app.session().id
+        await run.command("new")
+        await run.until(lambda: run.app.current_session and run.app.session().id != first, "a new session")
+        assert run.text.count("Kept from the model") <= 1
+        assert "hunter2" not in str(server.last.body)
+
+
 async def test_export_writes_a_record_and_never_over_a_file(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("An answer.")

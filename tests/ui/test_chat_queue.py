@@ -49,6 +49,8 @@ async def test_what_is_queued_outlives_the_session_being_closed(tmp_path: Path, 
         await run.see("queued")
         if way == "another session":
             await run.command("new")
+            await run.screen("AskScreen")
+            await run.pilot.press("y")
             await run.until(lambda: not run.app.session().log.events, "the new session")
             assert run.app.workbench.composer.is_empty
             await run.command("resume")
@@ -96,6 +98,34 @@ async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireS
         await run.pilot.press("y")
         await run.see("This is a copy")
         assert run.app.session() is not session and not session.busy
+
+
+@pytest.mark.parametrize("command", ["new", "resume", "sessions"])
+async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, server: WireServer, command: str) -> None:
+    async with running(tmp_path, server) as run:
+        server.say("Good day.")
+        await run.say("an earlier question")
+        await run.command("new")
+        await run.until(lambda: run.app.current_session and not run.app.session().log.events, "the new session")
+        server.script([stream(chunk(text="Well"), STALL)])
+        await run.write("hello")
+        await run.pilot.press("enter")
+        await run.see("Well")
+        session = run.app.session()
+        for answer in ("n", "y"):
+            await run.command(command)
+            if command == "sessions":
+                await run.screen("SessionScreen")
+                await run.write("earlier")
+                await run.pilot.press("enter")
+            await run.screen("AskScreen")
+            assert run.app.session() is session and session.busy
+            await run.pilot.press(answer)
+            await run.screen("Workbench")
+            await run.until(
+                lambda: (run.app.current_session and not run.app.session().busy) or answer == "n", "control"
+            )
+            assert (run.app.session() is session) == session.busy == (answer == "n")
 
 
 async def test_a_draft_comes_back_folded_after_a_restart(tmp_path: Path, server: WireServer) -> None:

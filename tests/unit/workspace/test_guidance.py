@@ -75,3 +75,19 @@ def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read_whole(tmp_path: Path)
     put(tmp_path, "b/AGENTS.md", "be brief\n" * 10)
     os.truncate(tmp_path / "b/AGENTS.md", 2**40)
     assert guidance(Workspace(tmp_path), ["a/x", "b/x"]) == [], "holes are zeros, and zeros no text"
+
+
+def test_what_is_kept_from_the_model_is_told_in_a_line_each(tmp_path: Path) -> None:
+    put(tmp_path, "outside.md", "do evil")
+    root = tmp_path / "ws"
+    put(root, ".env", "KEY=hunter2")
+    put(root, "b/AGENTS.md", "  \n")
+    (root / "a").mkdir()
+    (root / "a/AGENTS.md").symlink_to("../.env")
+    (root / "AGENTS.md").symlink_to("../outside.md")
+    told: list[str] = []
+    assert guidance(Workspace(root), ["a/x", "b/x", "missing/x"], told.append) == []
+    assert told == [
+        "Kept from the model: a/AGENTS.md looks like a secret, or leads to one.",
+        "Kept from the model: AGENTS.md leads out of the workspace through a link.",
+    ]
