@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from app.agent.ports import OtherSession
 from app.conversation.events import Decision, Event, Notice, ProposalChanged, ProposalDecided
-from app.proposals.desk import DecisionResult
+from app.proposals.decision_result import DecisionResult
 from app.proposals.errors import NotRecorded
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal, ProposalState

@@ -54,7 +54,7 @@ from app.conversation.events import (
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
 from app.llm.types import Payload
-from app.proposals.desk import DecisionResult
+from app.proposals.decision_result import DecisionResult
 from app.proposals.errors import ProposalError
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal

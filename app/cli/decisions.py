@@ -9,7 +9,7 @@ from app.cli.documents import DecisionDocument, FileLine
 from app.cli.looks import check_looked_at, look_needed, looked_at
 from app.cli.output import CommandError, Exit, exit_code, piped_text, print_error, print_json, print_line
 from app.conversation.events import Decision, ProposalDecided
-from app.proposals.desk import DecisionResult
+from app.proposals.decision_result import DecisionResult
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.errors import ChangedSinceSeen, ProposalError
 from app.proposals.models import Proposal, ProposalState

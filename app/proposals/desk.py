@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from app.proposals import deciding, splitting
+from app.proposals.decision_result import DecisionResult
 from app.proposals.disk.apply import Applier, reason_of
 from app.proposals.disk.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import Action, Transition, effective, plan, undone
@@ -48,22 +49,6 @@ from app.proposals.states import advance, standing, words
 from app.proposals.store import ProposalStore
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionResult:
-    """What a decision came to."""
-
-    proposal: Proposal
-    """As it stands now."""
-    files: tuple[FileStat, ...] = ()
-    """The files that the decision was about, with the lines that it wrote or discarded."""
-    hunks: tuple[HunkFact, ...] = ()
-    """Every hunk that was pending, if the decision was not on the whole proposal."""
-    changed: tuple[Proposal, ...] = ()
-    """Other proposals that were re-based or turned stale because of it."""
-    denial: bool = False
-    """Whether what was undone or redone is a denial."""
 
 
 class ProposalDesk:

@@ -10,7 +10,7 @@ from widgets.approval import messages
 from widgets.approval.plural import plural
 
 if TYPE_CHECKING:
-    from app.proposals.desk import DecisionResult
+    from app.proposals.decision_result import DecisionResult
     from app.proposals.models import FileDiff
     from app.ui.app import SignoffApp
     from widgets.approval.review import Review
