@@ -308,6 +308,9 @@ async def test_the_process_ends_with_a_parent_that_is_killed() -> None:
     assert parent.stdout is not None
     base_url = (await parent.stdout.readline()).decode().strip()
     reader, writer = await asyncio.open_connection("127.0.0.1", port_of(base_url))
+    writer.write(b"GET /v1/nowhere HTTP/1.1\r\n\r\n")
+    assert await reader.readline() == b"HTTP/1.1 404 Not Found\r\n", "the connection is served, not only queued"
+    await reader.readuntil(b"}}")
     parent.kill()
     await parent.wait()
     assert await reader.read() == b"", "the connection lives for as long as the server does"
