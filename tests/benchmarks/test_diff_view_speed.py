@@ -75,22 +75,22 @@ class Figures:
 class DrawnView(DiffView):
     """A diff view that knows whether it has been drawn."""
 
-    drawn = False
+    is_drawn = False
 
     def render_lines(self, crop: Region) -> list[Strip]:
         strips = super().render_lines(crop)
-        self.drawn = self.drawn or any(len(strip.text.strip()) > 20 for strip in strips)
+        self.is_drawn = self.is_drawn or any(len(strip.text.strip()) > 20 for strip in strips)
         return strips
 
 
 class DrawnPrototype(LinePrototype):
     """The same of the prototype."""
 
-    drawn = False
+    is_drawn = False
 
     def render_lines(self, crop: Region) -> list[Strip]:
         strips = super().render_lines(crop)
-        self.drawn = self.drawn or any(len(strip.text.strip()) > 20 for strip in strips)
+        self.is_drawn = self.is_drawn or any(len(strip.text.strip()) > 20 for strip in strips)
         return strips
 
 
@@ -129,7 +129,7 @@ class Readings:
             started, begun = time.perf_counter(), time.thread_time()
             widget = self._make()
             await app.mount(widget)
-            while not widget.drawn:
+            while not widget.is_drawn:
                 await widget.wait_for_refresh()
             self._opened.append((time.perf_counter() - started) * 1000)
             self.work.append((time.thread_time() - begun) * 1000)
