@@ -11,6 +11,7 @@ from app.proposals.errors import StackedProposal, UnknownHunk
 from app.proposals.facts import FileStat, HunkFact
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.overlay import Contents, same, undecided
+from app.proposals.pending_paths import named
 from app.proposals.rebase import merged_bytes, merged_mode
 from app.proposals.text.diff import diff
 from app.proposals.text.document import Document
@@ -268,7 +269,7 @@ def _on_disk(
     It is when its hunks, with their context as it was shown, fit the file on disk.
     """
     first = StackedProposal(
-        f"{proposal.id} builds on {' and '.join(change.stacked_on)} in {change.old_path or change.path}; "
+        f"{proposal.id} builds on {named(change.stacked_on)} in {change.old_path or change.path}; "
         f"decide {change.stacked_on[0]} first."
     )
     disk = filesystem.read(change.path)

@@ -157,7 +157,7 @@ class FileChange(Value):
     """The disk already holds the result."""
     conflicts: tuple[Conflict, ...] = ()
     stacked_on: tuple[str, ...] = ()
-    """Proposals whose pending edits this one builds on."""
+    """Proposals whose pending edits this one builds on, oldest first; of many the oldest few and the latest."""
     warnings: tuple[str, ...] = ()
     """What in the name or the added lines could deceive a reader."""
     mentions: tuple[str, ...] = ()

@@ -1,11 +1,14 @@
 """What the pending proposals have put at each path, read from the store as paths are asked for."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from threading import RLock
 
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
+
+_OLDEST = 4
+"""Of many proposals on one path so many are named, and the latest: what each stores of those below stays small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,7 @@ class Pending:
     version: FileVersion | None
     """None if the file goes away."""
     by: tuple[str, ...]
-    """Ids of the proposals, oldest first."""
+    """Ids of the proposals, oldest first; of many the oldest few, which are to be decided first, and the latest."""
     names: tuple[str, ...] = ()
     """Every path that the content has been at, oldest first."""
     authors: frozenset[str] = frozenset()
@@ -72,7 +75,7 @@ class PendingPaths:
             for change in changes:
                 if change.old_path:
                     left = self._paths.get(change.old_path, _NOTHING)
-                    self._set(change.old_path, Pending(None, (*left.by, proposal.id)))
+                    self._set(change.old_path, Pending(None, _and_by(left, proposal)))
             for change in changes:
                 self._set(change.path, _laid_over(lower[change.path], proposal, change))
 
@@ -117,7 +120,17 @@ def _laid_over(below: Pending, proposal: Proposal, change: FileChange) -> Pendin
     """What is pending at a path once a proposal has changed what was there."""
     names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
     authors = below.authors | {proposal.author(change)}
-    return Pending(change.result, (*below.by, proposal.id), tuple(names), authors)
+    return Pending(change.result, _and_by(below, proposal), tuple(names), authors)
+
+
+def _and_by(below: Pending, proposal: Proposal) -> tuple[str, ...]:
+    return (*below.by[:_OLDEST], proposal.id)
+
+
+def named(ids: Sequence[str]) -> str:
+    """The proposals that something builds on, as text: `P1, P2` or `P1, P2, P3, P4 … P99`."""
+    oldest = ", ".join(ids[:_OLDEST])
+    return f"{oldest} … {', '.join(ids[_OLDEST:])}" if len(ids) > _OLDEST else oldest
 
 
 def undecided(change: FileChange) -> bool:

@@ -4,6 +4,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 
 from app.proposals.models import FileChange, FileVersion, Hunk, Op, Proposal, Rung
+from app.proposals.pending_paths import named
 from app.proposals.text.document import Document
 from app.safe_text import Findings, inspect, together
 
@@ -51,7 +52,7 @@ def facts_of(change: FileChange) -> Iterator[str]:
     if change.edited:
         yield "You changed the proposed text."
     if change.stacked_on:
-        yield f"Builds on {', '.join(change.stacked_on)}, still pending."
+        yield f"Builds on {named(change.stacked_on)}, still pending."
     yield from change.notes
     yield from change.mentions
 

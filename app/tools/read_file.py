@@ -4,6 +4,7 @@ import asyncio
 
 from pydantic import Field
 
+from app.proposals.pending_paths import named
 from app.proposals.text.document import Document
 from app.tools.contract import OverlayFile, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import ask_if_secret, explained, locate, similar_files
@@ -101,7 +102,7 @@ def _page(path: str, file: OverlayFile, content: bytes, arguments: ReadFileArgum
 def _notes(document: Document, file: OverlayFile) -> list[str]:
     notes = []
     if file.pending:
-        notes.append(f"[with the staged edits of {', '.join(file.pending)}, which are not on disk yet]")
+        notes.append(f"[with the staged edits of {named(file.pending)}, which are not on disk yet]")
     if document.encoding == "bytes":
         notes.append(r"[not UTF-8: bytes that don't decode are shown as \udc80 to \udcff]")
     elif document.wide:

@@ -322,6 +322,24 @@ def test_one_more_proposal_does_not_read_what_waits_elsewhere(bench: Make, monke
     assert store.proposal("P13").files[0].stacked_on == ("P1",)
 
 
+def test_the_last_of_many_on_one_file_names_the_oldest_and_the_latest_alone(bench: Make) -> None:
+    site = bench({"a.txt": numbered(60)})
+    staged = [site.edit("a.txt", (f"line {line}\n", f"{line}\n")) for line in range(3, 39, 3)]
+    assert staged[4].files[0].stacked_on == ("P1", "P2", "P3", "P4")
+    assert staged[11].files[0].stacked_on == ("P1", "P2", "P3", "P4", "P11")
+    assert site.desk.draft("session").read("a.txt").pending == ("P1", "P2", "P3", "P4", "P12")
+    site.edit("a.txt", ("36\n", "the last\n"))
+    with pytest.raises(StackedProposal, match=r"P13 builds on P1, P2, P3, P4 … P12 in a\.txt; decide P1 first"):
+        site.desk.approve("P13")
+    # What is denied in the middle goes from under those above it, although they do not name it.
+    site.desk.deny("P8")
+    assert site.desk.diffs("P13")[0].old[20:27:3] == ("21", "line 24", "27")
+    for number in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13):
+        site.desk.approve(f"P{number}")
+    lines = site.read("a.txt").decode().split("\n")
+    assert [lines[line - 1] for line in (3, 21, 24, 27, 33, 36)] == ["3", "21", "line 24", "27", "33", "the last"]
+
+
 def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
     store = SqliteProposalStore(database, "here", Signal(tmp_path, "here"))
