@@ -322,7 +322,7 @@ async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:
 
 
 @pytest.mark.parametrize("key", ["y", "x"])
-async def test_nothing_is_decided_hunk_by_hunk_or_approved_before_its_diff_is_on_screen(key: str) -> None:
+async def test_nothing_is_approved_or_denied_by_hunk_before_its_diff_is_on_screen(key: str) -> None:
     value, diffs = small()
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:

@@ -116,6 +116,10 @@ class TestMissingResults:
         assert "Unterminated string" in text
         assert '{"pa' in text
 
+    def test_a_result_without_text_says_so(self) -> None:
+        empty = done("c1.0", " \n")
+        assert contents(messages(*HELLO, response(call()), empty), "tool") == [missing.NO_OUTPUT]
+
     def test_arguments_without_end_are_shown_by_their_beginning(self) -> None:
         broken = call(arguments=None, raw_arguments='{"path": "' + "x" * 50_000, invalid="Unterminated string")
         (text,) = contents(messages(*HELLO, response(broken)), "tool")

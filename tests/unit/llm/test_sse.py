@@ -2,9 +2,11 @@
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.llm.response import sse
 from app.llm.response.sse import EventDecoder, ServerEvent
 
 LINES = st.lists(
@@ -60,3 +62,11 @@ def test_only_the_event_with_the_bad_bytes_is_damaged() -> None:
 
 def test_a_field_of_errors_is_an_event() -> None:
     assert decode([b'error: {"a": 1}\n\n'])[0] == [ServerEvent('{"a": 1}', "error")]
+
+
+def test_a_page_without_end_is_kept_by_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_UNFRAMED", 1_000)
+    decoder = EventDecoder()
+    for _ in range(1_000):
+        assert decoder.feed(b"<p>not an event</p>\n") == []
+    assert 1_000 <= len(decoder.unframed) < 1_200

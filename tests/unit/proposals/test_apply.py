@@ -10,10 +10,13 @@ import pytest
 
 from app.proposals.desk import ProposalDesk
 from app.proposals.disk.filesystem import PosixFilesystem
+from app.proposals.disk.journal import Transition, plan
+from app.proposals.disk.preflight import check
 from app.proposals.disk.renames import exchange, move
 from app.proposals.draft import Replacement
 from app.proposals.errors import ApplyFailed, NotWaiting, StaleProposal
 from app.proposals.models import Op, ProposalState
+from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
@@ -389,3 +392,26 @@ def test_what_has_the_name_of_a_new_file_is_never_written_to(tmp_path: Path, kin
     with pytest.raises(FileExistsError):
         PosixFilesystem(tmp_path, 4096).write_new(name, b"ours", 0o644)
     assert theirs.read_bytes() == b"theirs" if kind != "broken link" else not theirs.exists()
+
+
+def test_new_names_that_differ_by_case_are_not_written_together(bench: Make) -> None:
+    site = bench({})
+    proposal = site.write(**{"Read.me": "one\n", "read.me": "two\n"})
+    with pytest.raises(ApplyFailed, match="differ by case only"):
+        site.desk.approve(proposal.id)
+    assert site.tree() == {}
+
+
+@pytest.mark.parametrize("now", [None, b"theirs\n"])
+def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, now: bytes | None) -> None:
+    site = bench({"a.txt": "one\n"})
+    contents = Contents(site.store)
+    disk = PosixFilesystem(site.root, 4096)
+    step = Transition("a.txt", contents.add(b"one\n", 0o644), contents.add(b"two\n", 0o644))
+    record = plan(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
+    check(site.workspace, disk, contents, record, [step])
+    (site.root / "a.txt").unlink()
+    if now is not None:
+        site.put(**{"a.txt": now})
+    with pytest.raises(ApplyFailed, match="changed on disk at this moment"):
+        check(site.workspace, disk, contents, record, [step])

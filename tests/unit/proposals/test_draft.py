@@ -182,3 +182,12 @@ def test_the_disk_moves_between_the_edit_and_the_staging(bench: Make) -> None:
     assert proposal.files[0].rebased
     site.desk.approve(proposal.id, revision=1)
     assert site.read("a.txt").decode() == numbered(20, l1="first", l15="fifteen")
+
+
+def test_an_edit_of_what_was_read_that_is_there_by_now_is_refused(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    draft = site.desk.draft("session")
+    version = draft.read("a.txt").version
+    site.put(**{"a.txt": numbered(9, l2="two")})
+    with pytest.raises(EditRefused, match="already has this change"):
+        draft.edit("a.txt", [Replacement("line 2\n", "two\n")], version)

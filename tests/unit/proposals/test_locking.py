@@ -55,3 +55,10 @@ def test_only_the_owner_can_read_the_lock(tmp_path: Path) -> None:
     with WorkspaceLock(tmp_path / "locks" / "one.lock").held():
         assert (tmp_path / "locks" / "one.lock").stat().st_mode & 0o777 == 0o600
         assert (tmp_path / "locks").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WorkspaceBusy, match="can't be locked"), WorkspaceLock(tmp_path / "lock").held():
+        pass
+    assert not (tmp_path / "elsewhere").exists()

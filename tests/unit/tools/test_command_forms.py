@@ -80,3 +80,8 @@ def test_a_form_is_kept_as_it_is(words: list[str], is_open: bool) -> None:
 def test_what_is_no_form_is_said(text: str) -> None:
     with pytest.raises(ValueError):
         CommandForm.load(text)
+
+
+def test_a_word_that_the_shell_replaces_is_not_the_same_word_in_quotes() -> None:
+    (*_, exact) = forms_of("cat '*'")
+    assert exact.matches("cat '*'") and not exact.matches("cat *")

@@ -176,3 +176,12 @@ async def test_ordinary_files_are_read_unasked(bench: Bench) -> None:
         put(bench, path, "x = 1\n")
         await bench.call("read_file", path=path)
     assert bench.asked == []
+
+
+async def test_a_page_of_long_lines_ends_before_it_is_too_long(bench: Bench) -> None:
+    (bench.workspace.root / "long.txt").write_text("".join(f"{number} {'x' * 1_900}\n" for number in range(100)))
+    text = (await bench.call("read_file", path="long.txt")).text
+    assert 50_000 < len(text) < 61_000
+    *_, last, foot = text.splitlines()
+    shown = int(last.partition("\t")[0])
+    assert foot == f"[lines 1-{shown} of 100; go on with start_line={shown + 1}]"
