@@ -1,4 +1,4 @@
-"""The skills that propose edits: fix, rename, document, move, delete, write a changelog."""
+"""The skills that propose edits: fix, rename, document, move, delete."""
 
 import re
 from collections.abc import Mapping
@@ -156,20 +156,3 @@ def delete(task: Task) -> Reply:
         return Reply("I look at it before I propose to delete it.", tuple(calls))
     call = NewCall("delete_file", {"path": path, "summary": f"Delete {path}"})
     return propose_once(task, call, f"`{path}` goes.")
-
-
-def write_changelog(task: Task) -> Reply:
-    """Write a CHANGELOG.md from what the project says of itself."""
-    if calls := task.findings.readings(["README.md", "pyproject.toml", "CHANGELOG.md"]):
-        return Reply("I read what the project says of itself.", tuple(calls))
-    texts = task.findings.texts
-    if "CHANGELOG.md" in texts:
-        return Reply("There is a `CHANGELOG.md` already, and I don't know what is new. I leave it as it is.")
-    version = re.search(r'^version = "(.+)"', texts.get("pyproject.toml", ""), re.MULTILINE)
-    modules = re.findall(r"^\| `(\S+)`\s*\| (.+?)\s*\|$", texts.get("README.md", ""), re.MULTILINE)
-    entries = [f"- `{name}`: {says}." for name, says in modules] or ["- Everything up to now."]
-    if task.feedback:
-        entries.append("- Also, as asked: " + " ".join(task.feedback[-1].split()))
-    content = "\n".join(["# Changelog", "", f"## {version[1] if version else 'Unreleased'}", "", *entries, ""])
-    arguments = {"path": "CHANGELOG.md", "content": content, "summary": "Start a changelog"}
-    return propose_once(task, NewCall("write_file", arguments), "A changelog, from the version and the README.")

@@ -29,7 +29,6 @@ class Kind(Enum):
     MOVE = auto()
     DELETE = auto()
     DOCSTRINGS = auto()
-    CHANGELOG = auto()
     RUN_TESTS = auto()
     FIX = auto()
     VAGUE = auto()
@@ -58,7 +57,6 @@ _WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
         (Kind.HELP, r"^\W*(?:help|hi|hello|hey)\b.{0,20}$|\bwhat can (?:you|i)\b|\bwho are you\b|\bwhat do you do\b"),
         (Kind.RUN_TESTS, r"\b(?:run|execute)\b.*\btests?\b|\bdo the tests pass\b"),
         (Kind.DOCSTRINGS, r"\bdocstrings?\b|\bdocument (?:the|every|all|each)\b"),
-        (Kind.CHANGELOG, r"\bchange ?log\b"),
         (Kind.FIX, r"\b(?:fix|repair|solve|debug|bugs?|fail\w*|broken|wrong)\b|\bmake\b.*\btests?\b.*\bpass\b"),
         (Kind.EXPLAIN, r"\b(?:explain|describe|understand|overview|summari[sz]e)\b|\bwalk me through\b"),
         (Kind.EXPLAIN, r"\b(?:what|how) (?:does|do|is|are)\b|\b(?:tell me about|show me|what's in)\b"),

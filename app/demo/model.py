@@ -25,7 +25,6 @@ _SKILLS: dict[Kind, Callable[[Task], Reply]] = {
     Kind.MOVE: editing_skills.move,
     Kind.DELETE: editing_skills.delete,
     Kind.DOCSTRINGS: editing_skills.add_docstrings,
-    Kind.CHANGELOG: editing_skills.write_changelog,
     Kind.RUN_TESTS: reading_skills.run_tests,
     Kind.FIX: editing_skills.fix,
     Kind.VAGUE: reading_skills.ask,

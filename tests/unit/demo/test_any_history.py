@@ -30,7 +30,6 @@ WORDS = st.sampled_from(
         ),
         *(
             "add docstrings to x.py",
-            "write a changelog",
             "delete x.py",
             "move x.py to y.py",
             "where is it?",

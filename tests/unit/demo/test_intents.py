@@ -11,7 +11,6 @@ REQUESTS = {
     Kind.MOVE: ["Move README.md to docs/README.md", "rename the file tideline/units.py to tideline/measures.py"],
     Kind.DELETE: ["Delete AGENTS.md", "remove the file tideline/units.py"],
     Kind.DOCSTRINGS: ["Add docstrings to tideline/table.py", "Add the missing docstrings"],
-    Kind.CHANGELOG: ["Write a changelog"],
     Kind.RUN_TESTS: ["run the tests", "Do the tests pass?"],
     Kind.VAGUE: ["Improve it", "refactor tideline/table.py", "make this nicer"],
     Kind.HELP: ["help", "What can you do?", "hello there"],

@@ -352,13 +352,6 @@ async def test_a_file_without_a_final_newline_keeps_its_end(player: Player) -> N
     assert player.staged["end.py"] == "first = 1\nseal = 2"
 
 
-async def test_a_changelog_is_made_of_what_the_readme_says(player: Player) -> None:
-    step = await player.say("Write a changelog")
-    assert step.names == ["write_file"]
-    assert "## 0.3.0" in step.arguments()["content"]
-    assert "`units.py`: metres and feet" in step.arguments()["content"]
-
-
 async def test_files_are_moved_and_deleted(player: Player) -> None:
     step = await player.say("Move README.md to docs/README.md")
     assert (step.names, step.arguments()["new_path"]) == (["rename_file"], "docs/README.md")
