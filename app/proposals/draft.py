@@ -247,7 +247,7 @@ class Draft:
             if target == real:
                 raise EditRefused(f"{real} already has this name.")
             if self._data(overlay, target) is not None:
-                raise EditRefused(f"{target} exists already. Delete it first, or choose another name.")
+                raise EditRefused(f"{target} exists already.", "Delete it first, or choose another name.")
             self._check_free(overlay, target, leaving=real)
             old = self._hold(overlay, real)
             new = self._hold(overlay, target)
@@ -323,7 +323,7 @@ class Draft:
         merged, how = merged_bytes(read, data, after)
         if not how.conflicts:
             if merged == data:
-                raise EditRefused(f"{path} already has this change; read it again before editing it.")
+                raise EditRefused(f"{path} already has this change.", "Read it again before editing it.")
             return merged, matches, f"{path} changed since it was read; the edit was merged into it"
         if held := self.held.get(path):
             own_base = held.base
@@ -332,7 +332,8 @@ class Draft:
                 return (*apply_replacements(Document(data), wanted), "")
         raise EditRefused(
             f"{path} changed since version {version[:12]} was read, at line {how.conflicts[0].ours_start + 1}, where "
-            f"this edit changes it too. Read it again (now version {current[:12]}) and make the edit anew."
+            "this edit changes it too.",
+            f"Read it again (now version {current[:12]}) and make the edit anew.",
         )
 
     def _put(
@@ -379,7 +380,9 @@ class Draft:
             raise EditRefused(f"{path} is a folder, not a file.")
         if (held := self.held.get(path)) and held.base:
             raise EditRefused(f"{path} was deleted or renamed by an earlier edit of this step.")
-        raise EditRefused(f"{path} does not exist. Use list_files to see what there is, or write_file to create it.")
+        raise EditRefused(
+            f"{path} does not exist.", "Use list_files to see what there is, or write_file to create it."
+        )
 
     def _check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
         """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
@@ -393,7 +396,7 @@ class Draft:
                 raise EditRefused(f"{path} can't be made: {obstacle}.")
         clash = case_clash(overlay.filesystem, path, overlay.listings)
         if clash and clash != leaving and self._data(overlay, clash) is not None:
-            raise EditRefused(f"{path} differs from {clash} by case only. Use that path, or choose another name.")
+            raise EditRefused(f"{path} differs from {clash} by case only.", "Use that path, or choose another name.")
 
     def _puts(self, path: str) -> bool:
         held = self.held.get(path)

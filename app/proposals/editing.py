@@ -21,7 +21,7 @@ def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> P
     try:
         data = retext(Document(contents.get(change.result)), text)
     except EditRefused as error:
-        raise EditRejected(f"{path} was not changed: {error}") from error
+        raise EditRejected(f"{path} was not changed: {error.fact}") from error
     result = contents.add(data, change.result.mode)
     if same(result, change.result):
         return proposal

@@ -65,7 +65,9 @@ def cautions_of(change: FileChange) -> Iterator[str]:
         yield change.trouble
     yield from _mode_words(change)
     for match in change.matches:
-        if not match.rung.exact:
+        if match.rung is Rung.DOUBTFUL:
+            yield f"Line {match.line} is in doubt{f': {match.note}' if match.note else ''}."
+        elif not match.rung.exact:
             extra = f" ({match.note})" if match.note else ""
             yield f"Line {match.line} was found {rung_words(match.rung)}{extra}."
     if change.rebased:

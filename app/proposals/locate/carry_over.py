@@ -64,7 +64,8 @@ def transplanted(script: Sequence[ScriptLine], place: Place) -> list[int | NewLi
                 if text is None:
                     raise NoMatch(
                         "The lines were found at a smaller indentation than given, and a new line has less than the "
-                        f"difference: {line.text.strip()[:80]!r}. Give old and new with the file's own indentation."
+                        f"difference: {line.text.strip()[:80]!r}.",
+                        "Give old and new with the file's own indentation.",
                     )
                 inserted.setdefault(_position(place, at, replaced), []).append(NewLine(text, line.ending))
             case Step.REMOVE:

@@ -63,9 +63,9 @@ def check_words(index: TextIndex, found: Sequence[Occurrence]) -> None:
     if all(occurrence.cuts_word for occurrence in found):
         lines = ", ".join(str(occurrence.first + 1) for occurrence in found[:5])
         raise AmbiguousMatch(
-            f"The text to replace occurs only as part of a longer word or number (line {lines}). "
+            f"The text to replace occurs only as part of a longer word or number (line {lines}).",
             "Give the whole word or line, or inside_words if the part is meant. "
-            f"Line {found[0].first + 1} reads: {index.texts[found[0].first].strip()[:200]}"
+            f"Line {found[0].first + 1} reads: {index.texts[found[0].first].strip()[:200]}",
         )
 
 
@@ -119,7 +119,8 @@ def _check_indented(before: str, new: str) -> None:
     if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
         raise MalformedEdit(
             "old leaves out the indentation of its line and new has several lines, so it is not clear how far they "
-            "are to be indented. Give whole lines in old and new, with the file's indentation."
+            "are to be indented.",
+            "Give whole lines in old and new, with the file's indentation.",
         )
 
 

@@ -89,9 +89,7 @@ def resolve(document: Document, replacement: Replacement, index: TextIndex | Non
     block, wanted = lines_of(old), lines_of(new)
     check_not_applied(index, wanted)
     if replacement.replace_all:
-        raise NoMatch(
-            f"replace_all needs the exact text, and it is not in the file. {describe_nearest(index, block)}"
-        )
+        raise NoMatch("replace_all needs the exact text, and it is not in the file.", describe_nearest(index, block))
     script = script_between(block, wanted)
     return located(index, script, tolerant_places(index, script, block))
 
@@ -105,7 +103,7 @@ def _check_characters(document: Document, new: str) -> None:
     """Refuse characters that have no bytes, before any search."""
     if document.encoding != "bytes" and any("\ud800" <= character <= "\udfff" for character in new):
         raise NotEditable(
-            "The new text holds half of a surrogate pair. Give each character whole, not as \\ud escapes."
+            "The new text holds half of a surrogate pair.", "Give each character whole, not as \\ud escapes."
         )
     document.encode_text(new)
 
@@ -113,8 +111,8 @@ def _check_characters(document: Document, new: str) -> None:
 def _fill(document: Document, new: str) -> Resolution:
     if document.text:
         raise MalformedEdit(
-            "old is empty, but the file has text. Give the lines next to the change as old and repeat them in new, "
-            "or write the whole file."
+            "old is empty, but the file has text.",
+            "Give the lines next to the change as old and repeat them in new, or write the whole file.",
         )
     if not new:
         raise MalformedEdit("old and new are both empty, so there is nothing to change.")
@@ -126,8 +124,8 @@ def _check_new_text(index: TextIndex, old: str, new: str) -> None:
     elided = elided_line(new.split("\n"))
     if elided and elided not in old and elided not in index.document.text:
         raise ElidedText(
-            f"new stands {elided[:120]!r} for text that it does not spell out, and nothing fills that in. "
-            "Give the full text, or make a smaller edit for each place that changes."
+            f"new stands {elided[:120]!r} for text that it does not spell out, and nothing fills that in.",
+            "Give the full text, or make a smaller edit for each place that changes.",
         )
 
 
@@ -167,10 +165,10 @@ def _replace_one(
             inside = sum(occurrence.cuts_word for occurrence in found)
             within = f", {inside} inside longer words" if inside else ""
             raise AmbiguousMatch(
-                f"The text to replace occurs {len(found)} times{within}. "
+                f"The text to replace occurs {len(found)} times{within}.",
                 "Give more of the lines around the one you mean"
                 f"{', or replace_all to change every one' if hint is None else ''}. Found at "
-                f"{describe_places(index, spans)}"
+                f"{describe_places(index, spans)}",
             )
         place, rung = found[chosen], Rung.LINE_HINT
         note = f"{len(found)} places, chosen by line hint {hint}"
@@ -204,7 +202,7 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
 def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[Place]:
     """Where the block of kept and removed lines stands by the first tolerant rung that finds it, or NoMatch."""
     if not any(line.strip(BLANKS) for line in block):
-        raise NoMatch("The text to replace is only blank lines. Give the lines next to them too.")
+        raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
     for rung in TOLERANT_RUNGS:
         found = places(index, block, rung)
         if found:
@@ -212,8 +210,8 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
     elided = elided_line(block, bare=True)
     if elided:
         raise ElidedText(
-            f"old stands {elided[:120]!r} for text that it does not spell out, so it can't be found. "
-            "Give the lines in full, or make a smaller edit for each place that changes."
+            f"old stands {elided[:120]!r} for text that it does not spell out, so it can't be found.",
+            "Give the lines in full, or make a smaller edit for each place that changes.",
         )
     found = aligned_places(index, block, removed_lines(script))
     if found:
@@ -230,8 +228,8 @@ def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Plac
         spans = [(place.start, place.end) for place in found]
         raise AmbiguousMatch(
             f"The text to replace is not in the file exactly, and {len(found)} places are like it "
-            f"({_NAMES[found[0].rung]}). Give the lines exactly, and more of them. Found at "
-            f"{describe_places(index, spans)}"
+            f"({_NAMES[found[0].rung]}).",
+            f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = found[0]
     changed = splices(index.document, place.start, place.end, transplanted(script, place))

@@ -94,8 +94,9 @@ def chosen(
         if nearest is not None:
             return Choice(ordered[nearest], Rung.LINE_HINT, note)
     raise AmbiguousMatch(
-        f"Its lines stand in {len(ordered)} places. Give more context lines. Found at "
-        f"{describe_places(index, [(place.start, place.end) for place in ordered])}"
+        f"Its lines stand in {len(ordered)} places.",
+        "Give more context lines. Found at "
+        f"{describe_places(index, [(place.start, place.end) for place in ordered])}",
     )
 
 
@@ -129,7 +130,8 @@ def allowed(index: TextIndex, hunk: PatchHunk, found: Sequence[Place]) -> tuple[
     numbers = ", ".join(str(at + 1) for at in above[:5])
     raise NoMatch(
         f"Its lines stand at line {places[0].start + 1}, but not below the line that its `@@` names "
-        f"({hunk.seek[-1].strip()[:80]!r}, line {numbers}). Give the lines as they are below it, or name another."
+        f"({hunk.seek[-1].strip()[:80]!r}, line {numbers}).",
+        "Give the lines as they are below it, or name another.",
     )
 
 

@@ -141,7 +141,7 @@ def _apply_part(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
 def _create(draft: Patchable, part: FilePatch) -> EditReport:
     if draft.read(part.path).content is not None:
         raise AlreadyApplied(
-            f"The patch creates {part.path}, but the file exists. Make a patch against what is there."
+            f"The patch creates {part.path}, but the file exists.", "Make a patch against what is there."
         )
     as_new = FilePatch(part.path, Op.CREATE, part.hunks, new_mode=part.new_mode)
     after, matches = apply_file_patch(Document(b""), as_new)

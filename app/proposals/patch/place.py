@@ -83,7 +83,7 @@ def _checked(document: Document, patch: FilePatch, data: bytes, matches: Sequenc
 def _created(document: Document, patch: FilePatch) -> bytes:
     if document.data:
         raise AlreadyApplied(
-            f"The patch creates {patch.path}, but the file exists. Make a patch against what is there."
+            f"The patch creates {patch.path}, but the file exists.", "Make a patch against what is there."
         )
     lines = [line for hunk in patch.hunks for line in hunk.lines]
     if any(line.step is not Step.INSERT for line in lines):
@@ -216,8 +216,8 @@ class _Placer:
             rung, note = Rung.DOUBTFUL, "at the end of the file, as the hunk shows no place"
         else:
             raise NoMatch(
-                "It only inserts lines and does not show where. Give at least two unchanged lines next to them, "
-                "each with a space before it."
+                "It only inserts lines and does not show where.",
+                "Give at least two unchanged lines next to them, each with a space before it.",
             )
         start = Place(rung, at, at, ())
         spelled = not lines or hunk.source_line in self._trusted

@@ -76,7 +76,9 @@ class BeginPatchScanner:
             self._pass_over(at, bool(files))
             at += 1
         if begun and files and not ended and not self._whole:
-            raise MalformedPatch(f"The patch breaks off: it has `{_BEGIN}`, but no `{_END}`. Give the whole patch.")
+            raise MalformedPatch(
+                f"The patch breaks off: it has `{_BEGIN}`, but no `{_END}`.", "Give the whole patch."
+            )
         return files
 
     def _pass_over(self, at: int, begun: bool) -> None:

@@ -191,7 +191,8 @@ class UnifiedScanner:
                     return None
                 raise MalformedPatch(
                     f"Line {header_at + 1}: the text ends before this hunk does, by the counts in its header "
-                    f"({old} old and {new} new lines are missing). Give the whole patch, or the right counts."
+                    f"({old} old and {new} new lines are missing).",
+                    "Give the whole patch, or the right counts.",
                 )
             if is_header_pair(self._lines, at) and self._names_one_file(at):
                 return None

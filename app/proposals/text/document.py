@@ -230,8 +230,8 @@ class Document:
         for character in text:
             if not character.isascii() and character not in known and not "\udc80" <= character <= "\udcff":
                 raise NotEditable(
-                    f"The file is not valid UTF-8, and the new text holds {character!r}. Writing it as UTF-8 could "
-                    "mix two encodings: keep to ASCII, or to characters the file already has."
+                    f"The file is not valid UTF-8, and the new text holds {character!r}.",
+                    "Writing it as UTF-8 could mix two encodings: keep to ASCII, or to characters it has already.",
                 )
 
     @cached_property
