@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from app.storage.session_lock import SessionLock
 from tests.wire.replies import STALL, chunk, stream
 from tests.wire.server import WireServer
 
@@ -315,6 +316,16 @@ def test_a_question_is_in_the_document(signoff: Run) -> None:
         server.say("b it is.")
         document(signoff("run", "b", "--session", turn["session"], "--json", *endpoint))
         assert server.last.messages[-1] == {**server.last.messages[-1], "role": "tool", "content": "b"}
+
+
+def test_a_session_that_is_open_in_a_window_is_left_to_it(signoff: Run, tmp_path: Path) -> None:
+    session = document(signoff("run", "Ask me something", "--demo", "--json"))["session"]
+    lock = SessionLock(tmp_path / "home" / "state" / "locks" / f"session-{session}.lock")
+    assert lock.take()
+    try:
+        assert "open in another window" in refused(signoff("run", "Go on", "--demo", "--session", session), 3)
+    finally:
+        lock.release()
 
 
 def test_a_failed_request_is_1_and_one_line(signoff: Run) -> None:

@@ -14,6 +14,7 @@ from app.proposals.disk.commit import commit_proposal
 from app.proposals.draft import Replacement
 from app.proposals.errors import CommitFailed, PatchRefused, ProposalError
 from app.proposals.models import Op
+from app.proposals.refusals import EditRefused
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 
 Make = Callable[..., Bench]
@@ -292,3 +293,14 @@ def test_what_does_not_fit_is_said_in_one_line(bench: Make) -> None:
             site.desk.stage_patch(patch)
         said = str(caught.value)
         assert said[0].isupper() and said[-1] in ".?" and "\n" not in said
+
+
+def test_of_a_patch_that_fails_in_its_second_file_nothing_is_kept(bench: Make) -> None:
+    site = bench({"a.txt": "one\n", "b.txt": "one\n"})
+    draft = site.desk.draft("session")
+    patch = draft.read_patch(
+        "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-other\n+two\n"
+    )
+    with pytest.raises(EditRefused):
+        draft.patch(patch)
+    assert draft.read("a.txt").content == b"one\n" and draft.touched() == set()

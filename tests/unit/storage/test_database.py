@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.conversation.compaction.cuts import compaction_marks
-from app.conversation.events import Compacted, Decision, ProposalDecided, Pruned, UserMessage
+from app.conversation.events import Compacted, Decision, MessageQueued, ProposalDecided, Pruned, UserMessage
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.proposals import SqliteProposalStore
@@ -126,6 +126,13 @@ def test_a_beginning_that_several_sessions_share_names_none(store: SessionStore)
     shared = next(first for first in "0123456789abcdef" if sum(one.startswith(first) for one in ids) > 1)
     with pytest.raises(StorageError, match="give more of the id"):
         store.get(shared)
+
+
+def test_what_is_queued_stays_with_the_original(store: SessionStore) -> None:
+    record = store.create()
+    store.append(record.id, [UserMessage(text="one"), MessageQueued(text="two")])
+    assert [event.type for event in store.events(store.fork(record.id).id)] == ["user_message"]
+    assert len(store.events(record.id)) == 2
 
 
 def test_a_fork_goes_its_own_way(store: SessionStore) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.workspace.path_rules import repository_owner
 from app.workspace.paths import TooLarge, UnsafePath, Workspace, WorkspaceError
+from app.workspace.reading import read_file
 
 SECRET = b"the world outside"
 
@@ -424,3 +425,10 @@ def test_nothing_outside_is_read_while_links_flip(flipping: Path) -> None:
     assert SECRET.decode() not in seen
     assert seen.get("inside"), "the race must have been run from both sides"
     assert seen.get("refused"), "the race must have been run from both sides"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a regular file that says it is empty")
+def test_a_file_with_more_in_it_than_it_said_is_refused_or_cut() -> None:
+    with pytest.raises(OSError, match="larger than 10 bytes"):
+        read_file("/proc/self/status", 10)
+    assert len(read_file("/proc/self/status", 10, head=True)[0]) == 10
