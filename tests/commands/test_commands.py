@@ -529,12 +529,15 @@ def test_a_prompt_that_is_no_text_and_a_reader_that_leaves(signoff: Run, workspa
 
 
 @pytest.mark.parametrize("words", [("proposals",), ("keys",), ("export", "--help")])
-def test_a_reader_that_leaves_at_once_is_told_of_by_the_exit_code_alone(workspace: Path, words: tuple[str]) -> None:
+def test_a_reader_that_leaves_at_once_is_told_of_by_the_exit_code_alone(
+    workspace: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
         [sys.executable, "-P", "-m", "signoff", *words],
         cwd=workspace,
+        env={**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")},
         stdout=writing,
         stderr=subprocess.PIPE,
         check=False,
