@@ -65,7 +65,8 @@ TEXTS = st.lists(st.tuples(TOKENS, st.sampled_from(["", " "])), max_size=8).map(
 def passed_on(shell: str, text: str, folder: str) -> list[str]:
     """The words that a shell makes of a text behind the name of a program."""
     done = subprocess.run(
-        [shell, "-c", "printf '%s\\0' " + text],
+        # A line break ahead of a command is nothing to a shell, but would end the command that is put before it here.
+        [shell, "-c", "printf '%s\\0' " + text.lstrip(" \t\n")],
         capture_output=True,
         cwd=folder,
         env={"PATH": "/usr/bin:/bin"},
