@@ -8,6 +8,7 @@ from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, Prop
 from app.proposals.splitting import Part
 from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation
+from widgets.approval.moving import moved
 from widgets.approval.notes import Notes, Remark, Words
 from widgets.approval.permission import form_of, widths
 from widgets.diff.seen import Seen
@@ -109,6 +110,7 @@ class ReviewState:
         known = list(proposals)
         for proposal in known:
             self._keep_left_out(proposal)
+            self._move_remarks(proposal)
         was_waiting = self.proposal is not None and self.proposal.state.waiting
         self.waiting = sorted((item for item in known if item.state.waiting), key=lambda item: item.created)
         self.recent = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
@@ -128,6 +130,12 @@ class ReviewState:
         if not out.issubset(ids):
             known = {hunk.id for hunk in before.hunks}
             out |= {identity for identity in ids if identity not in known}
+
+    def _move_remarks(self, proposal: Proposal) -> None:
+        """A remark stays with its line when another hunk of the file is decided or edited."""
+        remarks, before = self.remarks.get(proposal.id), self.get(proposal.id)
+        if remarks and before is not None and before.revision != proposal.revision:
+            remarks[:] = [moved(remark, before, proposal) for remark in remarks]
 
     @property
     def permission_first(self) -> bool:
