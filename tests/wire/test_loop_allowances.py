@@ -56,6 +56,20 @@ async def test_without_a_form_only_the_very_same_is_allowed_for_the_session(
         assert user.asked == ["echo a", "echo a", "echo b"]
 
 
+async def test_a_command_that_is_allowed_lets_no_secret_of_its_name_be_read(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        (on.root / ".env").write_text("KEY=1\n")
+        form = CommandForm((".env",), open=True)
+        user = User(on, ConfirmationAnswer(True, span=Span.SESSION, form=form), ConfirmationAnswer(False))
+        await run(on, ".env")
+        server.turn(calls=[("read_file", {"path": ".env"})])
+        server.say("Done.")
+        await on.say("Read it")
+        assert user.asked == [".env", ".env"]
+
+
 async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         User(on, ConfirmationAnswer(True))

@@ -410,6 +410,10 @@ def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, n
     step = Transition("a.txt", contents.add(b"one\n", 0o644), contents.add(b"two\n", 0o644))
     record = plan(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
     check(site.workspace, disk, contents, record, [step])
+    (site.root / "a.txt").rename(site.root / "b.txt")
+    (site.root / "a.txt").symlink_to("b.txt")
+    with pytest.raises(ApplyFailed, match="reached through a link now"):
+        check(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").unlink()
     if now is not None:
         site.put(**{"a.txt": now})
