@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.storage.places import places
-from app.ui.opened import Opened
+from app.ui.start import Opened
 from app.ui.terminal import garbage_collection
 
 if TYPE_CHECKING:

@@ -1,22 +1,38 @@
 """What follows a decision: whether the user's words are heard, the model goes on, and where the focus is then."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.agent.updates import PhaseChanged
+from app.ui.preferences import Preferences
+from app.ui.session import CurrentSession
+from widgets.approval.review import Review
 
 if TYPE_CHECKING:
     from app.agent.updates import Update
     from app.proposals.models import Proposal
-    from app.ui.app import SignoffApp
 
 _WITH_THE_ANSWER = " Your words go to the model with your answer to its question."
 
 
 class Aftermath:
-    """Follows up on the decisions of one app."""
+    """Follows up on the decisions of one review."""
 
-    def __init__(self, app: "SignoffApp") -> None:
-        self._app = app
+    def __init__(
+        self, review: Review, session: CurrentSession, preferences: Preferences, leave: Callable[[], None]
+    ) -> None:
+        """Nothing is decided yet.
+
+        Args:
+            review: where the user decides.
+            session: whose model hears of it.
+            preferences: say whether the model goes on by itself.
+            leave: leads back to the composer.
+        """
+        self._review = review
+        self._session = session
+        self._preferences = preferences
+        self._leave = leave
         self._deciding = False
         """Whether the user is at deciding, and is led back to the composer after the last decision."""
 
@@ -30,16 +46,16 @@ class Aftermath:
 
     def settle(self) -> None:
         """Lead back to the composer once nothing waits for a decision and the model is done."""
-        session, review = self._app.current_session, self._app.workbench.review
+        session, review = self._session.now, self._review
         if not self._deciding or session is None or session.busy or review.state.waiting_count:
             return
         self._deciding = False
         if review.in_focus and review.question is None:
-            self._app.workbench.show_pane("chat")
+            self._leave()
 
     def words_sent(self) -> str:
         """What becomes of words that were said with a decision, as a sentence."""
-        if self._app.session().question is not None:
+        if self._session.get().question is not None:
             return _WITH_THE_ANSWER
         return " Your words are on their way to the model."
 
@@ -50,8 +66,8 @@ class Aftermath:
             proposal: the one that was written last.
             asked: by key; else the settings may want it, once nothing waits any more.
         """
-        session = self._app.session()
-        if not asked and not (self._app.settings.continue_after_approval and await self._nothing_waits()):
+        session = self._session.get()
+        if not asked and not (self._preferences.settings.continue_after_approval and await self._nothing_waits()):
             return ""
         if proposal.session and proposal.session != session.id:
             return " It is of another session, whose model goes on there."
@@ -64,13 +80,13 @@ class Aftermath:
 
     def follow(self, update: "Update") -> None:
         """Take in what the session says."""
-        session = self._app.current_session
+        session = self._session.now
         if session is None or not isinstance(update, PhaseChanged) or session.busy:
             return
         # What was said to be under way has come, or waits for an answer now.
         waits = session.unheard and session.question is not None
-        self._app.workbench.review.turn_over(_WITH_THE_ANSWER.strip() if waits else "")
+        self._review.turn_over(_WITH_THE_ANSWER.strip() if waits else "")
         self.settle()
 
     async def _nothing_waits(self) -> bool:
-        return not any(one.state.waiting for one in await self._app.host.proposals())
+        return not any(one.state.waiting for one in await self._session.host.proposals())

@@ -6,8 +6,9 @@ and sessions comes after it.
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from functools import cached_property, partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,46 +17,39 @@ from textual import on
 from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.driver import Driver
-from textual.filter import LineFilter
+from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
 from app.actions import Action, bindings, in_scope
-from app.ui.commands import CommandRunner
-from app.ui.messages import SessionUpdated
-from app.ui.opened import Opener
+from app.ui.chat_actions import Talk
+from app.ui.means import Job, Means
 from app.ui.problems import told
+from app.ui.session import CurrentSession
 from app.ui.slash_commands import BadArgument
-from app.ui.start import Start
-from app.ui.terminal.attention import Attention
-from app.ui.terminal.editor import EditorFailed, ExternalEditor
-from app.ui.terminal.filter import UnsafeTextFilter
-from app.ui.themes.first import STANDARD, fitting, own_theme
+from app.ui.start import Opened, Opener, load_chat_side, load_review_side, load_session_parts, read_end
+from app.ui.terminal import garbage_collection
+from app.ui.terminal.editor import EditorFailed
+from app.ui.terminal.fitted import FittedApp
+from app.ui.themes.first import STANDARD, own_theme
 from app.ui.workbench import Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.queue import Queue
-from widgets.common.input_order import OrderedApp
-from widgets.diff.colours import diff_variable_defaults
 
 if TYPE_CHECKING:
     from app.agent.session import Session
     from app.agent.updates import Update
     from app.config import Settings
-    from app.runtime.open_session import Host
+    from app.conversation.events import Event
+    from app.proposals.models import Proposal
     from app.runtime.workspace import Runtime
-    from app.storage.sessions import SessionRecord
+    from app.ui.commands import CommandRunner
     from app.ui.connector import Connector
     from app.ui.preferences import Preferences
     from app.ui.review_actions import Decisions
     from app.ui.review_notes import ReviewNotes
-
-Work = Callable[[], Coroutine[Any, Any, Any]]
-"""Something to do, as a function: a coroutine that is never begun would be a defect."""
-
-FOLLOWS = (
-    "This session is open in another window, which runs it; here you see what happens, and can decide. "
-    "/fork goes on with a copy."
-)
+    from app.ui.terminal.editor import ExternalEditor
+    from widgets.approval.notes import Notes
 
 REVIEW_SHARE = "review_share"
 """The setting that keeps how much of the width the review has."""
@@ -64,7 +58,14 @@ _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "
 """Actions that make sense only while the workbench is in front."""
 
 
-class SignoffApp(OrderedApp):
+@dataclass
+class SessionUpdated(Message, bubble=False):
+    """The running session has something to show."""
+
+    update: "Update"
+
+
+class SignoffApp(FittedApp):
     """The app over one workspace."""
 
     TITLE = "signoff"
@@ -89,14 +90,14 @@ class SignoffApp(OrderedApp):
     """The open workspace."""
     preferences: "Preferences"
     """The settings in force."""
-    host: "Host"
-    """The open session and its model."""
     connector: "Connector"
     """The way to a model."""
-    decisions: "Decisions"
-    """What is behind the keys of the review."""
-    review_notes: "ReviewNotes"
-    """Keeps what the user has begun in the review."""
+    commands: "CommandRunner"
+    """What the slash commands do."""
+    external_editor: "ExternalEditor"
+    """The user's own."""
+    _decisions: "Decisions"
+    _notes: "ReviewNotes"
 
     def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:
         """Make the app; nothing is opened before it runs.
@@ -106,28 +107,22 @@ class SignoffApp(OrderedApp):
             log: where the details of a defect go.
             theme: of the first picture.
         """
-        self.attention = Attention()
-        super().__init__()
+        super().__init__(theme or own_theme(STANDARD))
         self.crash_report = io.StringIO()
         """What Textual has to say of an exception that nobody caught: with values, so it is not for the screen."""
         self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)
-        self._start = Start(self, opener)
+        self._opener = opener
         self._log_file = log
-        self.is_open = asyncio.Event()
-        """Set once there is all that `Start` makes; a session may still lack a model."""
-        self._sending = asyncio.Lock()
         self._leaving: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
         self.left_waiting: int | None = None
         """How many proposals wait, once a session was left that has something in it."""
-        self.commands = CommandRunner(self)
-        self.external_editor = ExternalEditor(self)
         self.workbench = Workbench()
-        self.demo = False
-        first = theme or own_theme(STANDARD)
-        self.register_theme(first)
-        self.theme = fitting(first.name, self.console.color_system)
+        self.current = CurrentSession()
+        """Whom the user talks to."""
+        self._means = Means(self.work, self.tell, self.push_screen_wait)
+        self._talk = Talk(self.workbench, self.current, self._means, lambda: self.settings.keys, self.show_proposals)
 
     # What is open
 
@@ -139,54 +134,17 @@ class SignoffApp(OrderedApp):
     @property
     def current_session(self) -> "Session | None":
         """The open session, if there is one."""
-        return self.host.session if self.is_open.is_set() else None
+        return self.current.now
 
     def session(self) -> "Session":
         """The open session; raises NotConnected."""
-        if (session := self.current_session) is None:
-            from app.runtime.connection import NotConnected
+        return self.current.get()
 
-            raise NotConnected("No session is open yet: choose a model first, with /model or in /settings.")
-        return session
+    async def opened(self) -> None:
+        """Return once a session is on the screen, or a question to the user stands before it."""
+        await self.current.opened()
 
     # Start and end
-
-    def get_driver_class(self) -> type[Driver]:
-        """The platform's driver, through which attention is called for."""
-        return self.attention.listen_in(super().get_driver_class())
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Defaults of the variables that our own style sheets use, mixed from the theme."""
-        theme: Theme | None = self.available_themes.get(self.theme)
-        return diff_variable_defaults(theme) if theme is not None else {}
-
-    def get_css_variables(self) -> dict[str, str]:
-        """The theme's variables, fitted to a terminal of 256 colours."""
-        variables = super().get_css_variables()
-        if self._has_palette:
-            from app.ui.themes.palette import with_tints
-
-            variables = self.theme_variables = with_tints(variables, self.current_theme)
-        return variables
-
-    @property
-    def _has_palette(self) -> bool:
-        """Whether the terminal knows just 256 colours."""
-        return self.console.color_system == "256"
-
-    def get_line_filters(self) -> list[LineFilter]:
-        """Textual's filters, and our own; always the same ones, since what they made is kept by filter."""
-        return [*super().get_line_filters(), *self._line_filters]
-
-    @cached_property
-    def _line_filters(self) -> list[LineFilter]:
-        """The filter that lets no control character through to the terminal, and the one for its palette."""
-        filters: list[LineFilter] = [UnsafeTextFilter()]
-        if self._has_palette:
-            from app.ui.themes.palette import PaletteFilter
-
-            filters.append(PaletteFilter())
-        return filters
 
     def get_default_screen(self) -> Screen[Any]:
         """The workbench."""
@@ -195,39 +153,141 @@ class SignoffApp(OrderedApp):
     @on(Workbench.Ready)
     def begin(self) -> None:
         """The first picture is on its way; everything else comes after it."""
-        self.call_after_refresh(self.work, self._start.run, group="begin")
+        self.call_after_refresh(self.work, self._begin, group="begin")
 
-    async def recall_share(self) -> None:
+    async def _begin(self) -> None:
+        """Open the workspace, show it, open the session; a workspace that cannot be opened ends the app."""
+        try:
+            loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
+            opened = await self._opener()
+            # Only the end of a session is shown at first.
+            end = await asyncio.to_thread(read_end, opened)
+            await loading
+        except Exception as error:
+            self.failure = error
+            self.exit(return_code=1)
+        else:
+            await self._show(opened, end)
+        finally:
+            garbage_collection.go_on()
+
+    async def _show(self, opened: Opened, end: "Sequence[Event]") -> None:
+        """Make and show the parts, one after the other."""
+        self.runtime, self.current.demo = opened.runtime, opened.demo
+        problems = self._take_settings(opened.settings)
+        if end:
+            await self._show_chat(end)
+            await self._painted()
+            await asyncio.to_thread(load_review_side)
+            problems += await self._show_review(opened)
+        else:
+            # Nothing in the chat is worth a picture of its own.
+            await asyncio.to_thread(load_review_side)
+            found, _ = await asyncio.gather(self._show_review(opened), self._show_chat())
+            problems += found
+        await self._painted()
+        await asyncio.to_thread(load_session_parts)
+        problems += self.preferences.load_themes()
+        self._host_session()
+        for line in problems:
+            self.tell(line, problem=True)
+        self.work(partial(self.connector.begin, opened.record), group="connect")
+        await self.current.asked.wait()
+        for line in await self.current.host.start():
+            self.tell(line, problem=True)
+        await self.show_proposals()
+
+    def _take_settings(self, settings: "Settings") -> list[str]:
+        from app.ui.preferences import Preferences
+
+        self.preferences = Preferences(self, self.runtime, settings, self._follow)
+        problems = self.preferences.load_keymap()
+        self.draw_status()
+        return problems
+
+    def _follow(self, settings: "Settings") -> None:
+        """Bring panes and session in line with the settings."""
+        self.workbench.apply_settings(settings)
+        self.current.host.apply(settings)
+        self.draw_status()
+
+    async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
+        from app.ui.chat_side import ChatSide
+
+        side = ChatSide(self.workbench.composer, self.runtime.workspace, self.current, self._talk, self._means)
+        await self.workbench.install_chat(side, self.settings, end)
+
+    async def _show_review(self, opened: Opened) -> list[str]:
+        from app.storage.errors import StorageError
+        from app.ui.review_actions import Decisions
+        from app.ui.review_notes import ReviewNotes
+        from app.ui.review_side import ReviewSide
+        from app.ui.terminal.editor import ExternalEditor
+        from widgets.approval.review import Review
+
+        root = self.runtime.workspace.root
+        self.external_editor = ExternalEditor(self, self.attention, lambda: self.settings.editor, root)
+        review = Review(keys=self.settings.keys)
+        self._notes = ReviewNotes(self.runtime.sessions)
+        self._decisions = Decisions(
+            review,
+            self.current,
+            self.runtime,
+            self.preferences,
+            self.external_editor,
+            self._means,
+            leave=self.action_focus_chat,
+            show_proposals=self.show_proposals,
+        )
+        side = ReviewSide(review, self.settings.keys, self._decisions, self._notes, self.work, self._take_words)
+        problems: list[str] = []
+        proposals: Sequence[Proposal] = ()
+        notes: Mapping[str, Notes] = {}
+        try:
+            proposals = await asyncio.to_thread(opened.proposals)
+            notes = await asyncio.to_thread(self._notes.load)
+            await self._recall_share()
+        except StorageError as error:
+            problems.append(str(error))
+        await self.workbench.install_review(side, self.settings, proposals)
+        review.recall(notes)
+        return problems
+
+    def _host_session(self) -> None:
+        from app.runtime.open_session import Host
+        from app.ui.commands import CommandRunner
+        from app.ui.connector import Connector
+
+        self.connector = Connector(
+            self.current,
+            self.preferences,
+            self.push_screen_wait,
+            open_session=self._talk.open_session,
+            hint=self.workbench.composer.set_placeholder,
+            config_file=self.runtime.places.config_file,
+        )
+        self.commands = CommandRunner(
+            self.runtime,
+            self.current,
+            self.preferences,
+            self.connector,
+            self._means,
+            open_session=self._talk.open_session,
+            leave=self.action_quit,
+            themes=lambda: self.available_themes,
+        )
+        self.current.host_by(Host(self.runtime, self.settings, self.take_update), self.connector.choose)
+
+    async def _painted(self) -> None:
+        painted = asyncio.Event()
+        self.call_after_refresh(painted.set)
+        await painted.wait()
+
+    async def _recall_share(self) -> None:
         """Share the width as the user did the last time."""
         kept = await asyncio.to_thread(self.runtime.sessions.setting, REVIEW_SHARE, shared=True)
         if kept is not None and kept.isdecimal():
             self.workbench.share(int(kept))
-
-    async def open_session(self, record: "SessionRecord | None") -> None:
-        """Show a session, a new one if none is given."""
-        chat = self.workbench.chat
-        left_behind = chat.composer.draft if self.host.session is not None else ""
-        session = await self.host.open(record)
-        chat.open_log(session.log.events)
-        history = await asyncio.to_thread(self.runtime.sessions.sent_messages)
-        draft = await self.host.drafts.recall(session.id, fresh=record is None)
-        chat.composer.set_history(history)
-        if chat.composer.draft == left_behind:
-            # Else the user has typed meanwhile, and what is being typed is never taken away.
-            chat.composer.restore(draft)
-        self.host.drafts.keep(session.id, chat.composer.kept_draft)
-        chat.composer.set_queue(session.queue)
-        self.back_to_composer(session.take_back())
-        if session.follows:
-            self.tell(FOLLOWS)
-        self.draw_status()
-        self.workbench.recall_comments(session.log.events)
-        await self.show_proposals()
-
-    async def opened(self) -> None:
-        """Return once a session is on the screen, or a question to the user stands before it."""
-        await self.is_open.wait()
-        await self.connector.asked.wait()
 
     async def action_quit(self) -> None:
         """Leave; the session is valid whatever it was doing."""
@@ -238,11 +298,11 @@ class SignoffApp(OrderedApp):
         self._leaving = asyncio.create_task(self._leave(code))
 
     async def _leave(self, code: int) -> None:
-        if self.is_open.is_set():
-            await self.review_notes.close()
+        if self.current.hosted.is_set():
+            await self._notes.close()
             if (session := self.current_session) is not None and session.log.events:
                 self.left_waiting = self.workbench.tabs.waiting
-            await self.host.close()
+            await self.current.host.close()
         self.exit(return_code=code)
 
     @on(Driver.SignalResume)
@@ -281,21 +341,21 @@ class SignoffApp(OrderedApp):
                     self.workbench.rest_review()
         if changes_status(update):
             self.draw_status()
-            self.decisions.aftermath.follow(update)
+            self._decisions.aftermath.follow(update)
         if (reason := calls_back(update)) and not self.app_focus:
             self.attention.call(self.settings.notify, reason)
 
     async def show_proposals(self) -> None:
         """Hand the review what waits and what was decided lately."""
-        self.workbench.show_proposals(await self.host.proposals())
-        self.decisions.aftermath.settle()
+        self.workbench.show_proposals(await self.current.host.proposals())
+        self._decisions.aftermath.settle()
         self.draw_status()
 
     def draw_status(self) -> None:
         """Bring the status bar up to date."""
         from app.ui.status import standing
 
-        status = standing(self)
+        status = standing(self.settings, self.current, self.runtime.workspace.root, self.workbench.tabs.waiting)
         self.workbench.status.status = status
         self.workbench.note_asked(status.asks)
 
@@ -304,25 +364,7 @@ class SignoffApp(OrderedApp):
     @on(Composer.Submitted)
     def send(self, event: Composer.Submitted) -> None:
         """A message to the model; it goes back into the composer if it cannot be kept."""
-        self.work(partial(self._send, event.text))
-
-    async def _send(self, text: str) -> None:
-        from app.ui.stray_decisions import meant_for_review
-
-        try:
-            if self.is_open.is_set() and await meant_for_review(self, text):
-                self.workbench.show_pane("approvals")
-                return
-            async with self._sending:
-                # Until the session that was asked for is open, messages wait here, in their order.
-                await self.opened()
-                if self.host.session is None:
-                    await self.connector.choose()
-            await self.session().send(text)
-        except Exception:
-            composer = self.workbench.composer
-            composer.draft = "\n\n".join(part for part in (text, composer.draft) if part)
-            raise
+        self.work(partial(self._talk.send, event.text))
 
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:
@@ -335,7 +377,7 @@ class SignoffApp(OrderedApp):
 
     async def _run(self, name: str, argument: str = "") -> None:
         if name != "quit":
-            await self.is_open.wait()
+            await self.current.hosted.wait()
         await self.commands.run(name, argument)
 
     @on(Composer.EditorRequested)
@@ -343,7 +385,7 @@ class SignoffApp(OrderedApp):
         """Go on writing in the user's own editor."""
 
         async def write() -> None:
-            await self.is_open.wait()
+            await self.current.hosted.wait()
             text = await self.external_editor.edit(event.text)
             self.workbench.composer.draft = text.rstrip("\n")
 
@@ -354,7 +396,7 @@ class SignoffApp(OrderedApp):
         """How the width is shared is remembered, for every workspace."""
 
         async def keep() -> None:
-            await self.is_open.wait()
+            await self.current.hosted.wait()
             await asyncio.to_thread(self.runtime.sessions.set_setting, REVIEW_SHARE, str(event.review), shared=True)
 
         self.work(keep, group="share", exclusive=True)
@@ -362,8 +404,7 @@ class SignoffApp(OrderedApp):
     @on(Composer.DraftChanged)
     def keep_draft(self, event: Composer.DraftChanged) -> None:
         """What is being written survives a restart."""
-        if (session := self.current_session) is not None:
-            self.host.drafts.keep(session.id, event.kept())
+        self._talk.keep_draft(event.kept())
 
     # Actions
 
@@ -388,22 +429,17 @@ class SignoffApp(OrderedApp):
 
     def action_interrupt(self) -> None:
         """Stop the model; what was queued goes back to the composer."""
-        if (session := self.current_session) is None or not session.busy:
-            return
-        self.back_to_composer(session.interrupt())
+        self._talk.interrupt()
 
     @on(Queue.Wanted)
     def take_queue_back(self) -> None:
         """What was queued goes back to the composer to be changed; the model works on."""
-        if (session := self.current_session) is not None:
-            self.back_to_composer(session.take_back())
+        self._talk.take_queue_back()
 
-    def back_to_composer(self, texts: Sequence[str]) -> None:
-        """Put the user's words before what is being written, to be sent again or not."""
-        composer = self.workbench.composer
-        if texts:
-            composer.draft = "\n\n".join(part for part in (*texts, composer.draft) if part)
-            self.work(partial(self.host.keep_taken, composer.kept_draft), group="queue")
+    def _take_words(self, text: str) -> None:
+        """Words that nobody in the review can take any more."""
+        self._talk.back_to_composer([text])
+        self.tell("Your words are in the composer: what they were about is decided.")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action but those that move a cursor, and those that decide, which Enter never does."""
@@ -432,7 +468,7 @@ class SignoffApp(OrderedApp):
 
     # Work
 
-    def work(self, job: Work, *, group: str = "work", exclusive: bool = False) -> None:
+    def work(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
         """Do something beside the message loop; whatever goes wrong is told in one line and does not end the app.
 
         Args:

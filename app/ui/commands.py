@@ -2,24 +2,60 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.ui import slash_commands
+from app.ui.means import Means
 from app.ui.slash_commands import COMMANDS, BadArgument
 
 if TYPE_CHECKING:
-    from app.ui.app import SignoffApp
+    from app.runtime.workspace import Runtime
+    from app.storage.sessions import SessionRecord
+    from app.ui.connector import Connector
+    from app.ui.preferences import Preferences
+    from app.ui.session import CurrentSession
 
 Handler = Callable[[str], Awaitable[None]]
 
 
 class CommandRunner:
-    """Runs commands by name over one app."""
+    """Runs commands by name over one workspace."""
 
-    def __init__(self, app: "SignoffApp") -> None:
-        self._app = app
+    def __init__(
+        self,
+        runtime: "Runtime",
+        session: "CurrentSession",
+        preferences: "Preferences",
+        connector: "Connector",
+        means: Means,
+        *,
+        open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
+        leave: Callable[[], Awaitable[None]],
+        themes: Callable[[], Iterable[str]],
+    ) -> None:
+        """Make it; nothing is run.
+
+        Args:
+            runtime: the open workspace.
+            session: what most of them are about.
+            preferences: the settings in force.
+            connector: the way to another model.
+            means: of the app.
+            open_session: shows a session, a new one for None.
+            leave: ends the app.
+            themes: the names that there are.
+        """
+        self._runtime = runtime
+        self._session = session
+        self._preferences = preferences
+        self._connector = connector
+        self._means = means
+        self._open_session = open_session
+        self._leave = leave
+        self._themes = themes
         self._handlers: dict[str, Handler] = {
             "quit": self._quit,
             "help": self._help,
@@ -64,75 +100,76 @@ class CommandRunner:
     # Around the app
 
     async def _quit(self, _: str) -> None:
-        await self._app.action_quit()
+        await self._leave()
 
     async def _help(self, _: str) -> None:
         from app.ui.screens.help import HelpScreen
 
-        await self._app.push_screen_wait(HelpScreen(self._app.settings.keys))
+        await self._means.ask(HelpScreen(self._preferences.settings.keys))
 
     async def _interventions(self, _: str) -> None:
-        shown = not self._app.settings.show_interventions
-        self._app.preferences.change(show_interventions=shown)
-        self._app.tell("signoff's words to the model are shown." if shown else "signoff's words are hidden.")
+        shown = not self._preferences.settings.show_interventions
+        self._preferences.change(show_interventions=shown)
+        self._means.tell("signoff's words to the model are shown." if shown else "signoff's words are hidden.")
 
     async def _settings(self, _: str) -> None:
         from app.ui.screens.settings import SettingsScreen
 
-        await self._app.push_screen_wait(SettingsScreen(self._app))
+        pick_theme = partial(self._theme, "")
+        await self._means.ask(
+            SettingsScreen(self._preferences, self._runtime, self._connector, self._means.work, pick_theme)
+        )
 
     async def _trust(self, _: str) -> None:
         from app.ui.screens.trust import TrustScreen, examine
 
-        found = await asyncio.to_thread(examine, self._app.runtime)
-        if await self._app.push_screen_wait(TrustScreen(found)):
-            await self._app.preferences.reload()
+        found = await asyncio.to_thread(examine, self._runtime)
+        if await self._means.ask(TrustScreen(found)) and await self._preferences.reload():
+            await self._connector.use(self._preferences.settings)
 
     async def _theme(self, argument: str) -> None:
         name = slash_commands.word("theme", argument)
         if not name:
             from app.ui.screens.themes import ThemeScreen
 
-            picked = await self._app.push_screen_wait(ThemeScreen())
+            picked = await self._means.ask(ThemeScreen())
             name = picked or ""
-        elif name not in self._app.available_themes:
+        elif name not in self._themes():
             raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
         if name:
-            self._app.preferences.change(theme=name)
-            self._app.preferences.save(theme=name)
+            self._preferences.change(theme=name)
+            self._preferences.save(theme=name)
 
     async def _layout(self, argument: str) -> None:
         layout = slash_commands.one_of("layout", argument, ("auto", "unified", "split"))
         if not layout:
             turns = {"auto": "unified", "unified": "split", "split": "auto"}
-            layout = turns[self._app.settings.layout]
-        self._app.preferences.change(layout=layout)
-        self._app.tell(f"Diff layout: {layout}.")
+            layout = turns[self._preferences.settings.layout]
+        self._preferences.change(layout=layout)
+        self._means.tell(f"Diff layout: {layout}.")
 
     async def _wrap(self, argument: str) -> None:
-        wrap = slash_commands.switch("wrap", argument, self._app.settings.wrap)
-        self._app.preferences.change(wrap=wrap)
-        self._app.tell("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
+        wrap = slash_commands.switch("wrap", argument, self._preferences.settings.wrap)
+        self._preferences.change(wrap=wrap)
+        self._means.tell("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
 
     # Sessions
 
     async def _new(self, _: str) -> None:
         if await self._may_stop("Begin anew", "An empty session is opened"):
-            await self._app.open_session(None)
+            await self._open_session(None)
 
     async def _sessions(self, _: str) -> None:
         from app.ui.screens.sessions import SessionScreen
 
-        session = self._app.host.session
-        picked = await self._app.push_screen_wait(
-            SessionScreen(self._app.runtime.sessions, session.id if session else "")
-        )
+        session = self._session.now
+        picked = await self._means.ask(SessionScreen(self._runtime.sessions, session.id if session else ""))
         if picked is not None and await self._may_leave(picked.id):
-            await self._app.open_session(picked)
+            await self._open_session(picked)
 
     async def _resume(self, argument: str) -> None:
         wanted = slash_commands.word("resume", argument)
-        store, session = self._app.runtime.sessions, self._app.host.session
+        store, session = self._runtime.sessions, self._session.now
         if wanted:
             record = await asyncio.to_thread(store.get, wanted)
         else:
@@ -141,35 +178,35 @@ class CommandRunner:
                 raise BadArgument("There is no earlier session here.")
             record = earlier[0]
         if await self._may_leave(record.id):
-            await self._app.open_session(record)
+            await self._open_session(record)
 
     async def _may_leave(self, session_id: str) -> bool:
         """Ask whether another session may be opened while the model works in this one."""
         return await self._may_stop("Resume", f"Session {session_id} is opened instead of this one")
 
     async def _fork(self, _: str) -> None:
-        session = self._app.session()
+        session = self._session.get()
         if not session.log.events:
             raise BadArgument("There is nothing in this session to fork yet.")
         if not await self._may_stop("Fork", "A copy goes on from what is in the session now"):
             return
-        forked = await asyncio.to_thread(self._app.runtime.sessions.fork, session.id)
-        await self._app.open_session(forked)
-        self._app.tell(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
+        forked = await asyncio.to_thread(self._runtime.sessions.fork, session.id)
+        await self._open_session(forked)
+        self._means.tell(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
     async def _may_stop(self, heading: str, comes: str) -> bool:
         """Ask whether a running turn may be stopped, if one runs, for what comes in its stead."""
-        session = self._app.host.session
+        session = self._session.now
         if session is None or not session.busy:
             return True
         from app.ui.screens.ask import AskScreen
 
         question = f"The model is at work. {comes}, and the model is stopped."
         ask: AskScreen = AskScreen(heading, question, f"stop and {heading.lower()}", "let it work")
-        return await self._app.push_screen_wait(ask) is True
+        return await self._means.ask(ask) is True
 
     async def _export(self, argument: str) -> None:
-        session, runtime = self._app.session(), self._app.runtime
+        session, runtime = self._session.get(), self._runtime
         folder = runtime.workspace.root
         target = slash_commands.file(argument, folder) or folder / f"signoff-{session.id}.md"
         target = await asyncio.to_thread(_free_name, target) if not argument else target
@@ -191,12 +228,12 @@ class CommandRunner:
             await asyncio.to_thread(write)
         except OSError as error:
             raise BadArgument(f"{target} cannot be written: {error.strerror}.") from error
-        self._app.tell(f"Written to {target}.")
+        self._means.tell(f"Written to {target}.")
 
     # The model
 
     async def _continue(self, _: str) -> None:
-        session = self._app.session()
+        session = self._session.get()
         if session.busy:
             raise BadArgument("The model is at work already.")
         if session.question is not None:
@@ -206,32 +243,32 @@ class CommandRunner:
     async def _model(self, argument: str) -> None:
         name = slash_commands.word("model", argument)
         if not name:
-            name = await self._app.connector.pick_model(self._app.settings) or ""
+            name = await self._connector.pick_model(self._preferences.settings) or ""
         if name:
-            await self._app.connector.use(self._app.settings.model_copy(update={"model": name}))
-            self._app.tell(f"From the next request on: {name}.")
+            await self._connector.use(self._preferences.settings.model_copy(update={"model": name}))
+            self._means.tell(f"From the next request on: {name}.")
 
     async def _gate(self, argument: str) -> None:
         wanted = slash_commands.gate(argument)
         if wanted is None:
             from app.ui.screens.gate import GateScreen
 
-            wanted = await self._app.push_screen_wait(
-                GateScreen(self._app.settings.gate, self._app.settings.chain_steps)
+            wanted = await self._means.ask(
+                GateScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)
             )
             if wanted is None:
                 return
         kind, steps = wanted
-        self._app.preferences.change(gate=kind, chain_steps=steps or self._app.settings.chain_steps)
-        count = self._app.settings.chain_steps
-        self._app.tell(
+        self._preferences.change(gate=kind, chain_steps=steps or self._preferences.settings.chain_steps)
+        count = self._preferences.settings.chain_steps
+        self._means.tell(
             "The gate closes after every staged edit."
             if kind == "every-edit"
             else f"The gate closes after {count} staging step{'s' if count != 1 else ''}."
         )
 
     async def _compact(self, _: str) -> None:
-        session = self._app.session()
+        session = self._session.get()
         if session.busy:
             raise BadArgument("The model is at work; compact when control is back.")
         if not session.log.events:
@@ -242,17 +279,17 @@ class CommandRunner:
         from app.runtime.connection import endpoint_of
         from app.ui.screens.doctor import DoctorScreen
 
-        endpoint = endpoint_of(self._app.settings)
-        if await self._app.push_screen_wait(DoctorScreen(self._app.runtime, endpoint)):
-            await self._app.connector.use(self._app.settings)
+        endpoint = endpoint_of(self._preferences.settings)
+        if await self._means.ask(DoctorScreen(self._runtime, endpoint)):
+            await self._connector.use(self._preferences.settings)
 
     async def _wire(self, _: str) -> None:
         from app.ui.screens.wire import WireScreen
 
-        session = self._app.session()
+        session = self._session.get()
         if session.last_payload is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._app.push_screen_wait(WireScreen(session.last_payload, self._app.settings.model))
+        await self._means.ask(WireScreen(session.last_payload, self._preferences.settings.model))
 
 
 def _free_name(wanted: Path) -> Path:

@@ -1,13 +1,16 @@
 """The settings in force, and what follows them: theme, keys, panes, session."""
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from textual.app import App
 
 from app.ui.themes.first import OWN_THEMES, STANDARD, fitting
 
 if TYPE_CHECKING:
     from app.config import Settings
-    from app.ui.app import SignoffApp
+    from app.runtime.workspace import Runtime
 
 _ENDPOINT = ("base_url", "model", "api_key", "headers", "profile", "context_window")
 """Settings that a connection is made from."""
@@ -16,8 +19,20 @@ _ENDPOINT = ("base_url", "model", "api_key", "headers", "profile", "context_wind
 class Preferences:
     """What the user wants of a running app; every change is in force at once."""
 
-    def __init__(self, app: "SignoffApp", settings: "Settings") -> None:
+    def __init__(
+        self, app: App[Any], runtime: "Runtime", settings: "Settings", follow: "Callable[[Settings], None]"
+    ) -> None:
+        """Nothing of them is in force yet.
+
+        Args:
+            app: has themes and keys.
+            runtime: the open workspace, with its configuration.
+            settings: the merged ones.
+            follow: brings panes and session in line with settings.
+        """
         self._app = app
+        self._runtime = runtime
+        self._follow = follow
         self.settings = settings
 
     def load_themes(self) -> list[str]:
@@ -25,7 +40,7 @@ class Preferences:
         from app.ui.themes.files import load_themes
 
         app, shown = self._app, self._app.current_theme
-        loaded = load_themes((OWN_THEMES, app.runtime.places.themes))
+        loaded = load_themes((OWN_THEMES, self._runtime.places.themes))
         for theme in loaded.themes:
             app.register_theme(theme.as_theme())
         problems = list(loaded.problems)
@@ -63,20 +78,17 @@ class Preferences:
         """Write settings to the user's configuration; None takes one out. Raises ConfigError."""
         from app.config import save
 
-        save(self._app.runtime.places.config_file, changes)
+        save(self._runtime.places.config_file, changes)
 
-    async def reload(self) -> None:
-        """Read all configuration anew, as at the start; raises ConfigError or NotConnected."""
-        configuration = await asyncio.to_thread(self._app.runtime.reload)
+    async def reload(self) -> bool:
+        """Read all configuration anew, as at the start; whether the endpoint is another now. Raises ConfigError."""
+        configuration = await asyncio.to_thread(self._runtime.reload)
         before, self.settings = self.settings, configuration.settings
         self.apply()
-        if any(getattr(before, key) != getattr(self.settings, key) for key in _ENDPOINT):
-            await self._app.connector.use(self.settings)
+        return any(getattr(before, key) != getattr(self.settings, key) for key in _ENDPOINT)
 
     def apply(self) -> None:
         """Bring theme, panes and session in line with the settings."""
         if self.settings.theme in self._app.available_themes:
             self._app.theme = fitting(self.settings.theme, self._app.console.color_system)
-        self._app.workbench.apply_settings(self.settings)
-        self._app.host.apply(self.settings)
-        self._app.draw_status()
+        self._follow(self.settings)

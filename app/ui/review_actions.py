@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from app.proposals.errors import NotRecorded
 from app.ui.aftermath import Aftermath
+from app.ui.means import Means
+from app.ui.preferences import Preferences
+from app.ui.session import CurrentSession
 from widgets.approval import messages
 from widgets.approval.plural import plural
+from widgets.approval.review import Review
 
 if TYPE_CHECKING:
     from app.proposals.decision_result import DecisionResult
     from app.proposals.models import FileDiff
-    from app.ui.app import SignoffApp
-    from widgets.approval.review import Review
+    from app.runtime.workspace import Runtime
+    from app.ui.terminal.editor import ExternalEditor
 
 _Spoken = TypeVar("_Spoken", messages.Approve, messages.Deny)
 
@@ -24,12 +28,41 @@ Decided = messages.Approve | messages.ApproveAll | messages.Deny | messages.Deny
 class Decisions:
     """The effects behind the review's messages; every one of them may raise `ProposalError` or `StorageError`."""
 
-    def __init__(self, app: "SignoffApp") -> None:
-        self._app = app
-        self.aftermath = Aftermath(app)
+    def __init__(
+        self,
+        review: Review,
+        session: CurrentSession,
+        runtime: "Runtime",
+        preferences: Preferences,
+        editor: "ExternalEditor",
+        means: Means,
+        *,
+        leave: Callable[[], None],
+        show_proposals: Callable[[], Awaitable[None]],
+    ) -> None:
+        """The review may be there before the session is; what is decided then waits for it.
+
+        Args:
+            review: where the user decides.
+            session: in which it is recorded, and whose model hears of it.
+            runtime: the open workspace.
+            preferences: the settings in force.
+            editor: the user's own.
+            means: of the app.
+            leave: leads back to the composer.
+            show_proposals: brings the review up to date.
+        """
+        self._review = review
+        self._session = session
+        self._runtime = runtime
+        self._editor = editor
+        self._means = means
+        self._show_proposals = show_proposals
+        self.aftermath = Aftermath(review, session, preferences, leave)
 
     async def carry_out(self, event: Decided) -> None:
         """Do what was decided."""
+        await self._session.opened()
         match event:
             case messages.Undo():
                 await self.undo(event)
@@ -90,7 +123,7 @@ class Decisions:
 
     async def _write(self, event: messages.Approve) -> "DecisionResult":
         words = event.words
-        result = await self._app.session().approve(
+        result = await self._session.get().approve(
             event.proposal_id, event.hunks, event.revision, words.feedback, words.comments
         )
         self._say_written(result)
@@ -98,7 +131,7 @@ class Decisions:
 
     async def _discard(self, event: messages.Deny) -> "DecisionResult":
         words = event.words
-        return await self._app.session().deny(event.proposal_id, event.hunks, words.feedback, words.comments)
+        return await self._session.get().deny(event.proposal_id, event.hunks, words.feedback, words.comments)
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
@@ -123,7 +156,7 @@ class Decisions:
     async def undo(self, event: messages.Undo) -> None:
         """Take a decision back."""
         self.aftermath.breaks_off()
-        result = await self._app.session().undo(event.proposal_id)
+        result = await self._session.get().undo(event.proposal_id)
         if result.denial:
             self._say(
                 f"{event.proposal_id} waits again; {self._key('redo')} denies it again. What you said stays said."
@@ -135,7 +168,7 @@ class Decisions:
     async def redo(self, event: messages.Redo) -> None:
         """Decide again as before it was undone."""
         self.aftermath.breaks_off()
-        result = await self._app.session().redo(event.proposal_id)
+        result = await self._session.get().redo(event.proposal_id)
         if result.denial:
             self._say(f"{event.proposal_id} denied; nothing was written. {self._key('undo')} reopens it.")
         else:
@@ -144,31 +177,33 @@ class Decisions:
     async def load_diffs(self, event: messages.DiffsWanted) -> None:
         """Compute a proposal's diffs off the event loop."""
         diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
-        self._app.workbench.review.set_diffs(event.proposal_id, diffs)
+        self._review.set_diffs(event.proposal_id, diffs)
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
         # The desk is made, and imported, when it is first asked for: on the same thread.
-        return self._app.runtime.desk.diffs(proposal_id)
+        return self._runtime.desk.diffs(proposal_id)
 
     async def load_versions(self, event: messages.VersionsWanted) -> None:
         """Compute what changed from the version before to this one."""
         from app.proposals.versions import version_diffs
 
-        diffs = await asyncio.to_thread(version_diffs, self._app.runtime.proposals, event.proposal_id)
-        self._app.workbench.review.set_versions(event.proposal_id, diffs)
+        diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
+        self._review.set_versions(event.proposal_id, diffs)
 
     async def take_lines(self, event: messages.TakeLines) -> None:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
+        await self._session.opened()
         parts = await asyncio.to_thread(
-            lambda: self._app.runtime.desk.split(event.proposal_id, event.lines, event.revision)
+            lambda: self._runtime.desk.split(event.proposal_id, event.lines, event.revision)
         )
-        self._app.workbench.review.take_parts(event.proposal_id, parts, event.whole)
-        await self._app.show_proposals()
+        self._review.take_parts(event.proposal_id, parts, event.whole)
+        await self._show_proposals()
 
     async def edit(self, event: messages.Edit) -> None:
         """Let the user change the proposed text of a file, and put the result in its place."""
         from app.ui.screens.edit import EditScreen, proposed_text
 
+        await self._session.opened()
         diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
         diff = next((one for one in diffs if one.change.path == event.path), None)
         if diff is None or diff.change.binary or diff.change.result is None:
@@ -176,14 +211,18 @@ class Decisions:
             return
 
         async def save(text: str) -> None:
-            await self._app.session().edit_proposal(event.proposal_id, event.path, text)
+            await self._session.get().edit_proposal(event.proposal_id, event.path, text)
             self._say(f"{event.path} in {event.proposal_id} is yours now; {self._key('approve')} writes it.")
 
-        app = self._app
-        text = proposed_text(diff)
-        await app.push_screen_wait(
-            EditScreen(event.proposal_id, event.path, text, save, app.external_editor, app.tell, line=event.line)
+        text, tell = proposed_text(diff), self._means.tell
+        await self._means.ask(
+            EditScreen(event.proposal_id, event.path, text, save, self._editor, tell, line=event.line)
         )
+
+    def confirm(self, event: messages.Confirmed) -> None:
+        """Answer a tool that asked."""
+        self.aftermath.begins()
+        self._session.get().confirm(event.key, event.answer)
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
         from app.proposals.models import ProposalState
@@ -194,10 +233,6 @@ class Decisions:
             f"{result.proposal.id} written: {paths}.{rest}{follows} {self._key('undo')} undoes it.",
             passing=bool(follows),
         )
-
-    @property
-    def _review(self) -> "Review":
-        return self._app.workbench.review
 
     def _key(self, action: str) -> str:
         return self._review.key_of(action)

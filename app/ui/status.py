@@ -1,15 +1,17 @@
 """How things stand: what the status bar shows, and which updates give control back to the user."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, GateChanged, PhaseChanged, Recorded, Update
 from app.conversation.events import Answer, Question, TurnEnded, TurnStarted
 from app.keymap import first_key
+from app.ui.session import CurrentSession
 from app.workspace.git import branch
 from widgets.common.status_bar import Status
 
 if TYPE_CHECKING:
-    from app.ui.app import SignoffApp
+    from app.config import Settings
 
 _WORDS = {
     "answer": "The model has answered.",
@@ -20,13 +22,11 @@ _WORDS = {
 }
 
 
-def standing(app: "SignoffApp") -> Status:
-    """The status of an app, from its session, its model and the workspace."""
-    settings, waiting = app.settings, app.workbench.tabs.waiting
-    here = branch(app.runtime.workspace.root)
-    session = app.current_session
+def standing(settings: "Settings", current: CurrentSession, root: Path, waiting: int) -> Status:
+    """What the status bar shows of the session, its model, the workspace and how many proposals wait."""
+    here, session = branch(root), current.now
     if session is None:
-        return Status(model=settings.model, demo=app.demo, waiting=waiting, branch=here)
+        return Status(model=settings.model, demo=current.demo, waiting=waiting, branch=here)
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
     if session.confirmations.waiting:
@@ -36,7 +36,7 @@ def standing(app: "SignoffApp") -> Status:
     chain = f"chain {len(session.gate.staged)}/{policy.staging_steps}"
     return Status(
         model=settings.model,
-        demo=app.demo,
+        demo=current.demo,
         gate_closed=session.gate.closed,
         follows=session.follows,
         policy=chain if policy.kind == "chain" else "every-edit",

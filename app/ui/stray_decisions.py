@@ -1,34 +1,27 @@
 """A decision that was typed into the chat: one letter and Enter, while something waits in the review."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from app.actions import ACTIONS
 from app.keymap import DECISIONS, first_key, key_name, keys_of
+from app.ui.means import Ask
+from app.ui.screens.ask import AskScreen
 
-if TYPE_CHECKING:
-    from app.ui.app import SignoffApp
+
+def is_decision(text: str, keys: Mapping[str, str]) -> bool:
+    """Whether a message is just a key that decides in the review."""
+    return len(text) == 1 and any(
+        text == key_name(key) for action in ACTIONS if action.id in DECISIONS for key in keys_of(action, keys)
+    )
 
 
-async def meant_for_review(app: "SignoffApp", text: str) -> bool:
-    """Whether a message is none, as the user says: asks if it is just a key that decides in the review."""
-    if not (app.workbench.tabs.waiting or app.workbench.review.permissions) or not _is_decision(app, text):
-        return False
-    from app.ui.screens.ask import AskScreen
-
-    leads_there = first_key("app.focus_approvals", app.settings.keys)
+async def is_meant(text: str, keys: Mapping[str, str], ask: Ask) -> bool:
+    """Whether the user wants such a message sent nevertheless."""
+    leads_there = first_key("app.focus_approvals", keys)
     question = (
         f"Something waits for your decision, and “{text}” decides only in the review, where {leads_there} leads. "
         "As a message it decides nothing, and the model goes on."
     )
-    return not await app.push_screen_wait(
-        AskScreen(f"Send “{text}” to the model?", question, "send it", "go to the review")
-    )
-
-
-def _is_decision(app: "SignoffApp", text: str) -> bool:
-    return len(text) == 1 and any(
-        text == key_name(key)
-        for action in ACTIONS
-        if action.id in DECISIONS
-        for key in keys_of(action, app.settings.keys)
-    )
+    screen = AskScreen(f"Send “{text}” to the model?", question, "send it", "go to the review")
+    send = await ask(screen)
+    return send is True

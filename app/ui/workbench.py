@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from app.proposals.models import Proposal
     from app.ui.chat_side import ChatSide
     from app.ui.review_side import ReviewSide
+    from widgets.approval import messages as wishes
     from widgets.approval.review import Review
     from widgets.chat.pane import ChatPane
 
@@ -301,6 +302,20 @@ class Workbench(Screen[None]):
             self.focus_next()
         else:
             self.focus_previous()
+
+    # By name, since what they are imported from comes after the first picture.
+
+    def on_full_screen(self, event: "wishes.FullScreen") -> None:
+        """The review takes the whole screen, or gives it back."""
+        self.set_full_screen(event.on)
+
+    def on_room_wanted(self, event: "wishes.RoomWanted") -> None:
+        """The review wants more of the width, or less."""
+        self.give_room(event.steps)
+
+    def on_chat_pane_turn_over(self) -> None:
+        """What the model has said must not stay unseen behind another tab."""
+        self.tabs.note_words()
 
     @on(PaneTabs.Chosen)
     def follow_tab(self, event: PaneTabs.Chosen) -> None:

@@ -19,7 +19,6 @@ from app.proposals.facts import FileStat
 from app.runtime.workspace import open_runtime
 from app.storage.sessions import SessionRecord
 from app.ui.app import SignoffApp
-from app.ui.opened import Opened
 from app.ui.screens.ask import AskScreen
 from app.ui.screens.doctor import DoctorScreen
 from app.ui.screens.edit import EditScreen
@@ -29,6 +28,7 @@ from app.ui.screens.settings import SettingsScreen
 from app.ui.screens.setup import SetupScreen
 from app.ui.screens.trust import Examined, TrustScreen
 from app.ui.screens.wire import WireScreen
+from app.ui.start import Opened
 
 LARGE = ("signoff-dark", (160, 45))
 SMALL = ("signoff-light", (80, 24))
@@ -161,7 +161,7 @@ PAYLOAD = Payload(
 SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "sessions": lambda app: SessionScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
     "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b"),
-    "settings": SettingsScreen,
+    "settings": lambda app: SettingsScreen(app.preferences, app.runtime, app.connector, app.work, nothing),
     "wire": lambda app: WireScreen(PAYLOAD, "gpt-oss-120b"),
     "doctor": lambda app: DoctorScreen(app.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", "key")),
     "trust": lambda app: TrustScreen(Examined(app.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
@@ -169,6 +169,12 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
     "setup": lambda app: SetupScreen("No model is named yet.", app.runtime.places.config_file),
 }
+
+
+async def nothing() -> None:
+    """No theme is picked."""
+
+
 VALUES = ("theme", "max_steps", "base_url")
 
 

@@ -15,7 +15,7 @@ from app.conversation.events import TurnEnded
 from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime, open_runtime
 from app.ui.app import SignoffApp
-from app.ui.opened import Opened
+from app.ui.start import Opened
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 

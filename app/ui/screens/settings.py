@@ -1,6 +1,6 @@
 """Settings: what is in force and where it comes from; a change takes effect at once and goes into config.toml."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -19,7 +19,10 @@ from app.ui.screens.dialog import Dialog, shown_path
 from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
-    from app.ui.app import SignoffApp
+    from app.runtime.workspace import Runtime
+    from app.ui.connector import Connector
+    from app.ui.means import Work
+    from app.ui.preferences import Preferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +101,29 @@ class SettingsScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, app: "SignoffApp") -> None:
-        """The app whose settings these are."""
+    def __init__(
+        self,
+        preferences: "Preferences",
+        runtime: "Runtime",
+        connector: "Connector",
+        work: "Work",
+        pick_theme: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Show the settings in force.
+
+        Args:
+            preferences: they.
+            runtime: says where each comes from.
+            connector: connects with another endpoint or model.
+            work: runs that.
+            pick_theme: lets the user choose a theme.
+        """
         super().__init__()
-        self._owner = app
+        self._preferences = preferences
+        self._runtime = runtime
+        self._connector = connector
+        self._work = work
+        self._choose_theme = pick_theme
         self._rows: list[Row | None] = []
         self._writing: Row | None = None
 
@@ -116,7 +138,7 @@ class SettingsScreen(Dialog[None]):
         self._draw()
         self.query_one(OptionList).focus()
         self.say("saved at once")
-        self._tell(f"Kept in {shown_path(self._owner.runtime.places.config_file)}")
+        self._tell(f"Kept in {shown_path(self._runtime.places.config_file)}")
 
     def _draw(self) -> None:
         options = self.query_one(OptionList)
@@ -140,8 +162,8 @@ class SettingsScreen(Dialog[None]):
         if row.kind == "commands":
             help_beside = "" if self._narrow else row.help
             return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
-        value = getattr(self._owner.settings, row.key)
-        origin = self._owner.runtime.origin_of(row.key)
+        value = getattr(self._preferences.settings, row.key)
+        origin = self._runtime.origin_of(row.key)
         elsewhere = origin not in ("", "config.toml")
         return Content.assemble(
             f"  {row.title:<23}",
@@ -188,7 +210,7 @@ class SettingsScreen(Dialog[None]):
             case Row(kind="model"):
                 self._pick_model()
             case Row(kind="commands"):
-                self.app.push_screen(AllowedCommandsScreen(self._owner.runtime.allowed_commands))
+                self.app.push_screen(AllowedCommandsScreen(self._runtime.allowed_commands))
             case _:
                 self.action_turn(1)
 
@@ -197,7 +219,7 @@ class SettingsScreen(Dialog[None]):
         row = self._row
         if row is None or row.kind == "commands" or self._writing is not None:
             return
-        value = getattr(self._owner.settings, row.key)
+        value = getattr(self._preferences.settings, row.key)
         if row.kind == "switch":
             self._change(row, not value)
         elif row.kind == "choice":
@@ -208,7 +230,7 @@ class SettingsScreen(Dialog[None]):
     def _write(self, row: Row) -> None:
         self._writing = row
         field = self.query_one("#setting-field", Input)
-        value = getattr(self._owner.settings, row.key)
+        value = getattr(self._preferences.settings, row.key)
         field.value = "" if value is None else str(value)
         field.placeholder = f"{row.title}: {row.help}"
         field.display = True
@@ -234,32 +256,32 @@ class SettingsScreen(Dialog[None]):
     def _change(self, row: Row, value: Any) -> bool:
         try:
             checked = checked_value(row.key, value)
-            self._owner.preferences.save(**{row.key: value})
-            self._owner.preferences.change(**{row.key: checked})
+            self._preferences.save(**{row.key: value})
+            self._preferences.change(**{row.key: checked})
         except ConfigError as error:
             self._tell(str(error), problem=True)
             return False
         self._draw()
-        overridden = self._owner.runtime.origin_of(row.key)
+        overridden = self._runtime.origin_of(row.key)
         if overridden not in ("", "config.toml"):
             self._tell(f"Saved, and in force now; at the next start {overridden} wins again.")
         else:
             self._tell(f"{row.title}: {_shown(row, checked)}. Saved.")
         if row.key == "base_url":
-            self._owner.work(partial(self._owner.connector.use, self._owner.settings))
+            self._work(partial(self._connector.use, self._preferences.settings))
         return True
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
     async def _pick_theme(self) -> None:
-        await self._owner.commands.run("theme")
+        await self._choose_theme()
         self._draw()
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a model")
     async def _pick_model(self) -> None:
-        name = await self._owner.connector.pick_model(self._owner.settings)
+        name = await self._connector.pick_model(self._preferences.settings)
         row = self._row
         if name and row is not None and self._change(row, name):
-            self._owner.work(partial(self._owner.connector.use, self._owner.settings))
+            self._work(partial(self._connector.use, self._preferences.settings))
 
     def _close_field(self) -> None:
         self._writing = None

@@ -5,15 +5,14 @@ import os
 import shlex
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from textual.app import SuspendNotSupported
+from textual.app import App, SuspendNotSupported
 
-if TYPE_CHECKING:
-    from app.ui.app import SignoffApp
+from app.ui.terminal.attention import Attention
 
 
 class EditorFailed(Exception):
@@ -39,8 +38,27 @@ def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]
 class ExternalEditor:
     """The user's editor, for one app."""
 
-    def __init__(self, app: "SignoffApp", environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        app: App[Any],
+        attention: Attention,
+        configured: Callable[[], str],
+        folder: Path,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """An editor for the texts of an app.
+
+        Args:
+            app: sleeps meanwhile.
+            attention: does not call meanwhile.
+            configured: the editor's command as it is set, if it is.
+            folder: where it runs.
+            environment: has it else.
+        """
         self._app = app
+        self._attention = attention
+        self._configured = configured
+        self._folder = folder
         self._environment = environment
 
     async def edit(self, text: str, *, name: str = "message.md") -> str:
@@ -49,7 +67,7 @@ class ExternalEditor:
         Raises:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.
         """
-        command = editor_command(self._app.settings.editor, self._environment)
+        command = editor_command(self._configured(), self._environment)
         with tempfile.TemporaryDirectory(prefix="signoff-edit-") as folder:
             file = Path(folder) / (Path(name).name or "text.txt")
             await asyncio.to_thread(_write, file, text)
@@ -64,7 +82,7 @@ class ExternalEditor:
 
     async def _run(self, command: list[str]) -> int:
         try:
-            process = await asyncio.create_subprocess_exec(*command, cwd=self._app.runtime.workspace.root)
+            process = await asyncio.create_subprocess_exec(*command, cwd=self._folder)
         except OSError as error:
             raise EditorFailed(
                 f"{command[0]} cannot be started: {error.strerror}. Set $EDITOR, or `editor` in the configuration."
@@ -79,8 +97,8 @@ class ExternalEditor:
             # "ignore", is not inherited by the editor.
             before = signal.signal(signal.SIGINT, lambda *_: None)
             stack.callback(signal.signal, signal.SIGINT, before)
-            self._app.attention.paused = True
-            stack.callback(setattr, self._app.attention, "paused", False)
+            self._attention.paused = True
+            stack.callback(setattr, self._attention, "paused", False)
             stack.enter_context(self._app.batch_update())
             try:
                 stack.enter_context(self._app.suspend())

@@ -1,0 +1,137 @@
+"""Carries out what the user says and wants in the chat: messages, answers, sessions, drafts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.ui.means import Means
+from app.ui.session import CurrentSession
+
+if TYPE_CHECKING:
+    from app.storage.sessions import SessionRecord
+    from app.ui.workbench import Workbench
+    from widgets.chat.composer import Composer
+
+FOLLOWS = (
+    "This session is open in another window, which runs it; here you see what happens, and can decide. "
+    "/fork goes on with a copy."
+)
+
+
+class Talk:
+    """What is behind the chat and its composer."""
+
+    def __init__(
+        self,
+        workbench: "Workbench",
+        session: CurrentSession,
+        means: Means,
+        keys: Callable[[], Mapping[str, str]],
+        show_proposals: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Messages are taken at once; they wait until a session is open.
+
+        Args:
+            workbench: where it is shown.
+            session: whom the user talks to.
+            means: of the app.
+            keys: the user's own, once a session is hosted.
+            show_proposals: brings the review up to date.
+        """
+        self._workbench = workbench
+        self._session = session
+        self._means = means
+        self._keys = keys
+        self._show_proposals = show_proposals
+        self._sending = asyncio.Lock()
+
+    async def open_session(self, record: "SessionRecord | None") -> None:
+        """Show a session, a new one if none is given."""
+        host, chat = self._session.host, self._workbench.chat
+        left_behind = chat.composer.draft if host.session is not None else ""
+        session = await host.open(record)
+        chat.open_log(session.log.events)
+        history = await asyncio.to_thread(host.runtime.sessions.sent_messages)
+        draft = await host.drafts.recall(session.id, fresh=record is None)
+        chat.composer.set_history(history)
+        if chat.composer.draft == left_behind:
+            # Else the user has typed meanwhile, and what is being typed is never taken away.
+            chat.composer.restore(draft)
+        host.drafts.keep(session.id, chat.composer.kept_draft)
+        chat.composer.set_queue(session.queue)
+        self.back_to_composer(session.take_back())
+        if session.follows:
+            self._means.tell(FOLLOWS)
+        self._workbench.recall_comments(session.log.events)
+        await self._show_proposals()
+
+    # What the user says
+
+    async def send(self, text: str) -> None:
+        """A message to the model; it goes back into the composer if it cannot be kept."""
+        try:
+            if self._session.hosted.is_set() and await self._meant_for_review(text):
+                self._workbench.show_pane("approvals")
+                return
+            async with self._sending:
+                # Until the session that was asked for is open, messages wait here, in their order.
+                session = await self._session.wanted()
+            await session.send(text)
+        except Exception:
+            self._put_first([text])
+            raise
+
+    async def _meant_for_review(self, text: str) -> bool:
+        """Whether it is just a key that decides there, while something waits, and is not for the model."""
+        from app.ui.stray_decisions import is_decision, is_meant
+
+        keys = self._keys()
+        waits = self._workbench.tabs.waiting or self._workbench.review.permissions
+        return bool(waits) and is_decision(text, keys) and not await is_meant(text, keys, self._means.ask)
+
+    async def answer(self, text: str, call: str) -> None:
+        """The answer to the model's question."""
+        await self._session.opened()
+        await self._session.get().answer(text, call)
+
+    # What the user writes
+
+    def back_to_composer(self, texts: Sequence[str]) -> None:
+        """Put the user's words before what is being written, to be sent again or not."""
+        if texts:
+            self._put_first(texts)
+            host, draft = self._session.host, self._composer.kept_draft
+            self._means.work(partial(host.keep_taken, draft), group="queue")
+
+    def interrupt(self) -> None:
+        """Stop the model; what was queued goes back to the composer."""
+        if (session := self._session.now) is not None and session.busy:
+            self.back_to_composer(session.interrupt())
+
+    def take_queue_back(self) -> None:
+        """What was queued goes back to the composer to be changed; the model works on."""
+        if (session := self._session.now) is not None:
+            self.back_to_composer(session.take_back())
+
+    def keep_draft(self, draft: str) -> None:
+        """What is being written survives a restart."""
+        if (session := self._session.now) is not None:
+            self._session.host.drafts.keep(session.id, draft)
+
+    def _put_first(self, texts: Sequence[str]) -> None:
+        self._composer.draft = "\n\n".join(part for part in (*texts, self._composer.draft) if part)
+
+    @property
+    def _composer(self) -> "Composer":
+        return self._workbench.composer
+
+    # What the user wants to see
+
+    async def open_proposal(self, proposal_id: str) -> None:
+        """Show a proposal in the review, however old it is."""
+        await self._session.opened()
+        await self._session.host.bring_up(proposal_id)
+        await self._show_proposals()
+        self._workbench.review.show_item(proposal_id)
+        self._workbench.show_pane("diff")

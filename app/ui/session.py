@@ -1,0 +1,60 @@
+"""The session on the screen and its model: what is shown and typed is there before they are."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.agent.session import Session
+    from app.runtime.open_session import Host
+
+
+class CurrentSession:
+    """What the user talks to, as far as it is there yet."""
+
+    def __init__(self) -> None:
+        """Nothing is there."""
+        self.demo = False
+        """The model is the demo's."""
+        self.hosted = asyncio.Event()
+        """Set once there is a host; a session may still lack a model."""
+        self.asked = asyncio.Event()
+        """Set once a session is on the screen, or a question to the user stands before it."""
+        self._host: Host | None = None
+        self._choose: Callable[[], Awaitable[None]] | None = None
+
+    def host_by(self, host: "Host", choose: Callable[[], Awaitable[None]]) -> None:
+        """Take the host, and what lets the user choose a model where there is none."""
+        self._host, self._choose = host, choose
+        self.hosted.set()
+
+    @property
+    def host(self) -> "Host":
+        """The host, once it is there."""
+        assert self._host is not None
+        return self._host
+
+    @property
+    def now(self) -> "Session | None":
+        """The open session, if there is one."""
+        return self._host.session if self._host is not None else None
+
+    def get(self) -> "Session":
+        """The open session; raises NotConnected."""
+        if (session := self.now) is None:
+            from app.runtime.connection import NotConnected
+
+            raise NotConnected("No session is open yet: choose a model first, with /model or in /settings.")
+        return session
+
+    async def opened(self) -> None:
+        """Return once a session is on the screen, or a question to the user stands before it."""
+        await self.hosted.wait()
+        await self.asked.wait()
+
+    async def wanted(self) -> "Session":
+        """The open session, once it is there; lets the user choose a model if it lacks one. Raises NotConnected."""
+        await self.opened()
+        if self.now is None and self._choose is not None:
+            await self._choose()
+        return self.get()

@@ -1,0 +1,61 @@
+"""An app that fits its terminal: the palette, what may be sent to it, and how it calls for attention."""
+
+from functools import cached_property
+
+from textual.driver import Driver
+from textual.filter import LineFilter
+from textual.theme import Theme
+
+from app.ui.terminal.attention import Attention
+from app.ui.terminal.filter import UnsafeTextFilter
+from app.ui.themes.first import fitting
+from widgets.common.input_order import OrderedApp
+from widgets.diff.colours import diff_variable_defaults
+
+
+class FittedApp(OrderedApp):
+    """Textual's hooks for the terminal, filled."""
+
+    def __init__(self, theme: Theme) -> None:
+        """The theme is that of the first picture."""
+        self.attention = Attention()
+        super().__init__()
+        self.register_theme(theme)
+        self.theme = fitting(theme.name, self.console.color_system)
+
+    def get_driver_class(self) -> type[Driver]:
+        """The platform's driver, through which attention is called for."""
+        return self.attention.listen_in(super().get_driver_class())
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Defaults of the variables that our own style sheets use, mixed from the theme."""
+        theme: Theme | None = self.available_themes.get(self.theme)
+        return diff_variable_defaults(theme) if theme is not None else {}
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's variables, fitted to a terminal of 256 colours."""
+        variables = super().get_css_variables()
+        if self._has_palette:
+            from app.ui.themes.palette import with_tints
+
+            variables = self.theme_variables = with_tints(variables, self.current_theme)
+        return variables
+
+    @property
+    def _has_palette(self) -> bool:
+        """Whether the terminal knows just 256 colours."""
+        return self.console.color_system == "256"
+
+    def get_line_filters(self) -> list[LineFilter]:
+        """Textual's filters, and our own; always the same ones, since what they made is kept by filter."""
+        return [*super().get_line_filters(), *self._line_filters]
+
+    @cached_property
+    def _line_filters(self) -> list[LineFilter]:
+        """The filter that lets no control character through to the terminal, and the one for its palette."""
+        filters: list[LineFilter] = [UnsafeTextFilter()]
+        if self._has_palette:
+            from app.ui.themes.palette import PaletteFilter
+
+            filters.append(PaletteFilter())
+        return filters
