@@ -236,7 +236,7 @@ class SignoffApp(FittedApp):
             self.preferences,
             self.external_editor,
             self._means,
-            leave=self.action_focus_chat,
+            leave=partial(self.workbench.show_pane, "chat"),
             show_proposals=self.show_proposals,
         )
         side = ReviewSide(review, self.settings.keys, self._decisions, self._notes, self.work, self._take_words)

@@ -82,6 +82,16 @@ def test_rooms_import_only_from_those_below_them() -> None:
     assert not upward
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Wherever the import stands, also for types alone; `from app.agent import turn` is one of `app.agent.turn`."""
+    known = sources()
+    arrows = {
+        module: {target for target in imported(path) if target in known and target != module}
+        for module, path in known.items()
+    }
+    TopologicalSorter(arrows).prepare()
+
+
 def test_the_core_knows_neither_textual_nor_widgets() -> None:
     forbidden = {"textual", "widgets", "rich"}
     free = [path for module, path in sources().items() if room_of(module) in UI_FREE]
