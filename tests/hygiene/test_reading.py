@@ -12,7 +12,7 @@ OPENS_OTHER_FILES = {
     "app/demo/sample.py": "signoff's own sample",
     "app/ui/terminal/editor.py": "a temporary file of its own",
     "app/ui/themes/first.py": "the user's own configuration and themes",
-    "app/ui/app.py": "a session",
+    "app/ui/chat_actions.py": "a session",
     "app/ui/problems.py": "the log",
     "app/proposals/disk/filesystem.py": "writing, and folders",
     "app/proposals/disk/locking.py": "the lock",
