@@ -464,7 +464,10 @@ class SignoffApp(FittedApp):
         self.workbench.show_pane("diff")
         review = self.workbench.review
         self.workbench.set_focus(review.view)
-        await self.run_action(action.handler, review if action.scope == "review" else review.view)
+        if action.scope == "review":
+            await review.perform(action.handler)
+        else:
+            await self.run_action(action.handler, review.view)
 
     # Work
 

@@ -26,6 +26,9 @@ from widgets.diff.picking import Picked
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
 
+_UNTIL_SEEN = 1.0
+"""Seconds that it has to be drawn in, before a command goes on without."""
+
 
 class Review(ReviewPanes):
     """The review panes with their keys."""
@@ -51,8 +54,8 @@ class Review(ReviewPanes):
     """The actions that had something to act on when it was drawn last."""
     _held: str | None = None
     """The action of the chip on which the mouse button went down."""
-    _clicked = False
-    """Whether it is a click that acts, which needs no focus."""
+    _named = False
+    """Whether it is a click, or a command of the palette, that acts: it names what is meant, and needs no focus."""
 
     @cached_property
     def writing(self) -> Writing:
@@ -89,7 +92,7 @@ class Review(ReviewPanes):
         if not guard.open:
             self.say(guard.why)
             return False
-        if not (self.picture if self._clicked else self.sight).had(arrival(self.app)):
+        if not (self.picture if self._named else self.sight).had(arrival(self.app)):
             self.say("That came before this was on the screen, and decided nothing. Look, then press it again.")
             return False
         return True
@@ -296,11 +299,20 @@ class Review(ReviewPanes):
         event.stop()
         if not self.in_focus:
             self.screen.set_focus(self.view)
-        self._clicked = True
+        await self._perform_by_name(action)
+
+    async def _perform_by_name(self, action: str) -> None:
+        self._named = True
         try:
             await self.run_action(action)
         finally:
-            self._clicked = False
+            self._named = False
+
+    async def perform(self, action: str) -> None:
+        """Do what was picked by its name elsewhere, as soon as it can be seen what it is done to."""
+        self.lose_picture()
+        await self.picture.wait(_UNTIL_SEEN)
+        await self._perform_by_name(action)
 
     # Keys that shape
 
