@@ -56,7 +56,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     time.tzset()
     clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: NOW)
     for module in ("sessions", "models", "doctor"):
-        monkeypatch.setattr(f"app.screens.{module}.time", clock)
+        monkeypatch.setattr(f"app.ui.screens.{module}.time", clock)
     monkeypatch.setattr("app.ui.screens.doctor.examine", examined)
     monkeypatch.setattr("app.llm.capabilities.discovery.local_servers", found_servers)
     root = tmp_path / "workspace"
