@@ -138,7 +138,7 @@ async def test_edits_that_cancel_out_stage_nothing(server: WireServer, tmp_path:
         await on.say("Change it, and back")
         assert on.runtime.desk.waiting() == []
         assert not on.session.gate.closed and on.stopped == "answer"
-        assert all("nothing was staged" in text for text in of_role(server.last, "tool"))
+        assert all("nothing was staged" in text.lower() for text in of_role(server.last, "tool"))
 
 
 async def test_guidance_of_the_workspace_is_in_the_system_prompt_nearest_first(
