@@ -12,7 +12,7 @@ from app.demo.requests import MODEL_ID
 from app.demo.sample import create_sample
 from app.runtime.workspace import open_runtime
 from app.ui.app import SignoffApp
-from app.ui.opened import Opened
+from app.ui.start import Opened
 
 HERE = Path(__file__).resolve().parent
 
