@@ -74,7 +74,6 @@ def test_a_staged_edit_is_reviewed_approved_and_undone(demo: Terminal, temp: Pat
     if "never on screen" in demo.text:
         # On a small screen not all hunks were seen: it asks once, and takes no answer at once.
         demo.press("y")
-    demo.wait_for("P1", "undo")
     demo.wait_until(lambda: changed(folder) == ["tideline/moon.py", "tideline/tides.py"], "both files to be written")
     tests = subprocess.run(["python3", "-m", "unittest"], cwd=folder, capture_output=True, text=True, check=False)
     assert tests.returncode == 0, tests.stderr
