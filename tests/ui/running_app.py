@@ -58,7 +58,9 @@ class Running:
         """Wait for something to become true."""
         end = time.monotonic() + _PATIENCE
         while time.monotonic() < end:
-            if condition():
+            holds = condition()
+            assert not callable(holds), f"{holds!r} would always hold; call it"
+            if holds:
                 return
             await self.pilot.pause(0.05)
         raise AssertionError(f"{what} did not come; the screen says:\n{self.text}")

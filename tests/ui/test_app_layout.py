@@ -80,7 +80,7 @@ async def test_the_chat_has_the_whole_width_while_nothing_waits(tmp_path: Path, 
         await run.until(lambda: widths(run)[1] > 60, "the review")
         assert widths(run)[0] > 60
         await run.pilot.press("f4")
-        await run.until(lambda: run.can_decide, "the picture")
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
         await run.see("P1 written")
         assert widths(run)[1] > 60, "what came of it can be read, and taken back"
@@ -98,7 +98,7 @@ async def test_the_review_goes_when_the_model_goes_on(tmp_path: Path, server: Wi
         server.turn(calls=[edit()])
         server.say("Staged.")
         await with_proposal(run)
-        await run.until(lambda: run.can_decide, "the picture")
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
         await run.see("P1 written")
         server.say("Good.")
