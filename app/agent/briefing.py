@@ -9,22 +9,22 @@ from app.agent.interventions import FilesSeen
 from app.conversation.events import Event, Intervention
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
-from app.proposals.desk import ProposalDesk
+from app.proposals.service import ProposalService
 
 
 class Briefing:
     """Composes it for one session."""
 
-    def __init__(self, log: EventLog, desk: ProposalDesk, session_id: str, pending: PendingProposals) -> None:
+    def __init__(self, log: EventLog, service: ProposalService, session_id: str, pending: PendingProposals) -> None:
         """Follow the log.
 
         Args:
             log: of the session.
-            desk: knows what waits, and what a read of a file would show.
+            service: knows what waits, and what a read of a file would show.
             session_id: its id in the store.
             pending: counts the denials.
         """
-        self._desk = desk
+        self._service = service
         self._session_id = session_id
         self._pending = pending
         self._seen = log.attach(FilesSeen())
@@ -35,7 +35,7 @@ class Briefing:
         Args:
             opening: what the user did that begins it, which is recorded together with them.
         """
-        waiting = await asyncio.to_thread(self._desk.waiting)
+        waiting = await asyncio.to_thread(self._service.waiting)
         seen = dict(self._seen.versions)
         current = await asyncio.to_thread(self._versions, seen)
         found = (
@@ -47,7 +47,7 @@ class Briefing:
 
     def _versions(self, paths: Iterable[str]) -> dict[str, str | None]:
         """What a read of these files would show now; None for a file that is gone."""
-        draft = self._desk.draft(self._session_id)
+        draft = self._service.draft(self._session_id)
         versions: dict[str, str | None] = {}
         for path in paths:
             with contextlib.suppress(OSError, ValueError):

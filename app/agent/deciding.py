@@ -1,4 +1,4 @@
-"""From what the desk did to the events that record it, and the sessions that they belong to."""
+"""From what the proposal service did to the events that record it, and the sessions that they belong to."""
 
 from collections.abc import Iterable
 

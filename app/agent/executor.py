@@ -24,9 +24,9 @@ from app.conversation.events import (
     ToolStarted,
 )
 from app.conversation.log import EventLog
-from app.proposals.desk import ProposalDesk
 from app.proposals.draft import Draft
 from app.proposals.facts import FileStat
+from app.proposals.service import ProposalService
 from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
 from app.tools.registry import ToolSet
 from app.workspace.paths import Workspace
@@ -58,7 +58,7 @@ class Executor:
         self,
         *,
         log: EventLog,
-        desk: ProposalDesk,
+        service: ProposalService,
         tools: ToolSet,
         workspace: Workspace,
         session_id: str,
@@ -66,7 +66,7 @@ class Executor:
         confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]],
     ) -> None:
         self._log = log
-        self._desk = desk
+        self._service = service
         self._tools = tools
         self._workspace = workspace
         self._session_id = session_id
@@ -99,7 +99,7 @@ class Executor:
         if gate.closed:
             await self.refuse(message.calls)
             return
-        progress = _Progress(await asyncio.to_thread(self._desk.draft, self._session_id), gate)
+        progress = _Progress(await asyncio.to_thread(self._service.draft, self._session_id), gate)
         try:
             for call in message.calls:
                 await self._run_call(call, progress, interrupter)
@@ -192,7 +192,7 @@ class Executor:
             return
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
         try:
-            proposal = await asyncio.to_thread(self._desk.stage, progress.draft, summary, answers)
+            proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
         except Exception as error:
             await self._log.append(*(_unstaged(result, f"Nothing was staged: {error}") for result in progress.held))
             return

@@ -8,8 +8,8 @@ from app.agent.allowances import FormStore
 from app.agent.model_port import ModelPort
 from app.conversation.events import Event
 from app.conversation.log import EventSink
-from app.proposals.desk import ProposalDesk
 from app.proposals.models import Proposal
+from app.proposals.service import ProposalService
 from app.tools.registry import ToolSet
 from app.workspace.paths import Workspace
 
@@ -55,7 +55,7 @@ class Ports:
     sink: EventSink
     others: OtherSessions
     claim: Claim
-    desk: ProposalDesk
+    service: ProposalService
     tools: ToolSet
     workspace: Workspace
     model: ModelPort

@@ -1,7 +1,7 @@
 """One conversation in one workspace: takes what the user does, runs turns, and tells its subscribers.
 
 Nothing here decides what the model does next (the ladder does), nor what goes over the wire (the projection
-does), nor when a turn may begin (`Turns` does). A session belongs to one event loop; the desk's work happens on
+does), nor when a turn may begin (`Turns` does). A session belongs to one event loop; its proposal service works on
 threads.
 """
 
@@ -117,14 +117,14 @@ class Session:
         self.confirmations = Confirmations(self._publish, Allowances(ports.allowed))
         self._executor = Executor(
             log=self.log,
-            desk=ports.desk,
+            service=ports.service,
             tools=ports.tools,
             workspace=ports.workspace,
             session_id=session_id,
             publish=self._publish,
             confirm=self.confirmations.ask,
         )
-        briefing = Briefing(self.log, ports.desk, session_id, self.pending)
+        briefing = Briefing(self.log, ports.service, session_id, self.pending)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
         self._publisher = self.log.attach(_Publisher(self.gate, lambda: self.queue, self._publish))
         self._publisher.go_live()
@@ -208,7 +208,7 @@ class Session:
             NotRecorded: it is written all the same, and stands; so it is with the other decisions.
             ProposalError: nothing is written then, and nothing said.
         """
-        result = await asyncio.to_thread(self.ports.desk.approve, proposal_id, hunks, revision, feedback, comments)
+        result = await asyncio.to_thread(self.ports.service.approve, proposal_id, hunks, revision, feedback, comments)
         try:
             await self._decided(result, approval(result, feedback=feedback, comments=tuple(comments)))
         finally:
@@ -223,25 +223,25 @@ class Session:
         comments: Sequence[LineComment] = (),
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
-        result = await asyncio.to_thread(self.ports.desk.deny, proposal_id, hunks, feedback, comments)
+        result = await asyncio.to_thread(self.ports.service.deny, proposal_id, hunks, feedback, comments)
         await self._decided(result, decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments)))
         return result
 
     async def undo(self, proposal_id: str) -> DecisionResult:
         """Undo an applied proposal, or have a denied one wait again."""
-        result = await asyncio.to_thread(self.ports.desk.undo, proposal_id)
+        result = await asyncio.to_thread(self.ports.service.undo, proposal_id)
         await self._decided(result, undone(result))
         return result
 
     async def redo(self, proposal_id: str) -> DecisionResult:
         """Apply an undone proposal again, or deny again one whose denial was undone."""
-        result = await asyncio.to_thread(self.ports.desk.redo, proposal_id)
+        result = await asyncio.to_thread(self.ports.service.redo, proposal_id)
         await self._decided(result, redone(result))
         return result
 
     async def edit_proposal(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Replace the proposed text of a file by the user's; the model is told as a fact."""
-        proposal = await asyncio.to_thread(self.ports.desk.replace_result, proposal_id, path, text)
+        proposal = await asyncio.to_thread(self.ports.service.replace_result, proposal_id, path, text)
         edited = ProposalDecided(proposal=proposal.id, decision=Decision.EDITED, still_pending=True)
         await self._decided(DecisionResult(proposal), edited)
         return proposal
@@ -296,7 +296,7 @@ class Session:
 
     async def disk_changed(self, paths: Collection[str]) -> tuple[Proposal, ...]:
         """Re-base what waits onto files that changed on disk; returns the proposals that are different now."""
-        changed = await asyncio.to_thread(self.ports.desk.refresh, paths)
+        changed = await asyncio.to_thread(self.ports.service.refresh, paths)
         await self._tell_changed(changed)
         return tuple(changed)
 

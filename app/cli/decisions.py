@@ -37,7 +37,7 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     committing = runtime.settings.commit
 
     def one(proposal: Proposal) -> _Decided:
-        before = _standing(runtime, proposal)
+        before = _states(runtime, proposal)
         result = _approved(runtime, proposal, _hunks(proposal, arguments.hunks), force=arguments.force)
         looked_at(runtime, proposal.id)
         done = _Decided(result, "approved", before, _record(runtime, result, approval(result)))
@@ -59,8 +59,8 @@ def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         feedback = piped_text("your feedback")
 
     def one(proposal: Proposal) -> _Decided:
-        before = _standing(runtime, proposal)
-        result = runtime.desk.deny(proposal.id, None, feedback)
+        before = _states(runtime, proposal)
+        result = runtime.service.deny(proposal.id, None, feedback)
         event = decided(result, Decision.DENIED, feedback=feedback)
         return _Decided(result, "denied", before, _record(runtime, result, event))
 
@@ -71,8 +71,8 @@ def undo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Undo applied proposals, byte for byte, or have denied ones wait again."""
 
     def one(proposal: Proposal) -> _Decided:
-        before = _standing(runtime, proposal)
-        result = runtime.desk.undo(proposal.id)
+        before = _states(runtime, proposal)
+        result = runtime.service.undo(proposal.id)
         verb = "reopened" if result.denial else "undone"
         return _Decided(result, verb, before, _record(runtime, result, undone(result)))
 
@@ -83,8 +83,8 @@ def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Apply undone proposals again, or deny again those whose denial was undone."""
 
     def one(proposal: Proposal) -> _Decided:
-        before = _standing(runtime, proposal)
-        result = runtime.desk.redo(proposal.id)
+        before = _states(runtime, proposal)
+        result = runtime.service.redo(proposal.id)
         verb = "denied again" if result.denial else "applied again"
         return _Decided(result, verb, before, _record(runtime, result, redone(result)))
 
@@ -94,11 +94,11 @@ def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 def _each(runtime: Runtime, arguments: argparse.Namespace, one: Callable[[Proposal], _Decided]) -> Exit:
     """Decide on each proposal that is named, in this order; an id that is wrong stops it before the first."""
     # In this order, and each once.
-    ids = list(dict.fromkeys(runtime.desk.get(name).id for name in arguments.ids))
+    ids = list(dict.fromkeys(runtime.service.get(name).id for name in arguments.ids))
     done: list[_Decided] = []
     for name in ids:
         try:
-            done.append(one(runtime.desk.get(name)))
+            done.append(one(runtime.service.get(name)))
         except Exception as error:
             code = exit_code(error)
             if code is None or not done:
@@ -117,17 +117,17 @@ def _each(runtime: Runtime, arguments: argparse.Namespace, one: Callable[[Propos
 def _approved(runtime: Runtime, proposal: Proposal, hunks: set[str] | None, *, force: bool) -> DecisionResult:
     """Approve what the user was shown; what has changed since only once it was looked at, or by force."""
     if force:
-        runtime.desk.refresh(paths_of(proposal))
+        runtime.service.refresh(paths_of(proposal))
     else:
         check_looked_at(runtime, proposal)
     try:
-        return runtime.desk.approve(proposal.id, hunks)
+        return runtime.service.approve(proposal.id, hunks)
     except ChangedSinceSeen:
-        look_needed(runtime, runtime.desk.get(proposal.id))
+        look_needed(runtime, runtime.service.get(proposal.id))
         raise
 
 
-def _standing(runtime: Runtime, proposal: Proposal) -> dict[str, ProposalState]:
+def _states(runtime: Runtime, proposal: Proposal) -> dict[str, ProposalState]:
     return {each.id: each.state for each in related(runtime.proposals, paths_of(proposal))}
 
 

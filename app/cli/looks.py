@@ -9,8 +9,8 @@ _SETTING = "look_needed"
 
 def refresh(runtime: Runtime) -> None:
     """Re-base what waits onto the disk as it is now, and note what has to be looked at again for that."""
-    seen = {each.id: each.revision for each in runtime.desk.waiting()}
-    for changed in runtime.desk.refresh():
+    seen = {each.id: each.revision for each in runtime.service.waiting()}
+    for changed in runtime.service.refresh():
         if seen.get(changed.id) != changed.revision:
             look_needed(runtime, changed)
 

@@ -16,18 +16,18 @@ from app.safe_text import visible
 def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Print one proposal as a unified diff that `git apply` takes, or with `--hunks` what can be decided apart."""
     refresh(runtime)
-    proposal = runtime.desk.get(arguments.id)
+    proposal = runtime.service.get(arguments.id)
     looked_at(runtime, proposal.id)
     if arguments.json:
-        print_json(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
+        print_json(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
         return Exit.DONE
     if arguments.hunks:
-        _list_hunks(ProposalDetail.of(proposal, runtime.desk.diffs(proposal.id)))
+        _list_hunks(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
         return Exit.DONE
     # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
     for path, words in all_cautions(proposal):
         print_line(f"# {visible(f'{path}: {words}', keep='')}")
-    print_text(runtime.desk.as_unified_diff(proposal.id))
+    print_text(runtime.service.as_unified_diff(proposal.id))
     return Exit.DONE
 
 
@@ -54,7 +54,7 @@ def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     except OSError as error:
         raise CommandError(f"Cannot read {arguments.file}: {error.strerror}.", Exit.USAGE) from error
     try:
-        proposal = runtime.desk.stage_patch(data.decode("utf-8", "surrogateescape"))
+        proposal = runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"))
     except EditRefused as error:
         raise CommandError(f"Nothing was staged: {error}", Exit.REFUSED) from error
     if arguments.json:

@@ -69,7 +69,7 @@ def _diffs(runtime: Runtime, events: Sequence[Event]) -> dict[str, str]:
     for event in events:
         if isinstance(event, ProposalStaged):
             with contextlib.suppress(ProposalError):
-                found[event.proposal] = runtime.desk.as_unified_diff(event.proposal)
+                found[event.proposal] = runtime.service.as_unified_diff(event.proposal)
     return found
 
 

@@ -49,7 +49,7 @@ def _found(runtime: Runtime, arguments: argparse.Namespace) -> "list[Proposal]":
 
     put_right(runtime, print_error)
     refresh(runtime)
-    return runtime.desk.all() if arguments.all else runtime.desk.waiting()
+    return runtime.service.all() if arguments.all else runtime.service.waiting()
 
 
 def _print_documents(found: "list[Proposal]") -> None:

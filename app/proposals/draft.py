@@ -12,7 +12,7 @@ from app.proposals.disk.preflight import case_clash
 from app.proposals.edit_report import EditReport
 from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement, apply_replacements
-from app.proposals.locate.rewrite import retext
+from app.proposals.locate.rewrite import rewrite
 from app.proposals.models import FileVersion, Match, Op
 from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
 from app.proposals.patch.parts import FilePatch, named_paths
@@ -224,7 +224,7 @@ class Draft:
             if data is None:
                 self._check_free(overlay, real)
                 return self._put(overlay, real, encode(content), [], notes)
-            after = retext(Document(data), content)
+            after = rewrite(Document(data), content)
             if after == data:
                 raise EditRefused(f"{real} already has exactly this content; nothing to write.")
             return self._put(overlay, real, after, [], notes)

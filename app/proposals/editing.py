@@ -2,7 +2,7 @@
 
 from app.proposals.changes import next_number, recompared
 from app.proposals.errors import EditRejected
-from app.proposals.locate.rewrite import retext
+from app.proposals.locate.rewrite import rewrite
 from app.proposals.models import Proposal
 from app.proposals.overlay import Contents, same, undecided
 from app.proposals.refusals import EditRefused
@@ -19,7 +19,7 @@ def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> P
     if change is None or change.result is None or change.binary:
         raise EditRejected(f"{proposal.id} has no text to edit at {path}.")
     try:
-        data = retext(Document(contents.get(change.result)), text)
+        data = rewrite(Document(contents.get(change.result)), text)
     except EditRefused as error:
         raise EditRejected(f"{path} was not changed: {error.fact}") from error
     result = contents.add(data, change.result.mode)

@@ -13,7 +13,7 @@ from app.proposals.disk.journal import folded
 from app.proposals.errors import MissingContent
 from app.proposals.models import Conflict, FileChange, FileVersion, Proposal, ProposalState
 from app.proposals.overlay import Overlay, same, undecided
-from app.proposals.states import advance, standing
+from app.proposals.states import advance, state_of
 from app.proposals.text.document import Document, decode
 from app.proposals.text.merge import MergeResult, merge
 
@@ -73,7 +73,7 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     moved_proposal = proposal.model_copy(
         update={"files": tuple(changes), "revision": proposal.revision + (1 if written else 0)}
     )
-    return advance(moved_proposal, standing(moved_proposal))
+    return advance(moved_proposal, state_of(moved_proposal))
 
 
 def _stands(overlay: Overlay, proposal: Proposal) -> bool:

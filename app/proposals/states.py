@@ -47,7 +47,7 @@ def words(state: State) -> str:
     return state.value.replace("_", " ")
 
 
-def standing(proposal: Proposal) -> State:
+def state_of(proposal: Proposal) -> State:
     """The state that the hunks and files of a proposal amount to, re-bases and undos aside."""
     states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
     if HunkState.PENDING in states:

@@ -106,7 +106,7 @@ def open_session(
         sink=StoreSink(runtime.sessions, record.id),
         others=StoredSessions(runtime),
         claim=claim,
-        desk=runtime.desk,
+        service=runtime.service,
         tools=standard_tools(),
         workspace=runtime.workspace,
         model=model,

@@ -28,7 +28,7 @@ from app.storage.sessions import SessionRecord
 Subscriber = Callable[[Update], None]
 
 
-class Host:
+class OpenSession:
     """One workspace, one session at a time, one model at a time."""
 
     def __init__(self, runtime: Runtime, settings: Settings, subscriber: Subscriber) -> None:
@@ -69,12 +69,12 @@ class Host:
         def tell(line: str) -> None:
             loop.call_soon_threadsafe(self._subscriber, Failed(line))
 
-        desk = await asyncio.to_thread(lambda: self.runtime.desk)
-        desk.tell = tell
+        service = await asyncio.to_thread(lambda: self.runtime.service)
+        service.tell = tell
         lines = await asyncio.to_thread(recover, self.runtime)
         if lines and (session := self.session) is not None:
             await session.catch_up()
-        await asyncio.to_thread(self.runtime.desk.refresh)
+        await asyncio.to_thread(self.runtime.service.refresh)
         self._known = _versions(await self.proposals())
         if self.model is not None:
             # Hundreds of milliseconds of imports, on a thread; by now the user sees the session.
@@ -257,7 +257,7 @@ class Host:
         while True:
             await self._rewatch.wait()
             self._rewatch.clear()
-            self._watcher.watch(await asyncio.to_thread(self.runtime.desk.watched))
+            self._watcher.watch(await asyncio.to_thread(self.runtime.service.watched))
 
     async def _watch_disk(self) -> None:
         """Re-base what waits whenever one of its files changes on disk."""
@@ -266,7 +266,7 @@ class Host:
                 if self.session is not None:
                     await self.session.disk_changed(paths)
                 else:
-                    await asyncio.to_thread(self.runtime.desk.refresh, paths)
+                    await asyncio.to_thread(self.runtime.service.refresh, paths)
                 await self._notice_proposals()
 
 

@@ -25,7 +25,7 @@ def recover(runtime: Runtime, *, patience: float = PATIENCE) -> list[str]:
     Returns:
         One line for the user for each thing that was put right.
     """
-    lines = runtime.desk.recover()
+    lines = runtime.service.recover()
     try:
         lines += record_left_over(runtime, patience=patience)
     except StorageError as error:
@@ -35,7 +35,7 @@ def recover(runtime: Runtime, *, patience: float = PATIENCE) -> list[str]:
 
 def put_right(runtime: Runtime, tell: Callable[[str], None]) -> None:
     """Recover, and have every line told; also what turns out later."""
-    runtime.desk.tell = tell
+    runtime.service.tell = tell
     for line in recover(runtime):
         tell(line)
 
@@ -56,7 +56,7 @@ def record_left_over(runtime: Runtime, *, patience: float = PATIENCE, here: str 
     """
     lines: list[str] = []
     for proposal_id, last in runtime.proposals.unrecorded(patience):
-        proposal = runtime.desk.get(proposal_id)
+        proposal = runtime.service.get(proposal_id)
         record_decision(runtime, _decided(proposal, last), here=here)
         state = "waiting again" if last.decision == Decision.REOPENED else words(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
@@ -74,7 +74,7 @@ def record_decision(
         changed: other proposals that were re-based or turned stale because of it.
         here: the session for a proposal that comes from none.
     """
-    session = owner_of(runtime.desk.get(decided.proposal), here)
+    session = owner_of(runtime.service.get(decided.proposal), here)
     if session and runtime.sessions.exists(session):
         runtime.sessions.append(session, [decided])
     else:

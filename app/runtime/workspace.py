@@ -1,4 +1,4 @@
-"""Opens a workspace: the one place where configuration, store, desk, tools and client come together."""
+"""Opens a workspace: the one place where configuration, store, service, tools and client come together."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ from app.workspace.paths import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
     from app.config import Configuration, Settings
-    from app.proposals.desk import ProposalDesk
+    from app.proposals.service import ProposalService
     from app.storage.allowed_commands import AllowedCommandStore
     from app.storage.proposals import SqliteProposalStore
     from app.storage.sessions import SessionStore
@@ -42,7 +42,7 @@ class Runtime:
     _configuration: "Configuration | None" = None
     _sessions: "SessionStore | None" = None
     _proposals: "SqliteProposalStore | None" = None
-    _desk: "ProposalDesk | None" = None
+    _service: "ProposalService | None" = None
     _making: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -74,15 +74,15 @@ class Runtime:
             return self._proposals
 
     @property
-    def desk(self) -> "ProposalDesk":
+    def service(self) -> "ProposalService":
         """Where proposals are staged and decided."""
-        from app.proposals.desk import ProposalDesk
+        from app.proposals.service import ProposalService
 
         with self._making:
-            if self._desk is None:
+            if self._service is None:
                 lock = self.places.locks / f"{self.signal.path.name}.lock"
-                self._desk = ProposalDesk(self.workspace, self.proposals, lock)
-            return self._desk
+                self._service = ProposalService(self.workspace, self.proposals, lock)
+            return self._service
 
     @property
     def allowed_commands(self) -> "AllowedCommandStore":

@@ -89,4 +89,4 @@ class Aftermath:
         self.settle()
 
     async def _nothing_waits(self) -> bool:
-        return not any(one.state.waiting for one in await self._session.host.proposals())
+        return not any(one.state.waiting for one in await self._session.open_session.proposals())

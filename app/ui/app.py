@@ -193,7 +193,7 @@ class SignoffApp(FittedApp):
             self.tell(line, problem=True)
         self.work(partial(self.connector.begin, opened.record), group="connect")
         await self.current.asked.wait()
-        for line in await self.current.host.start():
+        for line in await self.current.open_session.start():
             self.tell(line, problem=True)
         await self.show_proposals()
 
@@ -208,7 +208,7 @@ class SignoffApp(FittedApp):
     def _follow(self, settings: "Settings") -> None:
         """Bring panes and session in line with the settings."""
         self.workbench.apply_settings(settings)
-        self.current.host.apply(settings)
+        self.current.open_session.apply(settings)
         self.draw_status()
 
     async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
@@ -254,7 +254,7 @@ class SignoffApp(FittedApp):
         return problems
 
     def _host_session(self) -> None:
-        from app.runtime.open_session import Host
+        from app.runtime.open_session import OpenSession
         from app.ui.commands import CommandRunner
         from app.ui.connector import Connector
 
@@ -276,7 +276,7 @@ class SignoffApp(FittedApp):
             leave=self.action_quit,
             themes=lambda: self.available_themes,
         )
-        self.current.host_by(Host(self.runtime, self.settings, self.take_update), self.connector.choose)
+        self.current.attach(OpenSession(self.runtime, self.settings, self.take_update), self.connector.choose)
 
     async def _painted(self) -> None:
         painted = asyncio.Event()
@@ -298,11 +298,11 @@ class SignoffApp(FittedApp):
         self._leaving = asyncio.create_task(self._leave(code))
 
     async def _leave(self, code: int) -> None:
-        if self.current.hosted.is_set():
+        if self.current.ready.is_set():
             await self._notes.close()
             if (session := self.current_session) is not None and session.log.events:
                 self.left_waiting = self.workbench.tabs.waiting
-            await self.current.host.close()
+            await self.current.open_session.close()
         self.exit(return_code=code)
 
     @on(Driver.SignalResume)
@@ -347,15 +347,15 @@ class SignoffApp(FittedApp):
 
     async def show_proposals(self) -> None:
         """Hand the review what waits and what was decided lately."""
-        self.workbench.show_proposals(await self.current.host.proposals())
+        self.workbench.show_proposals(await self.current.open_session.proposals())
         self._decisions.aftermath.settle()
         self.draw_status()
 
     def draw_status(self) -> None:
         """Bring the status bar up to date."""
-        from app.ui.status import standing
+        from app.ui.status import status_of
 
-        status = standing(self.settings, self.current, self.runtime.workspace.root, self.workbench.tabs.waiting)
+        status = status_of(self.settings, self.current, self.runtime.workspace.root, self.workbench.tabs.waiting)
         self.workbench.status.status = status
         self.workbench.note_asked(status.asks)
 
@@ -377,7 +377,7 @@ class SignoffApp(FittedApp):
 
     async def _run(self, name: str, argument: str = "") -> None:
         if name != "quit":
-            await self.current.hosted.wait()
+            await self.current.ready.wait()
         await self.commands.run(name, argument)
 
     @on(Composer.EditorRequested)
@@ -385,7 +385,7 @@ class SignoffApp(FittedApp):
         """Go on writing in the user's own editor."""
 
         async def write() -> None:
-            await self.current.hosted.wait()
+            await self.current.ready.wait()
             text = await self.external_editor.edit(event.text)
             self.workbench.composer.draft = text.rstrip("\n")
 
@@ -396,7 +396,7 @@ class SignoffApp(FittedApp):
         """How the width is shared is remembered, for every workspace."""
 
         async def keep() -> None:
-            await self.current.hosted.wait()
+            await self.current.ready.wait()
             await asyncio.to_thread(self.runtime.sessions.set_setting, REVIEW_SHARE, str(event.review), shared=True)
 
         self.work(keep, group="share", exclusive=True)

@@ -48,17 +48,17 @@ class Talk:
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
-        host, chat = self._session.host, self._workbench.chat
-        left_behind = chat.composer.draft if host.session is not None else ""
-        session = await host.open(record)
+        open_session, chat = self._session.open_session, self._workbench.chat
+        left_behind = chat.composer.draft if open_session.session is not None else ""
+        session = await open_session.open(record)
         chat.open_log(session.log.events)
-        history = await asyncio.to_thread(host.runtime.sessions.sent_messages)
-        draft = await host.drafts.recall(session.id, fresh=record is None)
+        history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
+        draft = await open_session.drafts.recall(session.id, fresh=record is None)
         chat.composer.set_history(history)
         if chat.composer.draft == left_behind:
             # Else the user has typed meanwhile, and what is being typed is never taken away.
             chat.composer.restore(draft)
-        host.drafts.keep(session.id, chat.composer.kept_draft)
+        open_session.drafts.keep(session.id, chat.composer.kept_draft)
         chat.composer.set_queue(session.queue)
         self.back_to_composer(session.take_back())
         if session.follows:
@@ -71,7 +71,7 @@ class Talk:
     async def send(self, text: str) -> None:
         """A message to the model; it goes back into the composer if it cannot be kept."""
         try:
-            if self._session.hosted.is_set() and await self._meant_for_review(text):
+            if self._session.ready.is_set() and await self._meant_for_review(text):
                 self._workbench.show_pane("approvals")
                 return
             async with self._sending:
@@ -101,8 +101,8 @@ class Talk:
         """Put the user's words before what is being written, to be sent again or not."""
         if texts:
             self._put_first(texts)
-            host, draft = self._session.host, self._composer.kept_draft
-            self._means.work(partial(host.keep_taken, draft), group="queue")
+            open_session, draft = self._session.open_session, self._composer.kept_draft
+            self._means.work(partial(open_session.keep_taken, draft), group="queue")
 
     def interrupt(self) -> None:
         """Stop the model; what was queued goes back to the composer."""
@@ -117,7 +117,7 @@ class Talk:
     def keep_draft(self, draft: str) -> None:
         """What is being written survives a restart."""
         if (session := self._session.now) is not None:
-            self._session.host.drafts.keep(session.id, draft)
+            self._session.open_session.drafts.keep(session.id, draft)
 
     def _put_first(self, texts: Sequence[str]) -> None:
         self._composer.draft = "\n\n".join(part for part in (*texts, self._composer.draft) if part)
@@ -131,7 +131,7 @@ class Talk:
     async def open_proposal(self, proposal_id: str) -> None:
         """Show a proposal in the review, however old it is."""
         await self._session.opened()
-        await self._session.host.bring_up(proposal_id)
+        await self._session.open_session.bring_up(proposal_id)
         await self._show_proposals()
         self._workbench.review.show_item(proposal_id)
         self._workbench.show_pane("diff")

@@ -219,7 +219,7 @@ class CommandRunner:
             events = list(session.log.events)
             record = runtime.sessions.get(session.id)
             staged = {event.proposal for event in events if event.type == "proposal_staged"}
-            diffs = {one: runtime.desk.as_unified_diff(one) for one in staged}
+            diffs = {one: runtime.service.as_unified_diff(one) for one in staged}
             text = markdown_record(record.title, record.model, events, diffs)
             with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
                 out.write(text)

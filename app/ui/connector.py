@@ -87,7 +87,7 @@ class Connector:
 
     async def use(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
-        await self._session.host.connect(settings)
+        await self._session.open_session.connect(settings)
         self._preferences.change(**{key: getattr(settings, key) for key in ("base_url", "model", "api_key")})
 
     async def pick_model(self, settings: "Settings") -> str | None:
@@ -95,7 +95,7 @@ class Connector:
         from app.ui.screens.models import ModelScreen
 
         async def load() -> Sequence[str]:
-            return await self._session.host.list_models(settings)
+            return await self._session.open_session.list_models(settings)
 
         self._session.asked.set()
         address = settings.base_url or OPENAI_URL
@@ -111,7 +111,7 @@ class Connector:
             return
         if choice == DEMO:
             try:
-                choice = await self._session.host.start_demo()
+                choice = await self._session.open_session.start_demo()
             except DemoServerFailed as error:
                 raise NotConnected(str(error)) from error
             self._session.demo = True

@@ -180,8 +180,8 @@ class Decisions:
         self._review.set_diffs(event.proposal_id, diffs)
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
-        # The desk is made, and imported, when it is first asked for: on the same thread.
-        return self._runtime.desk.diffs(proposal_id)
+        # The proposal service is made, and imported, when it is first asked for: on the same thread.
+        return self._runtime.service.diffs(proposal_id)
 
     async def load_versions(self, event: messages.VersionsWanted) -> None:
         """Compute what changed from the version before to this one."""
@@ -194,7 +194,7 @@ class Decisions:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
         await self._session.opened()
         parts = await asyncio.to_thread(
-            lambda: self._runtime.desk.split(event.proposal_id, event.lines, event.revision)
+            lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
         )
         self._review.take_parts(event.proposal_id, parts, event.whole)
         await self._show_proposals()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.agent.session import Session
-    from app.runtime.open_session import Host
+    from app.runtime.open_session import OpenSession
 
 
 class CurrentSession:
@@ -16,28 +16,28 @@ class CurrentSession:
         """Nothing is there."""
         self.demo = False
         """The model is the demo's."""
-        self.hosted = asyncio.Event()
-        """Set once there is a host; a session may still lack a model."""
+        self.ready = asyncio.Event()
+        """Set once a workspace is attached; a session may still lack a model."""
         self.asked = asyncio.Event()
         """Set once a session is on the screen, or a question to the user stands before it."""
-        self._host: Host | None = None
+        self._open_session: OpenSession | None = None
         self._choose: Callable[[], Awaitable[None]] | None = None
 
-    def host_by(self, host: "Host", choose: Callable[[], Awaitable[None]]) -> None:
-        """Take the host, and what lets the user choose a model where there is none."""
-        self._host, self._choose = host, choose
-        self.hosted.set()
+    def attach(self, open_session: "OpenSession", choose: Callable[[], Awaitable[None]]) -> None:
+        """Take the workspace with its session, and what lets the user choose a model where there is none."""
+        self._open_session, self._choose = open_session, choose
+        self.ready.set()
 
     @property
-    def host(self) -> "Host":
-        """The host, once it is there."""
-        assert self._host is not None
-        return self._host
+    def open_session(self) -> "OpenSession":
+        """The workspace with its session, once it is there."""
+        assert self._open_session is not None
+        return self._open_session
 
     @property
     def now(self) -> "Session | None":
         """The open session, if there is one."""
-        return self._host.session if self._host is not None else None
+        return self._open_session.session if self._open_session is not None else None
 
     def get(self) -> "Session":
         """The open session; raises NotConnected."""
@@ -49,7 +49,7 @@ class CurrentSession:
 
     async def opened(self) -> None:
         """Return once a session is on the screen, or a question to the user stands before it."""
-        await self.hosted.wait()
+        await self.ready.wait()
         await self.asked.wait()
 
     async def wanted(self) -> "Session":

@@ -22,7 +22,7 @@ _WORDS = {
 }
 
 
-def standing(settings: "Settings", current: CurrentSession, root: Path, waiting: int) -> Status:
+def status_of(settings: "Settings", current: CurrentSession, root: Path, waiting: int) -> Status:
     """What the status bar shows of the session, its model, the workspace and how many proposals wait."""
     here, session = branch(root), current.now
     if session is None:

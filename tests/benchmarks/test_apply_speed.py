@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.proposals.desk import ProposalDesk
 from app.proposals.draft import Replacement
+from app.proposals.service import ProposalService
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
@@ -35,22 +35,22 @@ def test_a_thousand_files_against_git_apply(tmp_path: Path) -> None:
         path.write_text("".join(f"line {line} of {number}\n" for line in range(200)))
     shutil.copytree(root, tmp_path / "git")
     store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", Signal(tmp_path / "state", "here"))
-    desk = ProposalDesk(Workspace(root), store, tmp_path / "state" / "lock")
-    draft = desk.draft("session")
+    service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
+    draft = service.draft("session")
     for number in range(FILES):
         edit = Replacement(f"line 50 of {number}\n", "a new line\nand another\n")
         draft.edit(f"folder{number % 50}/file{number}.py", [edit])
-    proposal = desk.stage(draft, "A thousand files")
+    proposal = service.stage(draft, "A thousand files")
     patch = tmp_path / "patch.diff"
-    patch.write_text(desk.as_unified_diff(proposal.id))
+    patch.write_text(service.as_unified_diff(proposal.id))
 
     def git(*arguments: str) -> None:
         subprocess.run(["git", "apply", *arguments, str(patch)], cwd=tmp_path / "git", check=True)
 
     there = seconds(git)
-    ours = seconds(lambda: desk.approve(proposal.id))
+    ours = seconds(lambda: service.approve(proposal.id))
     back = seconds(lambda: git("-R"))
-    undo = seconds(lambda: desk.undo(proposal.id))
+    undo = seconds(lambda: service.undo(proposal.id))
     print(f"\napply {ours:.2f} s, git {there:.2f} s: {ours / there:.1f}")
     print(f"undo  {undo:.2f} s, git {back:.2f} s: {undo / back:.1f}")
     assert ours < RATIO * there
@@ -63,15 +63,15 @@ def test_half_of_very_many_hunks_against_all_of_them(tmp_path: Path) -> None:
     root.mkdir()
     old = "".join(f"line {number}\na\nb\nc\nd\ne\nf\n" for number in range(3_000))
     store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", Signal(tmp_path / "state", "here"))
-    desk = ProposalDesk(Workspace(root), store, tmp_path / "state" / "lock")
+    service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
     took: list[float] = []
     for name, share in (("whole.txt", 3_000), ("half.txt", 1_500)):
         (root / name).write_text(old)
-        draft = desk.draft("session")
+        draft = service.draft("session")
         draft.write(name, old.replace("line", "LINE"))
-        proposal = desk.stage(draft, "Shout")
+        proposal = service.stage(draft, "Shout")
         chosen = [hunk.id for hunk in proposal.hunks[:share]]
         assert len(chosen) == share
-        took.append(seconds(lambda number=proposal.id, hunks=chosen: desk.approve(number, hunks)))
+        took.append(seconds(lambda number=proposal.id, hunks=chosen: service.approve(number, hunks)))
     print(f"\nall {took[0]:.2f} s, half {took[1]:.2f} s: {took[1] / took[0]:.1f}")
     assert took[1] < 8 * took[0]

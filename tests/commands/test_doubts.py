@@ -21,7 +21,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/a.txt").write_text("one\ntwo\nthree\n")
     opened = open_runtime(tmp_path / "ws", {}, {})
-    opened.desk.stage_patch(PATCH)
+    opened.service.stage_patch(PATCH)
     yield opened
     opened.close()
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.desk import ProposalDesk
 from app.proposals.disk.filesystem import OPEN_FOLDERS, PosixFilesystem
 from app.proposals.draft import Replacement
 from app.proposals.errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.proposals.models import ProposalState
+from app.proposals.service import ProposalService
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
@@ -36,17 +36,17 @@ class Site:
     def root(self) -> Path:
         return self.folder / "workspace"
 
-    def open(self, steps: Steps | None = None, *, torn: bool = False) -> ProposalDesk:
+    def open(self, steps: Steps | None = None, *, torn: bool = False) -> ProposalService:
         workspace = Workspace(self.root)
         database = Database(self.folder / "state" / "signoff.db")
         store = SqliteProposalStore(database, "here", Signal(self.folder / "signals", "here"))
         if steps is None:
-            return ProposalDesk(workspace, store, self.folder / "lock")
+            return ProposalService(workspace, store, self.folder / "lock")
         if torn:
             disk = TornDisk(workspace.root, workspace.read_limit, steps)
-            return ProposalDesk(workspace, store, self.folder / "lock", disk)
+            return ProposalService(workspace, store, self.folder / "lock", disk)
         disk = PosixFilesystem(workspace.root, workspace.read_limit, OPEN_FOLDERS)
-        return ProposalDesk(workspace, Watched(store, steps), self.folder / "lock", Watched(disk, steps))
+        return ProposalService(workspace, Watched(store, steps), self.folder / "lock", Watched(disk, steps))
 
     def tree(self) -> Tree:
         return tree(self.root)
@@ -68,19 +68,19 @@ class Case:
         shutil.copytree(self.site.folder, target)
         return Site(target)
 
-    def act(self, desk: ProposalDesk) -> None:
-        {"apply": desk.approve, "undo": desk.undo, "redo": desk.redo}[self.action]("P1")
+    def act(self, service: ProposalService) -> None:
+        {"apply": service.approve, "undo": service.undo, "redo": service.redo}[self.action]("P1")
 
     def check(self, site: Site, lines: list[str]) -> None:
         """Whole, consistent with the proposal's state, and nothing left lying about."""
-        desk = site.open()
-        now, state = site.tree(), desk.get("P1").state
+        service = site.open()
+        now, state = site.tree(), service.get("P1").state
         assert (now, state) in ((self.before, self.states[0]), (self.after, self.states[1]))
         if lines:
             assert len(lines) == 1
             assert ("every file is new" in lines[0]) == (now == self.after)
             assert ("every file is as before" in lines[0]) == (now == self.before)
-        assert desk.recover() == []
+        assert service.recover() == []
 
 
 def build(folder: Path) -> Site:
@@ -245,9 +245,9 @@ def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> i
     refused = 0
     for number, site in each_step(case, torn=torn):
         steps = Steps(fault, lambda at, number=number: at == number)
-        desk = site.open(steps, torn=torn)
+        service = site.open(steps, torn=torn)
         try:
-            case.act(desk)
+            case.act(service)
         except Exception as error:
             refused += 1
             assert "\n" not in str(error)
@@ -294,7 +294,7 @@ def test_a_full_disk_is_noticed_before_anything_is_written(folder: Path) -> None
     store = site.open()._store
     disk = Watched(Full(workspace.root, workspace.read_limit), steps)
     with pytest.raises(ApplyFailed, match="disk is full"):
-        ProposalDesk(workspace, store, site.folder / "lock", disk).approve("P1")
+        ProposalService(workspace, store, site.folder / "lock", disk).approve("P1")
     assert steps.number == 0
     case.check(site, [])
 
@@ -321,8 +321,8 @@ def test_a_file_that_someone_changed_after_the_crash_stays_and_the_rest_is_rolle
 def test_whoever_writes_next_finishes_first_what_another_process_left(folder: Path, decide: str) -> None:
     case = make_case(folder, "apply")
     site = break_off(case, "left")
-    desk = site.open()
-    desk.refresh() if decide == "refresh" else getattr(desk, decide)("P1")
+    service = site.open()
+    service.refresh() if decide == "refresh" else getattr(service, decide)("P1")
     assert site.tree() == (case.after if decide == "approve" else case.before)
     assert site.open().recover() == []
 

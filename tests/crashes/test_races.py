@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.desk import ProposalDesk
 from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.draft import Replacement
 from app.proposals.errors import ProposalError
 from app.proposals.models import ProposalState
+from app.proposals.service import ProposalService
 from app.workspace.paths import Workspace
 from tests.unit.proposals.faults import CHANGING, Watched
 from tests.unit.proposals.memory_store import MemoryStore
@@ -112,26 +112,26 @@ class Site:
             if data is not None:
                 (self.root / path).parent.mkdir(parents=True, exist_ok=True)
                 (self.root / path).write_bytes(data)
-        draft = self.desk().draft("session")
+        draft = self.service().draft("session")
         for path in ("edit1", "edit2"):
             draft.edit(path, [Replacement("two", "2")])
         for path in ("gone1", "sub/gone2"):
             draft.delete(path)
         for path in ("made1", "new/made2"):
             draft.write(path, "hello\n")
-        self.desk().stage(draft, "Six files")
+        self.service().stage(draft, "Six files")
         self.node: os.stat_result | None = None
         self._staged = folder / "staged"
         self._stage()
         self.staged = self._staged.lstat()
 
-    def desk(self, script: Script | None = None) -> ProposalDesk:
+    def service(self, script: Script | None = None) -> ProposalService:
         workspace = Workspace(self.root, read_limit=LIMIT)
         disk = PosixFilesystem(workspace.root, LIMIT) if script is None else Stepping(workspace.root, script)
         store: Any = self.store if script is None else Watched(self.store, script)  # type: ignore[arg-type]
-        desk = ProposalDesk(workspace, store, self.folder / "lock", disk)
-        desk.tell = self.told.append
-        return desk
+        service = ProposalService(workspace, store, self.folder / "lock", disk)
+        service.tell = self.told.append
+        return service
 
     def _stage(self) -> None:
         match self.intruder:
@@ -174,7 +174,7 @@ class Site:
         others = [path for path in OLD if path != self.victim]
         now = {path: files[path].read_bytes() if path in files else None for path in others}
         assert now in ({path: OLD[path] for path in others}, {path: NEW[path] for path in others})
-        state = self.desk().get("P1").state
+        state = self.service().get("P1").state
         new = now == {path: NEW[path] for path in others}
         assert (state is ProposalState.APPLIED) == new
         assert not [name for name in names if ".signoff-" in name]
@@ -209,25 +209,25 @@ def folders() -> Iterator[Callable[[], Path]]:
         yield fresh
 
 
-def play(site: Site, script: Script, act: Callable[[ProposalDesk], Any]) -> None:
+def play(site: Site, script: Script, act: Callable[[ProposalService], Any]) -> None:
     """Let a process do something, as far as it gets."""
     try:
-        site.told += act(site.desk(script)) or []
+        site.told += act(site.service(script)) or []
     except ProposalError as error:
         site.told.append(str(error))
     except Killed:
         pass
 
 
-def approve(desk: ProposalDesk) -> None:
-    desk.approve("P1")
+def approve(service: ProposalService) -> None:
+    service.approve("P1")
 
 
 def ends(site: Site) -> None:
     """The next start puts everything right, and the one after it has nothing left to do."""
-    site.told += site.desk().recover()
+    site.told += site.service().recover()
     site.check()
-    assert site.desk().recover() == []
+    assert site.service().recover() == []
     site.check()
 
 
@@ -290,7 +290,7 @@ def test_somebody_changes_a_file_of_a_killed_apply_or_of_its_killed_recovery(
 
     chosen.at[moment] = intrude
     play(site, apply, approve)
-    play(site, recover, lambda desk: desk.recover())
+    play(site, recover, lambda service: service.recover())
     ends(site)
     shutil.rmtree(site.folder)
 
@@ -326,8 +326,8 @@ def test_somebody_moves_a_folder_away_at_any_step(
         if killed:
             script.at[moment + 1] = kill
         play(site, script, approve)
-        site.desk().recover()
-        assert site.desk().recover() == []
+        site.service().recover()
+        assert site.service().recover() == []
         now = {path: file.read_bytes() if (file := site.root / path).is_file() else None for path in others}
         assert now in ({path: OLD[path] for path in others}, {path: NEW[path] for path in others})
         assert {path.name: path.read_bytes() for path in outside.iterdir()} == dict.fromkeys(
@@ -363,7 +363,7 @@ def test_whoever_decides_next_is_told_what_the_recovery_kept(folders: Callable[[
     swapped = script.names.index("exchange") + 1
     site = Site(folders(), "edit1", "file")
     play(site, Script({swapped + 1: site.intrude, swapped + 2: kill}), approve)
-    site.desk().refresh()
+    site.service().refresh()
     [line] = site.told
     assert "edit1.kept-P1-" in line
     site.check()
@@ -380,14 +380,14 @@ def test_a_recovery_that_cannot_be_recorded_says_so_once_and_ends_later(folders:
             raise OSError(errno.ENOSPC, "No space left on device")
 
     site.store.before_write = full
-    desk = site.desk()
-    [line] = desk.recover()
+    service = site.service()
+    [line] = service.recover()
     assert "every file is as before" in line
     assert "could not be recorded yet (no space left on device)" in line
-    desk.refresh()
+    service.refresh()
     assert site.told == [], "said once"
     site.store.before_write = lambda name: None
-    [line] = desk.recover()
+    [line] = service.recover()
     assert "recorded" not in line
     site.told.append(line)
     ends(site)

@@ -1,4 +1,4 @@
-"""The whole app over the tests' server: the real store, desk, loop and client behind a headless screen."""
+"""The whole app over the tests' server: the real store, service, loop and client behind a headless screen."""
 
 import contextlib
 import html
@@ -47,7 +47,7 @@ class Running:
 
     @property
     def proposals(self) -> list[Proposal]:
-        return self.runtime.desk.all()
+        return self.runtime.service.all()
 
     @property
     def turns(self) -> int:

@@ -83,7 +83,7 @@ async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
         review = run.app.workbench.review
         await run.until(lambda: review.guard.open)
         # Another process has decided, and this one has not heard of it yet.
-        other = run.runtime.desk.get("P1").model_copy(update={"state": ProposalState.SUPERSEDED})
+        other = run.runtime.service.get("P1").model_copy(update={"state": ProposalState.SUPERSEDED})
         run.runtime.proposals.save_proposal(other)
         await run.pilot.press("n")
         await run.see("unsent words go with it")

@@ -119,7 +119,7 @@ async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_
 async def test_whoever_asks_for_a_session_gets_the_same_one(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         first = run.app.session()
-        run.app.current.host.session = None
+        run.app.current.open_session.session = None
         chosen = asyncio.Event()
 
         async def ask_twice() -> None:

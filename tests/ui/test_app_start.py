@@ -75,7 +75,7 @@ async def test_what_is_typed_while_the_session_opens_is_kept(tmp_path: Path, ser
         await run.write("one ")
         go_on.set()
         typed = "one "
-        while not run.app.current.hosted.is_set():
+        while not run.app.current.ready.is_set():
             await run.pilot.press("x")
             typed += "x"
         await run.app.opened()
@@ -102,7 +102,7 @@ async def test_sizes_may_change_while_the_session_opens(
     async with waiting(tmp_path, server, resume=True, size=size) as (run, go_on):
         go_on.set()
         sizes = [(200, 50), (60, 20), (111, 30), (109, 30)]
-        while not run.app.current.hosted.is_set():
+        while not run.app.current.ready.is_set():
             await run.pilot.resize_terminal(*sizes[0])
             sizes.append(sizes.pop(0))
         await run.app.opened()
@@ -174,7 +174,7 @@ async def test_every_message_that_is_sent_while_the_session_opens_arrives_once_a
     async with waiting(tmp_path, server, resume=True) as (run, go_on):
         go_on.set()
         sent = 0
-        while not run.app.current.hosted.is_set():
+        while not run.app.current.ready.is_set():
             # As a terminal hands them on: without a pause, and without waiting for what they do.
             for key in (*f"m{sent}", "comma", "enter"):
                 run.app.post_message(events.Key(key, "," if key == "comma" else key if len(key) == 1 else None))

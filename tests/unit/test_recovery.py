@@ -32,9 +32,9 @@ def from_session(runtime: Runtime) -> tuple[str, str]:
     """A waiting proposal of a session: ids of both."""
     record = runtime.sessions.create()
     runtime.sessions.append(record.id, [UserMessage(text="hello")])
-    draft = runtime.desk.draft(record.id)
+    draft = runtime.service.draft(record.id)
     draft.write("a.txt", "two\n")
-    return record.id, runtime.desk.stage(draft, "Count on").id
+    return record.id, runtime.service.stage(draft, "Count on").id
 
 
 def decisions(runtime: Runtime, session: str) -> list[Decision]:
@@ -43,7 +43,7 @@ def decisions(runtime: Runtime, session: str) -> list[Decision]:
 
 def test_an_unrecorded_approval_is_recorded_once(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
-    runtime.desk.approve(proposal)
+    runtime.service.approve(proposal)
     assert recover(runtime) == [], "a living process has a moment to say so itself"
     (line,) = recover(runtime, patience=-1)
     assert proposal in line
@@ -54,7 +54,7 @@ def test_an_unrecorded_approval_is_recorded_once(runtime: Runtime) -> None:
 
 def test_an_unrecorded_denial_keeps_its_feedback(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
-    runtime.desk.deny(proposal, feedback="Not so.\nOtherwise.")
+    runtime.service.deny(proposal, feedback="Not so.\nOtherwise.")
     recover(runtime, patience=-1)
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback) == (Decision.DENIED, "Not so.\nOtherwise.")
@@ -62,8 +62,8 @@ def test_an_unrecorded_denial_keeps_its_feedback(runtime: Runtime) -> None:
 
 def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
-    record_decision(runtime, approval(runtime.desk.approve(proposal)))
-    runtime.desk.undo(proposal)
+    record_decision(runtime, approval(runtime.service.approve(proposal)))
+    runtime.service.undo(proposal)
     recover(runtime, patience=-1)
     assert decisions(runtime, session) == [Decision.APPROVED, Decision.UNDONE]
 
@@ -71,9 +71,9 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: Runtime) -> 
 def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
     record_decision(
-        runtime, decided(runtime.desk.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so.")
+        runtime, decided(runtime.service.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so.")
     )
-    runtime.desk.undo(proposal)
+    runtime.service.undo(proposal)
     (line,) = recover(runtime, patience=-1)
     assert "waiting again" in line
     *_, event = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
@@ -83,8 +83,8 @@ def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(run
 def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
     comment = LineComment(path="a.txt", line=1, side="new", quote="+two", text="Three?")
-    runtime.desk.approve(proposal, feedback="Good, go on.", comments=[comment])
-    runtime.desk.undo(proposal)
+    runtime.service.approve(proposal, feedback="Good, go on.", comments=[comment])
+    runtime.service.undo(proposal)
     recover(runtime, patience=-1)
     first, second = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (first.decision, first.feedback, first.comments) == (Decision.APPROVED, "Good, go on.", (comment,))
@@ -93,10 +93,10 @@ def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime:
 
 def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: Runtime) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{number}\n" for number in range(20)))
-    draft = runtime.desk.draft(session := runtime.sessions.create().id)
+    draft = runtime.service.draft(session := runtime.sessions.create().id)
     draft.write("a.txt", "".join(f"{number if number not in (2, 15) else 'x'}\n" for number in range(20)))
-    proposal = runtime.desk.stage(draft, "Two")
-    runtime.desk.deny(proposal.id, ["2"], feedback="Not this one.")
+    proposal = runtime.service.stage(draft, "Two")
+    runtime.service.deny(proposal.id, ["2"], feedback="Not this one.")
     recover(runtime, patience=-1)
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback, event.still_pending) == (Decision.DENIED, "Not this one.", True)
@@ -113,7 +113,7 @@ def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_wor
     fork = runtime.sessions.fork(session)
     again = runtime.sessions.fork(fork.id)
     stranger = runtime.sessions.create()
-    result = runtime.desk.deny(proposal, feedback="No.")
+    result = runtime.service.deny(proposal, feedback="No.")
     record_decision(runtime, decided(result, Decision.DENIED, feedback="No."))
     for other in (fork.id, again.id):
         (event,) = [one for one in runtime.sessions.events(other) if isinstance(one, ProposalDecided)]
@@ -127,7 +127,7 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
     refuse = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
     with runtime.database.transaction() as connection:
         connection.execute(refuse)
-    result = runtime.desk.approve(proposal, feedback="Go on.")
+    result = runtime.service.approve(proposal, feedback="Go on.")
     with pytest.raises(StorageError):
         record_decision(runtime, approval(result, feedback="Go on."))
     told: asyncio.Queue[str] = asyncio.Queue()
@@ -154,14 +154,14 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
 
 def test_what_was_recorded_is_left_alone(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
-    record_decision(runtime, decided(runtime.desk.deny(proposal), Decision.DENIED))
+    record_decision(runtime, decided(runtime.service.deny(proposal), Decision.DENIED))
     assert recover(runtime, patience=-1) == []
     assert decisions(runtime, session) == [Decision.DENIED]
 
 
 def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: Runtime) -> None:
-    proposal = runtime.desk.stage_patch(PATCH)
-    runtime.desk.approve(proposal.id)
+    proposal = runtime.service.stage_patch(PATCH)
+    runtime.service.approve(proposal.id)
     recover(runtime, patience=-1)
     assert [one.decided.proposal for one in runtime.sessions.decisions()] == [proposal.id]
 
@@ -169,5 +169,5 @@ def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: Runtime) -> No
 def test_staging_and_re_basing_are_no_decisions(runtime: Runtime) -> None:
     from_session(runtime)
     (runtime.workspace.root / "a.txt").write_text("something else\n")
-    runtime.desk.refresh()
+    runtime.service.refresh()
     assert recover(runtime, patience=-1) == []

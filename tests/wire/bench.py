@@ -1,4 +1,4 @@
-"""A whole session over the tests' server: the real loop, client, tools, desk and store, and no screen."""
+"""A whole session over the tests' server: the real loop, client, tools, service and store, and no screen."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.open_session import Host
+from app.runtime.open_session import OpenSession
 from app.runtime.workspace import open_runtime
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS
@@ -29,11 +29,11 @@ async def hosted(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyP
     server.behave(OBEYS)
     runtime = open_runtime(root, {"base_url": server.base_url, "model": "m"}, {})
     holder: list[Hosted] = []
-    host = Host(runtime, runtime.settings, lambda update: holder[0].take(update))
-    holder.append(Hosted(host, root, tmp_path / "home"))
-    await host.start()
-    await host.connect(runtime.settings)
-    await host.open()
+    open_session = OpenSession(runtime, runtime.settings, lambda update: holder[0].take(update))
+    holder.append(Hosted(open_session, root, tmp_path / "home"))
+    await open_session.start()
+    await open_session.connect(runtime.settings)
+    await open_session.open()
     yield holder[0]
-    await host.close()
+    await open_session.close()
     runtime.close()

@@ -14,12 +14,12 @@ async def main(root: Path, base_url: str, seed: int) -> None:
     """Say, approve and deny until killed."""
     source = random.Random(seed)
     runtime = open_runtime(root, {"base_url": base_url, "model": "test-model"}, {})
-    runtime.desk.recover()
+    runtime.service.recover()
     model = connect(runtime)
     session = open_session(runtime, model, runtime.sessions.latest())
     print("ready", flush=True)
     while True:
-        waiting = runtime.desk.waiting()
+        waiting = runtime.service.waiting()
         if waiting and source.random() < 0.7:
             proposal = waiting[0]
             try:

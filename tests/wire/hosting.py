@@ -10,14 +10,14 @@ from pathlib import Path
 from app.agent.session import Session
 from app.agent.updates import Recorded, Update
 from app.conversation.events import TurnEnded
-from app.runtime.open_session import Host
+from app.runtime.open_session import OpenSession
 
 
 class Hosted:
     """An app without its screen, and the other process beside it."""
 
-    def __init__(self, host: Host, root: Path, home: Path) -> None:
-        self.host = host
+    def __init__(self, open_session: OpenSession, root: Path, home: Path) -> None:
+        self.open_session = open_session
         self.root = root
         self._home = home
         self.updates: list[Update] = []
@@ -56,5 +56,5 @@ class Hosted:
     @property
     def session(self) -> Session:
         """The open session."""
-        assert self.host.session is not None
-        return self.host.session
+        assert self.open_session.session is not None
+        return self.open_session.session

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.agent.turns import OpenElsewhere
 from app.agent.updates import GateChanged, ProposalsChanged, Recorded, Update
-from app.runtime.open_session import Host
+from app.runtime.open_session import OpenSession
 from app.runtime.workspace import open_runtime
 
 
@@ -29,10 +29,10 @@ def take(update: Update) -> None:
 async def main(root: Path, base_url: str, session_id: str) -> None:
     """Open a session, a new one without an id, and obey."""
     runtime = open_runtime(root, {"base_url": base_url, "model": "m"}, {})
-    host = Host(runtime, runtime.settings, take)
-    await host.start()
-    await host.connect(runtime.settings)
-    session = await host.open(runtime.sessions.get(session_id) if session_id else None)
+    open_session = OpenSession(runtime, runtime.settings, take)
+    await open_session.start()
+    await open_session.connect(runtime.settings)
+    session = await open_session.open(runtime.sessions.get(session_id) if session_id else None)
     tell(session=session.id, follows=session.follows)
     while line := await asyncio.to_thread(sys.stdin.readline):
         what, *words = json.loads(line)
@@ -51,7 +51,7 @@ async def main(root: Path, base_url: str, session_id: str) -> None:
         except OpenElsewhere as error:
             tell(refused=str(error))
         tell(done=what, follows=session.follows, queue=list(session.queue))
-    await host.close()
+    await open_session.close()
     runtime.close()
 
 

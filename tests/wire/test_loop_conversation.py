@@ -45,7 +45,7 @@ async def staged(on: Bench) -> str:
     on.server.turn(calls=[edit()])
     on.server.say("Have a look.")
     await on.say("Be less formal")
-    return on.runtime.desk.waiting()[-1].id
+    return on.runtime.service.waiting()[-1].id
 
 
 async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer
         assert "tool_choice" not in following.body
         calls = [call for message in following.messages for call in message.get("tool_calls", [])]
         assert "'Hi '" in calls[0]["function"]["arguments"], "the denied call stays in the history"
-        second = on.runtime.desk.waiting()[-1]
+        second = on.runtime.service.waiting()[-1]
         assert (second.version, second.supersedes) == (2, proposal)
         assert on.file == FILE
         on.check()
@@ -157,7 +157,7 @@ async def test_words_with_an_approval_are_the_users_and_let_the_model_go_on(
         server.turn(calls=[edit("'Hi '", "'Hey '")])
         server.say("Once more.")
         await on.say("Another one")
-        assert on.runtime.desk.waiting()[-1].supersedes == "", "an approval is answered by no new version"
+        assert on.runtime.service.waiting()[-1].supersedes == "", "an approval is answered by no new version"
         on.check()
 
 
@@ -172,7 +172,7 @@ async def test_a_partial_approval_says_what_landed(server: WireServer, tmp_path:
         server.turn(calls=[("edit_file", {"path": "long.txt", "edits": edits})])
         server.say("Have a look.")
         await on.say("Spell numbers out")
-        (proposal,) = on.runtime.desk.waiting()
+        (proposal,) = on.runtime.service.waiting()
         await on.session.approve(proposal.id, [proposal.hunks[0].id])
         text = (root / "long.txt").read_text()
         assert "line three" in text and "line 25\n" in text
@@ -400,7 +400,7 @@ async def test_calls_that_were_cut_off_do_not_run_and_the_model_is_told_why(
     server.say("I will be brief.")
     async with bench(server, tmp_path) as on:
         await on.say("Write a lot")
-        assert on.runtime.desk.all() == [] and on.stopped == "answer"
+        assert on.runtime.service.all() == [] and on.stopped == "answer"
         assert "cut off" in of_role(server.last, "tool")[-1]
         assert any("cut off" in text for text in of_role(server.last, "system"))
         assert not any("user" in text for text in of_role(server.last, "tool")), "the user did nothing"
@@ -554,4 +554,4 @@ async def test_an_interruption_before_the_tools_runs_none_of_them(server: WireSe
         await on.say("Do it")
         assert on.stopped == "aborted"
         assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [Outcome.ABORTED] * 2
-        assert on.runtime.desk.all() == []
+        assert on.runtime.service.all() == []

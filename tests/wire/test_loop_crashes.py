@@ -75,7 +75,7 @@ def check(runtime: Runtime, done: list[str]) -> None:
     assert violations(payload.messages) == []
     decided = {(one.decided.decision.value, one.decided.proposal) for one in runtime.sessions.decisions()}
     told = {proposal for _, proposal in decided}
-    for proposal in runtime.desk.all():
+    for proposal in runtime.service.all():
         undecided = proposal.state.waiting or proposal.state is ProposalState.SUPERSEDED
         assert undecided or proposal.id in told, proposal
     messages = {event.text for event in events if isinstance(event, UserMessage)}
@@ -83,7 +83,7 @@ def check(runtime: Runtime, done: list[str]) -> None:
         verb, _, rest = line.partition(" ")
         if verb in ("approved", "denied"):
             assert (verb, rest) in decided, line
-            state = runtime.desk.get(rest).state
+            state = runtime.service.get(rest).state
             assert state is (ProposalState.APPLIED if verb == "approved" else ProposalState.DENIED), (line, state)
         elif verb == "said":
             assert rest in messages, line

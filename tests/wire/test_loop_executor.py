@@ -28,7 +28,7 @@ async def allow(_: Confirmation) -> ConfirmationAnswer:
 def executor(on: Bench, *more: Tool) -> Executor:
     return Executor(
         log=on.session.log,
-        desk=on.runtime.desk,
+        service=on.runtime.service,
         tools=ToolSet([*standard_tools(), *more]),
         workspace=on.runtime.workspace,
         session_id=on.session.id,
@@ -62,7 +62,7 @@ async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server:
         await executor(on).run(message, Interrupter(), closed_gate())
         assert outcomes(on) == [Outcome.REFUSED] * 3
         assert not any(isinstance(event, ToolStarted) for event in on.events)
-        assert on.runtime.desk.all() == [] and on.file == FILE
+        assert on.runtime.service.all() == [] and on.file == FILE
 
 
 async def test_a_call_that_is_marked_invalid_does_not_run(server: WireServer, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_a_call_that_is_marked_invalid_does_not_run(server: WireServer, tm
         await executor(on).run(response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()))
         assert outcomes(on) == [Outcome.INVALID]
         assert "cut off" in next(event.text for event in on.events if isinstance(event, ToolResult))
-        assert on.runtime.desk.all() == []
+        assert on.runtime.service.all() == []
 
 
 async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServer, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServ
         interrupter.stop()
         await executor(on).run(response(edit()), interrupter, Gate(GatePolicy()))
         assert outcomes(on) == [Outcome.ABORTED]
-        assert on.runtime.desk.all() == []
+        assert on.runtime.service.all() == []
 
 
 async def test_what_was_staged_before_an_interruption_is_kept(server: WireServer, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_what_was_staged_before_an_interruption_is_kept(server: WireServer
         on.session.subscribe(interrupt)
         await on.say("Do three things")
         assert sorted(outcomes(on)) == [Outcome.ABORTED, Outcome.ABORTED, Outcome.STAGED]
-        (proposal,) = on.runtime.desk.waiting()
+        (proposal,) = on.runtime.service.waiting()
         assert [change.path for change in proposal.files] == ["greet.py"]
         assert on.stopped == "aborted"
         server.say("I see.")
@@ -114,14 +114,14 @@ async def test_an_edit_that_has_begun_is_staged_although_the_user_stops(server: 
         on.session.subscribe(interrupt)
         await on.say("Do it")
         assert (outcomes(on), on.stopped) == ([Outcome.STAGED], "aborted")
-        assert len(on.runtime.desk.waiting()) == 1
+        assert len(on.runtime.service.waiting()) == 1
 
 
 async def test_edits_that_cancel_out_stage_nothing_and_each_call_is_told(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         message = response(edit(), edit(old="'Hi '", new="'Hello '"))
         await executor(on).run(message, Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.ERROR] * 2 and on.runtime.desk.all() == []
+        assert outcomes(on) == [Outcome.ERROR] * 2 and on.runtime.service.all() == []
         texts = [event.text for event in on.events if isinstance(event, ToolResult)]
         assert all("Nothing was staged: The edits cancel out" in text for text in texts)
         assert not any(isinstance(event, ProposalStaged) for event in on.events)
@@ -146,7 +146,7 @@ async def test_a_tool_with_a_defect_ends_neither_the_turn_nor_the_calls_after_it
     async with bench(server, tmp_path) as on:
         message = response(("defective", {}), edit())
         await executor(on, Defective()).run(message, Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.ERROR, Outcome.STAGED] and on.runtime.desk.waiting()
+        assert outcomes(on) == [Outcome.ERROR, Outcome.STAGED] and on.runtime.service.waiting()
         failed = next(event for event in on.events if isinstance(event, ToolResult))
         assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
 

@@ -79,7 +79,7 @@ async def test_calls_under_a_closed_gate_never_run(server: WireServer, tmp_path:
         refused = [event for event in on.events if isinstance(event, ToolResult) and event.outcome is Outcome.REFUSED]
         assert len(refused) == 1
         assert on.stopped == "refused"
-        assert [proposal.id for proposal in on.runtime.desk.waiting()] == ["P1"]
+        assert [proposal.id for proposal in on.runtime.service.waiting()] == ["P1"]
 
 
 async def test_the_instruction_is_in_that_one_request_only(server: WireServer, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, tm
     server.say("Have a look.")
     async with bench(server, tmp_path) as on:
         await on.say("Change things")
-        (proposal,) = on.runtime.desk.waiting()
+        (proposal,) = on.runtime.service.waiting()
         assert sorted(change.path for change in proposal.files) == ["greet.py", "new.py"]
         outcomes = [event.outcome for event in on.events if isinstance(event, ToolResult)]
         assert sorted(outcomes) == [Outcome.ERROR, Outcome.STAGED, Outcome.STAGED]

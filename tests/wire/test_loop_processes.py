@@ -51,17 +51,17 @@ async def test_what_another_process_stages_shows(hosted: Hosted) -> None:
     hosted.updates.clear()
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
-    assert [proposal.id for proposal in hosted.host.runtime.desk.waiting()] == ["P1"]
+    assert [proposal.id for proposal in hosted.host.runtime.service.waiting()] == ["P1"]
 
 
 async def test_a_change_on_disk_re_bases_what_waits(hosted: Hosted) -> None:
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
     (hosted.root / "greet.py").write_text("# a comment\n\n\n" + FILE)
-    desk = hosted.host.runtime.desk
-    await hosted.until(lambda: any(change.rebased for change in desk.get("P1").files))
+    service = hosted.host.runtime.service
+    await hosted.until(lambda: any(change.rebased for change in service.get("P1").files))
     (hosted.root / "greet.py").write_text("something else\n")
-    await hosted.until(lambda: desk.get("P1").state == "stale")
+    await hosted.until(lambda: service.get("P1").state == "stale")
 
 
 async def test_of_two_sessions_opened_at_once_only_the_last_goes_on(server: WireServer, hosted: Hosted) -> None:

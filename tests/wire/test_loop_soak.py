@@ -67,7 +67,7 @@ class Chaos:
 async def act(on: Bench, source: random.Random) -> None:
     """One thing that a user does, and the turn that follows from it."""
     session = on.session
-    waiting = on.runtime.desk.waiting()
+    waiting = on.runtime.service.waiting()
     roll = source.random()
     if session.question is not None:
         await session.answer(f"answer {roll}")

@@ -107,8 +107,8 @@ async def _act(session: Session, what: str, words: str) -> None:
         case "continue":
             await session.resume()
         case "approve and continue" | "deny":
-            desk = session.ports.desk
-            for proposal in await asyncio.to_thread(desk.waiting):
+            service = session.ports.service
+            for proposal in await asyncio.to_thread(service.waiting):
                 try:
                     if what == "deny":
                         await session.deny(proposal.id, feedback=words)

@@ -58,13 +58,13 @@ class Response:
 
 
 @dataclass(slots=True)
-class Gap:
+class Omission:
     """Something was left out here; `text` stands for it where two user messages would touch."""
 
     text: str
 
 
-Item = Words | Note | Response | Gap
+Item = Words | Note | Response | Omission
 
 
 @dataclass(slots=True)
@@ -282,8 +282,8 @@ class _Reader:
             Note(preface(self._marks.summary, self._marks.truncated, self._pending.waiting, bool(kept)))
         )
         for words in kept:
-            self._items += [Gap(words.lead), Words(words.text)]
-        self._items += [Gap(OMITTED), *self._turn_notes]
+            self._items += [Omission(words.lead), Words(words.text)]
+        self._items += [Omission(OMITTED), *self._turn_notes]
 
 
 def _question_of(slot: Slot) -> str:

@@ -8,7 +8,7 @@ no system message at a place, a note goes to the first system message or into a 
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.conversation.payload.history import Gap, History, Note, Response, Words
+from app.conversation.payload.history import History, Note, Omission, Response, Words
 from app.conversation.payload.missing_results import Slot
 from app.conversation.payload.wire_arguments import arguments_text, encodable
 from app.conversation.payload.wire_ids import wire_name
@@ -55,7 +55,7 @@ def place(history: History, system_prompt: str, profile: Profile, endpoint: str,
             case Note():
                 if item.applies:
                     writer.note(item.text)
-            case Gap():
+            case Omission():
                 writer.gap(item.text)
     for text in history.tail:
         writer.note(text)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from app.proposals.disk.apply import reason_of
 from app.proposals.disk.rollback import Rollback
 from app.proposals.models import Proposal, ProposalState
-from app.proposals.states import advance, standing
+from app.proposals.states import advance, state_of
 from app.proposals.store import JournalRecord, ProposalStore
 
 _WORDS = {"apply": "approval", "undo": "undo", "redo": "redo"}
@@ -84,4 +84,4 @@ def _as_before(stored: Proposal | None, record: JournalRecord) -> Proposal | Non
     """The proposal where it stood when the record was opened."""
     if stored is None or stored.state is not ProposalState.FAILED:
         return stored
-    return advance(stored, ProposalState.UNDONE if record.action == "redo" else standing(stored))
+    return advance(stored, ProposalState.UNDONE if record.action == "redo" else state_of(stored))

@@ -51,7 +51,7 @@ def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
     return {index for index, line in enumerate(old_side) if line.step is Step.REMOVE}
 
 
-def transplanted(script: Sequence[ScriptLine], place: Place) -> list[int | NewLine]:
+def carried_over(script: Sequence[ScriptLine], place: Place) -> list[int | NewLine]:
     """What the lines of the place become; raises NoMatch where the file leaves open where a new line goes."""
     replaced = removed_lines(script)
     removed: set[int] = set()

@@ -12,7 +12,7 @@ from app.proposals.locate.folding import BLANKS
 from app.proposals.locate.line_index import TextIndex
 from app.proposals.refusals import AlreadyApplied, AmbiguousMatch, MalformedEdit
 from app.proposals.text.document import split_text
-from app.proposals.text.edits import NewLine, Splice, kept_and_new, splices
+from app.proposals.text.edits import LineEdit, NewLine, kept_and_new, line_edits
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def check_words(index: TextIndex, found: Sequence[Occurrence]) -> None:
         )
 
 
-def replacement_splices(index: TextIndex, place: Occurrence, old: str, new: str) -> list[Splice]:
+def replacement_edits(index: TextIndex, place: Occurrence, old: str, new: str) -> list[LineEdit]:
     """The lines that change when `new` takes the place of `old` there.
 
     When `old` reaches to the end of a line, a newline at the end of one text and not of the other is an oversight,
@@ -95,16 +95,16 @@ def replacement_splices(index: TextIndex, place: Occurrence, old: str, new: str)
     end = place.last + 1
     if end == len(document.bodies) and not document.final_newline and len(new_texts) > 1 and not new_texts[-1]:
         return _closing(index, place.first, end, new_texts[:-1])
-    return splices(document, place.first, end, kept_and_new(document, place.first, end, new_texts))
+    return line_edits(document, place.first, end, kept_and_new(document, place.first, end, new_texts))
 
 
-def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[Splice]:
+def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
     """The edit that gives the last line of the file the newline it lacked."""
     document = index.document
     parts = kept_and_new(document, start, end, new_texts)
     last = parts.pop()
     text = last.text if isinstance(last, NewLine) else document.texts[last]
-    return splices(document, start, end, [*parts, NewLine(text, document.eol)])
+    return line_edits(document, start, end, [*parts, NewLine(text, document.eol)])
 
 
 def _without_newline(old: str, new: str) -> tuple[str, str]:

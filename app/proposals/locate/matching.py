@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.proposals.locate.alignment import aligned_places
-from app.proposals.locate.carry_over import ScriptLine, removed_lines, script_between, transplanted
-from app.proposals.locate.exact import Occurrence, check_words, lines_of, occurrences, replacement_splices
+from app.proposals.locate.carry_over import ScriptLine, carried_over, removed_lines, script_between
+from app.proposals.locate.exact import Occurrence, check_words, lines_of, occurrences, replacement_edits
 from app.proposals.locate.folding import BLANKS
 from app.proposals.locate.line_index import Place, TextIndex, places
 from app.proposals.locate.nearest import describe_nearest, describe_places
-from app.proposals.locate.placeholders import elided_line
+from app.proposals.locate.placeholders import placeholder_line
 from app.proposals.models import Match, Rung
 from app.proposals.refusals import (
     AlreadyApplied,
@@ -29,7 +29,7 @@ from app.proposals.refusals import (
     OverlappingEdits,
 )
 from app.proposals.text.document import Document
-from app.proposals.text.edits import Splice, SpliceList, splices
+from app.proposals.text.edits import LineEdit, LineEdits, line_edits
 
 TOLERANT_RUNGS = (Rung.TRAILING_SPACE, Rung.INDENTATION, Rung.SPACING)
 HINT_RATIO = 3
@@ -55,7 +55,7 @@ class Replacement:
 class Resolution:
     """Where an edit goes, and the lines it changes."""
 
-    splices: tuple[Splice, ...]
+    line_edits: tuple[LineEdit, ...]
     matches: tuple[Match, ...]
 
 
@@ -116,15 +116,15 @@ def _fill(document: Document, new: str) -> Resolution:
         )
     if not new:
         raise MalformedEdit("old and new are both empty, so there is nothing to change.")
-    splice = Splice(0, len(document.bodies), (document.encode_text(new),))
-    return Resolution((splice,), (Match(rung=Rung.EXACT, line=1, note="into an empty file"),))
+    edit = LineEdit(0, len(document.bodies), (document.encode_text(new),))
+    return Resolution((edit,), (Match(rung=Rung.EXACT, line=1, note="into an empty file"),))
 
 
 def _check_new_text(index: TextIndex, old: str, new: str) -> None:
-    elided = elided_line(new.split("\n"))
-    if elided and elided not in old and elided not in index.document.text:
+    placeholder = placeholder_line(new.split("\n"))
+    if placeholder and placeholder not in old and placeholder not in index.document.text:
         raise ElidedText(
-            f"new stands {elided[:120]!r} for text that it does not spell out, and nothing fills that in.",
+            f"new stands {placeholder[:120]!r} for text that it does not spell out, and nothing fills that in.",
             "Give the full text, or make a smaller edit for each place that changes.",
         )
 
@@ -136,7 +136,7 @@ def _replace_all(
     wanted = [place for place in found if inside_words or not place.cuts_word]
     document = index.document
     text = document.text if document.final_newline else document.text + "\n"
-    changed: list[Splice] = []
+    changed: list[LineEdit] = []
     at = 0
     while at < len(wanted):
         group = [wanted[at]]
@@ -145,7 +145,7 @@ def _replace_all(
         start, end = group[0].start, group[-1].end
         between = [text[before.end : after.start] for before, after in pairwise(group)]
         piece = Occurrence(start, end, group[0].first, group[-1].last, False)
-        changed += replacement_splices(index, piece, text[start:end], new + "".join(f"{gap}{new}" for gap in between))
+        changed += replacement_edits(index, piece, text[start:end], new + "".join(f"{gap}{new}" for gap in between))
         at += len(group)
     left = len(found) - len(wanted)
     note = f"{left} more inside longer words left as they are" if left else ""
@@ -174,7 +174,7 @@ def _replace_one(
         note = f"{len(found)} places, chosen by line hint {hint}"
         if not replacement.inside_words:
             check_words(index, [place])
-    changed = tuple(replacement_splices(index, place, old, new))
+    changed = tuple(replacement_edits(index, place, old, new))
     return Resolution(changed, (Match(rung=rung, line=place.first + 1, note=note),))
 
 
@@ -207,10 +207,10 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
         found = places(index, block, rung)
         if found:
             return found
-    elided = elided_line(block, bare=True)
-    if elided:
+    placeholder = placeholder_line(block, bare=True)
+    if placeholder:
         raise ElidedText(
-            f"old stands {elided[:120]!r} for text that it does not spell out, so it can't be found.",
+            f"old stands {placeholder[:120]!r} for text that it does not spell out, so it can't be found.",
             "Give the lines in full, or make a smaller edit for each place that changes.",
         )
     found = aligned_places(index, block, removed_lines(script))
@@ -232,7 +232,7 @@ def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Plac
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = found[0]
-    changed = splices(index.document, place.start, place.end, transplanted(script, place))
+    changed = line_edits(index.document, place.start, place.end, carried_over(script, place))
     match = Match(rung=place.rung, line=place.start + 1, note=_NAMES[place.rung])
     return Resolution(tuple(changed), (match,))
 
@@ -262,26 +262,26 @@ def apply_replacements(document: Document, replacements: Sequence[Replacement]) 
     if not replacements:
         raise MalformedEdit("There is no edit in the call.")
     index = TextIndex(document)
-    made = SpliceList()
+    made = LineEdits()
     matches: list[Match] = []
     for number, replacement in enumerate(replacements, 1):
         try:
             try:
                 resolution = resolve(index.document, replacement, index)
-                if not made.fits(resolution.splices):
+                if not made.fits(resolution.line_edits):
                     raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
             except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
                 if not made or isinstance(error, AmbiguousMatch):
                     raise
                 later = TextIndex(Document(made.applied_to(index.document)))
                 resolution = _resolve_in_made(later, replacement, error)
-                index, made = later, SpliceList()
+                index, made = later, LineEdits()
         except EditRefused as error:
             if len(replacements) == 1:
                 raise
             prefix = f"Edit {number} of {len(replacements)} (none was made): "
             raise type(error)(prefix + error.fact, error.advice) from error
-        made.add(resolution.splices)
+        made.add(resolution.line_edits)
         matches += resolution.matches
     result = made.applied_to(index.document)
     if result == document.data:

@@ -16,7 +16,7 @@ _PROMISE = re.compile(
 )
 
 
-def elided_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
+def placeholder_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
     """The first line that stands for others (`// ... rest of the code`), or None.
 
     A bare `...` is code in Python, so it counts only on demand.

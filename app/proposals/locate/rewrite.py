@@ -4,7 +4,7 @@ from app.proposals.text.diff import diff
 from app.proposals.text.document import Document, encode, split_text
 
 
-def retext(document: Document, text: str) -> bytes:
+def rewrite(document: Document, text: str) -> bytes:
     """The bytes of `text` as a new content of the document.
 
     Lines that stay keep their bytes; new ones get the encoding and the line endings of their surroundings. The text

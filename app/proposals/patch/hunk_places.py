@@ -12,7 +12,7 @@ from app.proposals.locate.nearest import describe_places
 from app.proposals.models import Rung
 from app.proposals.patch.parts import PatchHunk
 from app.proposals.refusals import AmbiguousMatch, NoMatch
-from app.proposals.text.edits import SpliceList
+from app.proposals.text.edits import LineEdits
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ def numbered_well(hunks: Sequence[PatchHunk]) -> frozenset[int]:
 
 
 def chosen(
-    index: TextIndex, found: Sequence[Place], stated: int | None, progress: Progress, made: SpliceList
+    index: TextIndex, found: Sequence[Place], stated: int | None, progress: Progress, made: LineEdits
 ) -> Choice:
     """The one place among exact ones; a number that fits wins over the order of the hunks.
 

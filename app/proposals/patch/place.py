@@ -7,7 +7,7 @@ more when the patch names git's id of the very content it is applied to: then no
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.proposals.locate.carry_over import ScriptLine, Step, transplanted
+from app.proposals.locate.carry_over import ScriptLine, Step, carried_over
 from app.proposals.locate.folding import without_trailing_space
 from app.proposals.locate.line_index import Place, TextIndex, commonness, places, stands_at
 from app.proposals.locate.matching import check_not_applied, located, tolerant_places
@@ -18,7 +18,7 @@ from app.proposals.patch.hunk_places import Choice, Progress, allowed, chosen, l
 from app.proposals.patch.parts import FilePatch, PatchHunk, content
 from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NoMatch, OverlappingEdits
 from app.proposals.text.document import BOM, Document, encode
-from app.proposals.text.edits import Splice, SpliceList, splices
+from app.proposals.text.edits import LineEdit, LineEdits, line_edits
 
 _TOO_COMMON = 500
 """Lines that stand in more places are not looked for in all of them when the numbered line has them."""
@@ -119,7 +119,7 @@ class _Placer:
         """`trusted` are the hunks, by their lines in the patch, whose numbers are right beyond doubt."""
         self._index = TextIndex(document)
         self._trusted = trusted
-        self._made = SpliceList()
+        self._made = LineEdits()
         self._progress = Progress()
         self._placed: set[tuple[int, tuple[ScriptLine, ...]]] = set()
         """The hunks whose text was found as it is, by the line where."""
@@ -141,7 +141,7 @@ class _Placer:
             later = TextIndex(Document(self.result(), self._index.document.verbatim))
             if block and not places(later, block, Rung.EXACT):
                 raise error
-            self._index, self._made, self._progress = later, SpliceList(), Progress()
+            self._index, self._made, self._progress = later, LineEdits(), Progress()
             self._trusted, self._on_made = frozenset(), True
             match = self._place(hunk)
         if not hunk.doubt:
@@ -160,7 +160,7 @@ class _Placer:
             if (place.start, hunk.lines) in self._placed:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
             self._placed.add((place.start, hunk.lines))
-            self._take(splices(self._index.document, place.start, place.end, transplanted(script, place)))
+            self._take(line_edits(self._index.document, place.start, place.end, carried_over(script, place)))
             match = Match(rung=choice.rung, line=place.start + 1, note=choice.note)
         else:
             script = _without_endings(hunk.lines)
@@ -169,13 +169,13 @@ class _Placer:
             if not any(stated is not None and place.start == stated - 1 for place in tolerant):
                 tolerant = self._progress.in_order(tolerant, stated)
             resolution = located(self._index, script, tolerant)
-            self._take(resolution.splices)
+            self._take(resolution.line_edits)
             match = resolution.matches[0]
         if stated is not None:
             self._progress.drift, self._progress.stated = match.line - stated, stated
         return doubted(match, doubt) if doubt else match
 
-    def _take(self, changes: Sequence[Splice]) -> None:
+    def _take(self, changes: Sequence[LineEdit]) -> None:
         if not self._made.fits(changes):
             raise OverlappingEdits("It changes lines that an earlier hunk changes too.")
         self._made.add(changes)
@@ -223,7 +223,7 @@ class _Placer:
         spelled = not lines or hunk.source_line in self._trusted
         script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
         floor = self._progress.floor
-        self._take(splices(document, at, at, transplanted(script, start)))
+        self._take(line_edits(document, at, at, carried_over(script, start)))
         if at == lines:
             self._progress.floor = floor
         return Match(rung=rung, line=at + 1, note=note)

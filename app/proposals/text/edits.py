@@ -9,61 +9,61 @@ from app.proposals.text.document import Document
 
 
 @dataclass(frozen=True, slots=True)
-class Splice:
+class LineEdit:
     """`document.bodies[start:end]` become `lines`; no line in it that stays is named."""
 
     start: int
     end: int
     lines: tuple[bytes, ...]
 
-    def overlaps(self, other: "Splice") -> bool:
+    def overlaps(self, other: "LineEdit") -> bool:
         """Whether both replace a common line, or one inserts inside what the other replaces."""
         if self.start == self.end and other.start == other.end:
             return False
         return self.start < other.end and other.start < self.end
 
 
-class SpliceList:
-    """Splices of one document, in order of place, no two overlapping."""
+class LineEdits:
+    """Edits of one document, in order of place, no two overlapping."""
 
     def __init__(self) -> None:
         self._places: list[tuple[int, int]] = []
-        self._splices: list[Splice] = []
+        self._edits: list[LineEdit] = []
 
     def __bool__(self) -> bool:
-        return bool(self._splices)
+        return bool(self._edits)
 
-    def fits(self, changes: Iterable[Splice]) -> bool:
+    def fits(self, changes: Iterable[LineEdit]) -> bool:
         """Whether none of these overlaps one in the list."""
         for change in changes:
             at = bisect_right(self._places, (change.start, change.end))
-            if any(change.overlaps(neighbour) for neighbour in self._splices[max(at - 1, 0) : at + 1]):
+            if any(change.overlaps(neighbour) for neighbour in self._edits[max(at - 1, 0) : at + 1]):
                 return False
         return True
 
     def changes_within(self, start: int, end: int) -> bool:
         """Whether any of them changes a line from `start` to `end` or inserts one between those."""
         at = bisect_right(self._places, (start, end))
-        around = self._splices[max(at - 1, 0) : at + 1]
-        return any(splice.start < end and start < splice.end for splice in around)
+        around = self._edits[max(at - 1, 0) : at + 1]
+        return any(edit.start < end and start < edit.end for edit in around)
 
-    def add(self, changes: Iterable[Splice]) -> None:
+    def add(self, changes: Iterable[LineEdit]) -> None:
         """Take these up; of two insertions at one place the later one goes behind."""
         for change in changes:
             place = (change.start, change.end)
             at = bisect_right(self._places, place)
             self._places.insert(at, place)
-            self._splices.insert(at, change)
+            self._edits.insert(at, change)
 
     def applied_to(self, document: Document) -> bytes:
         """The bytes of the document with all of them made."""
         bodies = document.bodies
         pieces = [document.mark]
         at = 0
-        for splice in self._splices:
-            pieces += bodies[at : splice.start]
-            pieces += splice.lines
-            at = splice.end
+        for edit in self._edits:
+            pieces += bodies[at : edit.start]
+            pieces += edit.lines
+            at = edit.end
         pieces += bodies[at:]
         return b"".join(pieces)
 
@@ -93,7 +93,7 @@ def kept_and_new(document: Document, start: int, end: int, new_texts: Sequence[s
     return parts
 
 
-def splices(document: Document, start: int, end: int, parts: Parts) -> list[Splice]:
+def line_edits(document: Document, start: int, end: int, parts: Parts) -> list[LineEdit]:
     """The least runs of lines to replace so that `start` to `end` reads as `parts`."""
     result = []
     at = start
@@ -103,13 +103,13 @@ def splices(document: Document, start: int, end: int, parts: Parts) -> list[Spli
             waiting.append(part)
             continue
         if at < part or waiting:
-            result.append(_splice(document, at, part, waiting))
+            result.append(_line_edit(document, at, part, waiting))
             waiting = []
         at = part + 1
     return result
 
 
-def _splice(document: Document, start: int, end: int, new: Sequence[NewLine]) -> Splice:
+def _line_edit(document: Document, start: int, end: int, new: Sequence[NewLine]) -> LineEdit:
     open_end = end == len(document.bodies) and not document.final_newline
     endings = [_ending(document, start, end, index, line) for index, line in enumerate(new)]
     lines = [document.encode_text(line.text) for line in new]
@@ -118,8 +118,8 @@ def _splice(document: Document, start: int, end: int, new: Sequence[NewLine]) ->
     encoded = tuple(line + document.encode_ending(ending) for line, ending in zip(lines, endings, strict=True))
     if open_end and new and start == end and start:
         last = document.bodies[start - 1] + document.encode_ending(document.ending_near(start - 1))
-        return Splice(start - 1, end, (last, *encoded))
-    return Splice(start, end, encoded)
+        return LineEdit(start - 1, end, (last, *encoded))
+    return LineEdit(start, end, encoded)
 
 
 def _ending(document: Document, start: int, end: int, index: int, line: NewLine) -> str:

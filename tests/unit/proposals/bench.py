@@ -1,12 +1,12 @@
-"""A workspace on disk with a desk, and what tests do with it over and over."""
+"""A workspace on disk with a proposal service, and what tests do with it over and over."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.proposals.desk import ProposalDesk
 from app.proposals.disk.filesystem import Filesystem
 from app.proposals.draft import Replacement
 from app.proposals.models import Proposal
+from app.proposals.service import ProposalService
 from app.proposals.store import ProposalStore
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
@@ -16,7 +16,7 @@ Tree = dict[str, tuple[bytes, int]]
 
 
 class Bench:
-    """A workspace `root` with files in it, and the desk over it."""
+    """A workspace `root` with files in it, and the proposal service over it."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class Bench:
         self.store = store or MemoryStore()
         self.put(**(files or {}))
         self.workspace = Workspace(self.root)
-        self.desk = self.reopened(filesystem)
+        self.service = self.reopened(filesystem)
 
-    def reopened(self, filesystem: Filesystem | None = None) -> ProposalDesk:
-        """The desk as another process, or the next start, would open it."""
-        self.desk = ProposalDesk(self.workspace, self.store, self.folder / "lock", filesystem)
-        return self.desk
+    def reopened(self, filesystem: Filesystem | None = None) -> ProposalService:
+        """The proposal service as another process, or the next start, would open it."""
+        self.service = ProposalService(self.workspace, self.store, self.folder / "lock", filesystem)
+        return self.service
 
     def put(self, **files: bytes | str) -> None:
         """Write files, as the user's editor would."""
@@ -51,19 +51,19 @@ class Bench:
 
     def edit(self, name: str, *pairs: tuple[str, str], version: str = "") -> Proposal:
         """Stage one proposal of replacements in one file."""
-        draft = self.desk.draft("session")
+        draft = self.service.draft("session")
         draft.edit(name, [Replacement(old, new) for old, new in pairs], version)
-        return self.desk.stage(draft, f"Edit {name}")
+        return self.service.stage(draft, f"Edit {name}")
 
     def write(self, **files: str | None) -> Proposal:
         """Stage one proposal that writes whole files, or deletes them (None)."""
-        draft = self.desk.draft("session")
+        draft = self.service.draft("session")
         for name, content in files.items():
             if content is None:
                 draft.delete(name)
             else:
                 draft.write(name, content)
-        return self.desk.stage(draft, "Write files")
+        return self.service.stage(draft, "Write files")
 
     def tree(self) -> Tree:
         """Every file on disk."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.desk import ProposalDesk
 from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.disk.journal import Transition, plan
 from app.proposals.disk.preflight import check
@@ -18,6 +17,7 @@ from app.proposals.errors import ApplyFailed, NotWaiting, StaleProposal
 from app.proposals.models import Op, ProposalState
 from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused
+from app.proposals.service import ProposalService
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
@@ -36,11 +36,11 @@ def test_a_link_inside_is_followed_and_stays_a_link(bench: Make) -> None:
     [change] = proposal.files
     assert change.path == "real/a.txt"
     assert "link.txt is a link to it" in change.notes
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert (site.root / "link.txt").is_symlink()
     assert site.read("real/a.txt") == b"two\n"
     assert site.write(**{"folder/new.txt": "n\n"}).files[0].path == "real/new.txt"
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     for refused in (lambda: draft.delete("link.txt"), lambda: draft.rename("link.txt", "x.txt")):
         with pytest.raises(EditRefused, match="symbolic link"):
             refused()
@@ -52,21 +52,21 @@ def test_a_link_out_is_refused_also_when_it_comes_later(bench: Make, tmp_path: P
     outside.mkdir()
     (outside / "a.txt").write_text("one\n")
     (site.root / "out").symlink_to(outside)
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     with pytest.raises(UnsafePath):
         draft.write("out/a.txt", "evil\n")
     proposal = site.edit("dir/a.txt", ("one", "two"))
     (site.root / "dir").rename(site.root / "was")
     (site.root / "dir").symlink_to(outside)
     with pytest.raises(StaleProposal):
-        site.desk.approve(proposal.id)
+        site.service.approve(proposal.id)
     assert (outside / "a.txt").read_text() == "one\n"
     assert sorted(path.name for path in outside.iterdir()) == ["a.txt"]
 
 
 @pytest.mark.parametrize("path", ["../a", "/etc/passwd", ".git/hooks/x", "a/.GIT/x", "a\\b", "x\0y", ""])
 def test_unsafe_paths_are_refused(bench: Make, path: str) -> None:
-    draft = bench({}).desk.draft("session")
+    draft = bench({}).service.draft("session")
     with pytest.raises(UnsafePath):
         draft.write(path, "x")
     assert not draft.changed
@@ -81,7 +81,7 @@ def test_permissions_owner_and_attributes_stay(bench: Make) -> None:
         os.setxattr(path, "user.note", b"kept")
     except (AttributeError, OSError):
         attributes = False
-    site.desk.approve(site.edit("a.sh", ("one", "two")).id)
+    site.service.approve(site.edit("a.sh", ("one", "two")).id)
     assert path.stat().st_mode & 0o7777 == 0o750
     if attributes:
         assert os.getxattr(path, "user.note") == b"kept"
@@ -92,45 +92,45 @@ def test_other_names_of_a_file_are_pointed_out(bench: Make) -> None:
     (site.root / "b.txt").hardlink_to(site.root / "a.txt")
     proposal = site.edit("a.txt", ("one", "two"))
     assert any("2 names" in note for note in proposal.files[0].notes)
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert (site.read("a.txt"), site.read("b.txt")) == (b"two\n", b"one\n")
 
 
 def test_names_that_differ_by_case(bench: Make) -> None:
     site = bench({"README.md": "r\n", "Dir/x.txt": "x\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     for path in ("readme.md", "dir/x.txt"):
         with pytest.raises(EditRefused, match="by case only"):
             draft.write(path, "x")
     draft.rename("README.md", "Readme.md")
-    proposal = site.desk.stage(draft, "Case")
+    proposal = site.service.stage(draft, "Case")
     assert proposal.files[0].op is Op.RENAME
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert sorted(path.name for path in site.root.iterdir()) == ["Dir", "Readme.md"]
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert sorted(path.name for path in site.root.iterdir()) == ["Dir", "README.md"]
     late = site.write(**{"new.txt": "n\n"})
     site.put(**{"NEW.txt": "other"})
     with pytest.raises(ApplyFailed, match=r"new\.txt and NEW\.txt differ by case only"):
-        site.desk.approve(late.id)
+        site.service.approve(late.id)
 
 
 def test_files_change_names_in_a_circle(bench: Make) -> None:
     site = bench({"a": "a\n", "b": "b\n", "c": "c\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     for old, new in (("a", "spare"), ("b", "a"), ("c", "b"), ("spare", "c")):
         draft.rename(old, new)
-    proposal = site.desk.stage(draft, "Turn")
-    site.desk.approve(proposal.id)
+    proposal = site.service.stage(draft, "Turn")
+    site.service.approve(proposal.id)
     assert {path: data for path, (data, _) in site.tree().items()} == {"a": b"b\n", "b": b"c\n", "c": b"a\n"}
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert {path: data for path, (data, _) in site.tree().items()} == {"a": b"a\n", "b": b"b\n", "c": b"c\n"}
 
 
 def test_a_file_becomes_a_folder_and_a_folder_a_file(bench: Make) -> None:
     site = bench({"thing": "t\n", "stuff/a": "a\n", "stuff/deep/b": "b\n"})
     before = site.tree()
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     with pytest.raises(EditRefused, match="thing is a file"):
         draft.write("thing/inner", "i\n")
     with pytest.raises(EditRefused, match="stuff is a folder"):
@@ -139,34 +139,34 @@ def test_a_file_becomes_a_folder_and_a_folder_a_file(bench: Make) -> None:
         draft.delete(path)
     draft.write("thing/inner", "i\n")
     draft.write("stuff", "s\n")
-    proposal = site.desk.stage(draft, "Turn over")
-    site.desk.approve(proposal.id)
+    proposal = site.service.stage(draft, "Turn over")
+    site.service.approve(proposal.id)
     assert {path: data for path, (data, _) in site.tree().items()} == {"thing/inner": b"i\n", "stuff": b"s\n"}
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert site.tree() == before
 
 
 def test_half_of_such_a_change_is_refused(bench: Make) -> None:
     site = bench({"thing": "t\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.delete("thing")
     draft.write("thing/inner", "i\n")
-    proposal = site.desk.stage(draft, "Turn over")
+    proposal = site.service.stage(draft, "Turn over")
     create = next(change for change in proposal.files if change.op is Op.CREATE)
     with pytest.raises(ApplyFailed, match="thing is a file"):
-        site.desk.approve(proposal.id, [create.hunks[0].id])
+        site.service.approve(proposal.id, [create.hunks[0].id])
     assert site.read("thing") == b"t\n"
 
 
 def test_a_folder_with_foreign_files_does_not_become_a_file(bench: Make) -> None:
     site = bench({"stuff/a": "a\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.delete("stuff/a")
     draft.write("stuff", "s\n")
-    proposal = site.desk.stage(draft, "Turn over")
+    proposal = site.service.stage(draft, "Turn over")
     site.put(**{"stuff/mine": "m\n"})
     with pytest.raises(StaleProposal, match="stuff is a folder"):
-        site.desk.approve(proposal.id)
+        site.service.approve(proposal.id)
     assert site.read("stuff/a") == b"a\n"
 
 
@@ -203,16 +203,16 @@ def test_who_writes_at_the_last_moment_loses_nothing(bench: Make, kind: str) -> 
     if kind == "create":
         del files["b.txt"]
     site = bench(files)
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     for path in ("a.txt", "c.txt"):
         draft.edit(path, [Replacement("one", "two")])
     {"edit": lambda: draft.write("b.txt", "two\n"), "create": lambda: draft.write("b.txt", "two\n")}.get(
         kind, lambda: draft.delete("b.txt")
     )()
-    proposal = site.desk.stage(draft, "Three")
-    desk = site.reopened(Meddling(site.root, 1 << 20))
+    proposal = site.service.stage(draft, "Three")
+    service = site.reopened(Meddling(site.root, 1 << 20))
     with pytest.raises(ApplyFailed, match=r"every file is as it was: b\.txt .* at this very moment"):
-        desk.approve(proposal.id)
+        service.approve(proposal.id)
     assert {path: data for path, (data, _) in site.tree().items()} == {
         "a.txt": b"one\n",
         "b.txt": b"someone else\n",
@@ -225,9 +225,9 @@ def test_without_exchange_it_is_a_replacement(bench: Make, monkeypatch: pytest.M
     monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(5, l2="two")
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert site.tree().keys() == {"a.txt"}
     assert site.read("a.txt").decode() == numbered(5)
 
@@ -252,7 +252,7 @@ def test_renames_replace_nothing_and_are_one_step_on_linux(tmp_path: Path) -> No
 RIVAL = """
 import sys
 from pathlib import Path
-from app.proposals.desk import ProposalDesk
+from app.proposals.service import ProposalService
 from app.proposals.errors import ProposalError
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
@@ -261,11 +261,11 @@ from app.workspace.paths import Workspace
 
 folder = Path(sys.argv[1])
 store = SqliteProposalStore(Database(folder / "db"), "here", Signal(folder, "here"))
-desk = ProposalDesk(Workspace(folder / "workspace"), store, folder / "lock")
+service = ProposalService(Workspace(folder / "workspace"), store, folder / "lock")
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    desk.approve("P1")
+    service.approve("P1")
     print("won")
 except ProposalError as error:
     print(f"{type(error).__name__}: {error}")
@@ -278,11 +278,11 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
     for number in range(30):
         (root / f"{number}.txt").write_text("one\n")
     store = SqliteProposalStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
-    desk = ProposalDesk(Workspace(root), store, tmp_path / "lock")
-    draft = desk.draft("session")
+    service = ProposalService(Workspace(root), store, tmp_path / "lock")
+    draft = service.draft("session")
     for number in range(30):
         draft.edit(f"{number}.txt", [Replacement("one", "two")])
-    desk.stage(draft, "Thirty")
+    service.stage(draft, "Thirty")
     rivals = [
         subprocess.Popen(
             [sys.executable, "-c", RIVAL, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -300,8 +300,8 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
     assert answers == ["NotWaiting: P1 is applied already; there is nothing to decide."] * 2 + ["won"]
     assert {path.read_text() for path in root.iterdir()} == {"two\n"}
     with pytest.raises(NotWaiting):
-        desk.approve("P1")
-    assert desk.undo("P1").proposal.state is ProposalState.UNDONE
+        service.approve("P1")
+    assert service.undo("P1").proposal.state is ProposalState.UNDONE
 
 
 class Flushed:
@@ -350,7 +350,7 @@ def test_content_is_on_disk_before_a_name_points_to_it_and_names_before_the_reco
     flushed: tuple[Bench, Flushed, str],
 ) -> None:
     site, disk, proposal = flushed
-    site.desk.approve(proposal)
+    site.service.approve(proposal)
     assert disk.nodes_of("a.txt", "sub/new.txt") <= set(disk.before("journal_prepared", "journal_open"))
     assert disk.nodes_of("", "sub") <= set(disk.before("journal_close", "journal_prepared"))
 
@@ -360,7 +360,7 @@ def test_what_was_taken_back_is_on_disk_before_the_record_is_closed(flushed: tup
     before = site.tree()
     disk.fails_at = "journal_close"
     with pytest.raises(ApplyFailed, match="every file is as it was"):
-        site.desk.approve(proposal)
+        site.service.approve(proposal)
     assert site.tree() == before
     assert disk.nodes_of("", "sub") <= set(disk.before("journal_close", "journal_close"))
 
@@ -377,7 +377,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is(bench: Ma
     before = site.tree()
     proposal = site.write(**{"a.txt": "two\n", "sub/b.txt": "two\n"})
     with pytest.raises(ApplyFailed, match="the folder sub can't be written"):
-        site.desk.approve(proposal.id)
+        site.service.approve(proposal.id)
     assert site.tree() == before and site.store.journal() == []
 
 
@@ -398,7 +398,7 @@ def test_new_names_that_differ_by_case_are_not_written_together(bench: Make) -> 
     site = bench({})
     proposal = site.write(**{"Read.me": "one\n", "read.me": "two\n"})
     with pytest.raises(ApplyFailed, match="differ by case only"):
-        site.desk.approve(proposal.id)
+        site.service.approve(proposal.id)
     assert site.tree() == {}
 
 

@@ -15,16 +15,16 @@ Make = Callable[..., Bench]
 
 def test_the_id_is_reserved_only_when_it_is_asked_for(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
-    site.desk.draft("session").read("a.txt")
-    draft = site.desk.draft("session")
+    site.service.draft("session").read("a.txt")
+    draft = site.service.draft("session")
     assert draft.proposal_id == "P1"
     draft.edit("a.txt", [Replacement("line 2", "two")])
-    assert site.desk.stage(draft, "").id == "P1"
+    assert site.service.stage(draft, "").id == "P1"
 
 
 def test_all_edits_of_a_step_are_one_proposal(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     version = draft.read("a.txt").version
     assert version == hashlib.sha256(numbered(30).encode()).hexdigest()
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")], version[:12])
@@ -33,11 +33,11 @@ def test_all_edits_of_a_step_are_one_proposal(bench: Make) -> None:
     report = draft.edit("b.txt", [Replacement("b", "c")])
     assert [(stat.path, stat.op, stat.added, stat.removed) for stat in report.files] == [("b.txt", "edit", 1, 1)]
     draft.summaries.append("Two files")
-    proposal = site.desk.stage(draft, "")
+    proposal = site.service.stage(draft, "")
     assert proposal.summary == "Two files"
     assert [change.path for change in proposal.files] == ["a.txt", "b.txt"]
     assert [hunk.number for hunk in proposal.hunks] == [1, 2, 3]
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(30, l2="the second", l20="twenty")
 
 
@@ -45,24 +45,24 @@ def test_an_edit_is_placed_in_the_version_that_was_read(bench: Make) -> None:
     """What was read had one such line; a twin of it came up since, and the edit must not go there."""
     text = "def a():\n    return 1\n\n\n\n\ndef b():\n    pass\n"
     site = bench({"a.py": text})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     version = draft.read("a.py").version
     site.put(**{"a.py": text.replace("    pass", "    return 1")})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     report = draft.edit("a.py", [Replacement("    return 1\n", "    return 2\n")], version[:12])
     assert "changed since it was read" in report.text
-    proposal = site.desk.stage(draft, "")
-    site.desk.approve(proposal.id)
+    proposal = site.service.stage(draft, "")
+    site.service.approve(proposal.id)
     assert site.read("a.py").decode() == "def a():\n    return 2\n\n\n\n\ndef b():\n    return 1\n"
 
 
 def test_an_edit_of_what_is_gone_does_not_go_to_its_twin(bench: Make) -> None:
     text = "def a():\n    return 1\n\n\n\n\ndef b():\n    pass\n"
     site = bench({"a.py": text})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     version = draft.read("a.py").version
     site.put(**{"a.py": "def a():\n    return None\n\n\n\n\ndef b():\n    return 1\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     with pytest.raises(EditRefused, match=r"a\.py changed since version .* was read, at line 2"):
         draft.edit("a.py", [Replacement("    return 1\n", "    return 2\n")], version)
     assert not draft.changed
@@ -70,38 +70,38 @@ def test_an_edit_of_what_is_gone_does_not_go_to_its_twin(bench: Make) -> None:
 
 def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     version = draft.read("a.txt").version
     draft.edit("a.txt", [Replacement("line 2\n", "line 2\ninserted\n")], version)
     draft.edit("a.txt", [Replacement("line 3\n", "three\n")], version)
-    site.desk.approve(site.desk.stage(draft, "").id)
+    site.service.approve(site.service.stage(draft, "").id)
     assert site.read("a.txt").decode() == numbered(9, l2="line 2\ninserted", l3="three")
 
 
 def test_an_unknown_version_falls_back_to_the_present_and_is_told(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     present = draft.read("a.txt").version[:12]
     report = draft.edit("a.txt", [Replacement("line 2", "two")], "0123456789ab")
     told = f"version 0123456789ab is not known; the edit was made in {present}, which is there now"
     assert told in report.text.splitlines()
-    [change] = site.desk.stage(draft, "").files
+    [change] = site.service.stage(draft, "").files
     assert change.notes == (told,)
 
 
 def test_words_that_replace_all_left_alone_are_told(bench: Make) -> None:
     site = bench({"a.py": "id = width(id)\n"})
-    report = site.desk.draft("session").edit("a.py", [Replacement("id", "key", replace_all=True)])
+    report = site.service.draft("session").edit("a.py", [Replacement("id", "key", replace_all=True)])
     assert "line 1: 1 more inside longer words left as they are" in report.text.splitlines()
 
 
 def test_inexact_places_are_told_to_the_model_and_kept(bench: Make) -> None:
     site = bench({"a.py": "class A:\n    def f(self):\n        return 1\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     report = draft.edit("a.py", [Replacement("def f(self):\n    return 1\n", "def f(self):\n    return 2\n")])
     assert "line 2" in report.text
     assert "indentation" in report.text
-    [change] = site.desk.stage(draft, "").files
+    [change] = site.service.stage(draft, "").files
     assert change.inexact
     assert change.matches[0].rung is Rung.INDENTATION
 
@@ -127,17 +127,17 @@ def test_refusals_leave_the_draft_as_it_was(bench: Make, attempt: Callable[..., 
     site = bench({"a.txt": numbered(5), "b.bin": b"\0a", "dir/x": "x"})
     with (site.root / "huge.txt").open("wb") as file:
         file.truncate(21 * 1024 * 1024)
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.write("kept.txt", "k\n")
     with pytest.raises(EditRefused, match=message) as caught:
         attempt(draft)
     assert len(str(caught.value).encode()) <= 2048
-    assert [change.path for change in site.desk.stage(draft, "").files] == ["kept.txt"]
+    assert [change.path for change in site.service.stage(draft, "").files] == ["kept.txt"]
 
 
 def test_a_patch_that_fails_half_way_leaves_nothing(bench: Make) -> None:
     site = bench({"a.txt": "one\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n"
     with pytest.raises(EditRefused, match=r"b\.txt, but there is no such file"):
         draft.patch(draft.read_patch(patch))
@@ -147,46 +147,46 @@ def test_a_patch_that_fails_half_way_leaves_nothing(bench: Make) -> None:
 def test_deleted_and_written_again_is_an_edit(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     (site.root / "a.txt").chmod(0o755)
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.delete("a.txt")
     assert draft.read("a.txt").content is None
     with pytest.raises(EditRefused, match="was deleted or renamed"):
         draft.edit("a.txt", [Replacement("a", "b")])
     draft.write("a.txt", "new\n")
-    [change] = site.desk.stage(draft, "").files
+    [change] = site.service.stage(draft, "").files
     assert (change.op, change.result and change.result.mode) == (Op.EDIT, 0o755)
 
 
 def test_a_whole_file_keeps_the_way_it_was_written(bench: Make) -> None:
     site = bench({"a.txt": b"\xef\xbb\xbfone\r\ntwo\r\nthree"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.write("a.txt", "one\n2\nthree\nfour\n")
-    site.desk.approve(site.desk.stage(draft, "").id)
+    site.service.approve(site.service.stage(draft, "").id)
     assert site.read("a.txt") == b"\xef\xbb\xbfone\r\n2\r\nthree\r\nfour\r\n"
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.write("a.txt", "one\n2")
-    site.desk.approve(site.desk.stage(draft, "").id)
+    site.service.approve(site.service.stage(draft, "").id)
     assert site.read("a.txt") == b"\xef\xbb\xbfone\r\n2"
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.write("a.txt", "")
-    site.desk.approve(site.desk.stage(draft, "").id)
+    site.service.approve(site.service.stage(draft, "").id)
     assert site.read("a.txt") == b"\xef\xbb\xbf"
 
 
 def test_the_disk_moves_between_the_edit_and_the_staging(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 15\n", "fifteen\n")])
     site.put(**{"a.txt": numbered(20, l1="first")})
-    proposal = site.desk.stage(draft, "")
+    proposal = site.service.stage(draft, "")
     assert proposal.files[0].rebased
-    site.desk.approve(proposal.id, revision=1)
+    site.service.approve(proposal.id, revision=1)
     assert site.read("a.txt").decode() == numbered(20, l1="first", l15="fifteen")
 
 
 def test_an_edit_of_what_was_read_that_is_there_by_now_is_refused(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     version = draft.read("a.txt").version
     site.put(**{"a.txt": numbered(9, l2="two")})
     with pytest.raises(EditRefused, match="already has this change"):

@@ -100,12 +100,12 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
     for cut in sorted({*dice.sample(range(len(patch)), 60), *(len(patch) - back for back in range(12))}):
         part = patch[:cut]
         try:
-            proposal = site.desk.stage_patch(part.decode())
+            proposal = site.service.stage_patch(part.decode())
         except (PatchRefused, ProposalError):
             continue
-        site.desk.approve(proposal.id)
+        site.service.approve(proposal.id)
         ours = texts(site.tree())
-        site.desk.undo(proposal.id)
+        site.service.undo(proposal.id)
         to_line_end = patch[: patch.find(b"\n", cut) + 1] or patch
         in_doubt = any(change.inexact for change in proposal.files) and not part.endswith(b"\n")
         if not in_doubt and ours not in (applied_by_git(site.root, part), applied_by_git(site.root, to_line_end)):

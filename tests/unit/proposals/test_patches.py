@@ -85,30 +85,30 @@ def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
         git(site.root, "checkout", "--quiet", "HEAD~1", "--", ".")
         git(site.root, "reset", "--quiet", "--hard", "HEAD~1")
         assert without_git(site.tree()) == before
-        proposal = site.desk.stage_patch(patch)
+        proposal = site.service.stage_patch(patch)
         assert proposal.origin == "patch"
         assert not any(change.inexact for change in proposal.files)
-        exported = site.desk.as_unified_diff(proposal.id)
+        exported = site.service.as_unified_diff(proposal.id)
         git(site.root, "apply", "--check", given=exported)
         assert len(PatchSet(exported)) == len(proposal.files)
-        site.desk.approve(proposal.id)
+        site.service.approve(proposal.id)
         assert without_git(site.tree()) == after
-        site.desk.undo(proposal.id)
+        site.service.undo(proposal.id)
         assert without_git(site.tree()) == before
-        site.desk.redo(proposal.id)
+        site.service.redo(proposal.id)
         git(site.root, "add", "--all")
         git(site.root, "commit", "--quiet", "--allow-empty", "--message", "next")
 
 
 def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench: Make, tmp_path: Path) -> None:
     site = bench({"a.txt": numbered(30), "b c.txt": b"caf\xe9\r\nno end", "d.txt": "d\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 3\n", "three\n"), Replacement("line 25\n", "")])
     draft.edit("b c.txt", [Replacement("no end", "still no end")])
     draft.write("new/e.txt", "e\n")
     draft.delete("d.txt")
-    proposal = site.desk.stage(draft, "Mixed")
-    exported = site.desk.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape")
+    proposal = site.service.stage(draft, "Mixed")
+    exported = site.service.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape")
     results = []
     for name, command in (("git", ["git", "apply"]), ("patch", ["patch", "-p1", "--binary", "--silent"])):
         copy = tmp_path / name
@@ -116,16 +116,16 @@ def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench:
         done = subprocess.run(command, cwd=copy, input=exported, capture_output=True, check=False)
         assert done.returncode == 0, (done.stdout, done.stderr)
         results.append(tree(copy))
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert results == [site.tree(), site.tree()]
-    assert site.desk.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape") == exported
+    assert site.service.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape") == exported
 
 
 def test_what_is_exported_is_what_is_left(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 25\n", "last\n"))
-    site.desk.approve(proposal.id, ["1"])
-    exported = site.desk.as_unified_diff(proposal.id)
+    site.service.approve(proposal.id, ["1"])
+    exported = site.service.as_unified_diff(proposal.id)
     assert "+last" in exported
     assert "+three" not in exported
     git(site.root, "apply", "--check", given=exported)
@@ -137,7 +137,7 @@ def test_files_that_change_names_with_each_other(bench: Make) -> None:
         f"diff --git a/{old} b/{new}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
         for old, new in (("a.txt", "b.txt"), ("b.txt", "a.txt"))
     )
-    site.desk.approve(site.desk.stage_patch(patch).id)
+    site.service.approve(site.service.stage_patch(patch).id)
     assert (site.read("b.txt").decode(), site.read("a.txt").decode()) == (numbered(9), "other\n" * 9)
 
 
@@ -147,9 +147,9 @@ def test_begin_patch_form(bench: Make) -> None:
         "*** Begin Patch\n*** Update File: a.txt\n@@\n line 2\n-line 3\n+three\n line 4\n"
         "*** Add File: b.txt\n+new\n*** End Patch\n"
     )
-    proposal = site.desk.stage_patch(patch)
+    proposal = site.service.stage_patch(patch)
     assert [(change.path, change.op) for change in proposal.files] == [("a.txt", Op.EDIT), ("b.txt", Op.CREATE)]
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(9, l3="three")
 
 
@@ -159,17 +159,17 @@ def test_a_binary_part_without_data_is_left_out_and_named(bench: Make) -> None:
     site.put(**{"a.txt": numbered(9, l2="two"), "logo.png": b"\0new"})
     patch = git(site.root, "diff").decode()
     git(site.root, "reset", "--quiet", "--hard")
-    proposal = site.desk.stage_patch(patch)
+    proposal = site.service.stage_patch(patch)
     assert [change.path for change in proposal.files] == ["a.txt"]
     assert proposal.summary == "Patch: a.txt +1 -1, without logo.png (binary)"
-    site.desk.deny(proposal.id)
-    draft = site.desk.draft("session")
+    site.service.deny(proposal.id)
+    draft = site.service.draft("session")
     read = draft.read_patch(patch)
     assert read.paths == ["a.txt"]
     report = draft.patch(read)
     assert "logo.png was left out: binary, and the patch does not hold its data" in report.text
     with pytest.raises(PatchRefused, match=r"nothing but logo\.png"):
-        site.desk.stage_patch(patch[patch.index("diff --git a/logo.png") :])
+        site.service.stage_patch(patch[patch.index("diff --git a/logo.png") :])
 
 
 @pytest.mark.skipif(shutil.which("diff") is None, reason="needs diff")
@@ -184,10 +184,10 @@ def test_a_recursive_diff_of_two_folders_is_made_like_git_apply(bench: Make, tmp
             path.write_text(text)
     command = ["diff", "-ruN", "one-1.0", "one-1.1"]
     patch = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).stdout.decode()
-    proposal = site.desk.stage_patch(patch)
-    site.desk.approve(proposal.id)
+    proposal = site.service.stage_patch(patch)
+    site.service.approve(proposal.id)
     assert {name: what.decode() for name, (what, _) in site.tree().items()} == after
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     git(site.root, "apply", given=patch)
     assert {name: what.decode() for name, (what, _) in site.tree().items()} == after
 
@@ -208,8 +208,8 @@ def test_a_patch_that_does_not_fit_is_refused(bench: Make, patch: str) -> None:
     site = bench({"a.txt": numbered(9)})
     before = site.tree()
     with pytest.raises(PatchRefused):
-        site.desk.stage_patch(patch)
-    assert site.desk.all() == []
+        site.service.stage_patch(patch)
+    assert site.service.all() == []
     assert site.tree() == before
 
 
@@ -220,15 +220,15 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
         git(site.root, "config", name, value)
     site.put(**{"b.txt": "staged by the user\n"})
     git(site.root, "add", "b.txt")
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 2", "two")])
     draft.edit("c[1].txt", [Replacement("c", "d")])
     draft.delete("gone.txt")
     draft.write("new.txt", "n\n")
-    proposal = site.desk.stage(draft, "Count in words")
+    proposal = site.service.stage(draft, "Count in words")
     with pytest.raises(CommitFailed, match="wrote no files"):
         commit_proposal(site.root, proposal)
-    proposal = site.desk.approve(proposal.id).proposal
+    proposal = site.service.approve(proposal.id).proposal
     commit = commit_proposal(site.root, proposal)
     shown = git(site.root, "show", "--name-status", "--format=%s|%b", commit).decode()
     assert shown.startswith("Count in words|Signoff-Proposal: P1")
@@ -240,9 +240,9 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
 def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     proposal = site.edit("a.txt", ("line 2", "two"))
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     with pytest.raises(ProposalError, match="Git would not commit") as caught:
-        commit_proposal(site.root, site.desk.get(proposal.id))
+        commit_proposal(site.root, site.service.get(proposal.id))
     assert "\n" not in str(caught.value)
 
 
@@ -257,12 +257,12 @@ def test_a_patch_of_the_whole_repository_fits_a_workspace_inside_it(tmp_path: Pa
     git(tmp_path, "add", "workspace")
     patch = git(tmp_path, "diff", "--cached", "-M").decode()
     git(tmp_path, "reset", "--quiet", "--hard")
-    proposal = site.desk.stage_patch(patch)
+    proposal = site.service.stage_patch(patch)
     assert {change.path for change in proposal.files} == {"a.txt", "moved.txt", "sub/new.txt"}
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.tree() == wanted
     with pytest.raises(PatchRefused, match="another folder"):
-        site.desk.stage_patch(patch.replace("workspace/a.txt", "elsewhere/a.txt"))
+        site.service.stage_patch(patch.replace("workspace/a.txt", "elsewhere/a.txt"))
 
 
 def test_a_folder_becomes_a_file_and_a_file_a_folder(bench: Make) -> None:
@@ -278,10 +278,10 @@ def test_a_folder_becomes_a_file_and_a_file_a_folder(bench: Make) -> None:
     git(site.root, "add", "--all")
     patch = git(site.root, "diff", "--cached").decode()
     git(site.root, "reset", "--quiet", "--hard")
-    proposal = site.desk.stage_patch(patch)
-    site.desk.approve(proposal.id)
+    proposal = site.service.stage_patch(patch)
+    site.service.approve(proposal.id)
     assert without_git(site.tree()) == wanted
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert git(site.root, "status", "--porcelain") == b""
 
 
@@ -290,14 +290,14 @@ def test_what_does_not_fit_is_said_in_one_line(bench: Make) -> None:
     misses = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-no such line\n+x\n"
     for patch in ("", "hello\n" * 100_000, misses, misses.replace("a.txt", "../a.txt")):
         with pytest.raises(PatchRefused) as caught:
-            site.desk.stage_patch(patch)
+            site.service.stage_patch(patch)
         said = str(caught.value)
         assert said[0].isupper() and said[-1] in ".?" and "\n" not in said
 
 
 def test_of_a_patch_that_fails_in_its_second_file_nothing_is_kept(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     patch = draft.read_patch(
         "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-other\n+two\n"
     )

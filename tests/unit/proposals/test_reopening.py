@@ -16,22 +16,22 @@ Make = Callable[..., Bench]
 
 def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> None:
     site = bench({"a.txt": numbered(5), "move.txt": "m\n", "gone.bin": b"\0\1", "run.sh": "#!/bin/sh\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
     draft.rename("move.txt", "moved.txt")
     draft.delete("gone.bin")
     draft.write("made.txt", "new\n")
-    proposal = site.desk.stage(draft, "All kinds")
-    before, shown = site.tree(), site.desk.as_unified_diff(proposal.id)
-    site.desk.deny(proposal.id, feedback="Not so.")
+    proposal = site.service.stage(draft, "All kinds")
+    before, shown = site.tree(), site.service.as_unified_diff(proposal.id)
+    site.service.deny(proposal.id, feedback="Not so.")
     result = site.reopened().undo(proposal.id)
     assert result.denial
     assert result.proposal.state is ProposalState.PENDING
     assert result.proposal.feedback == "", "what was said was said with the denial"
     assert result.proposal.revision > proposal.revision
     assert site.tree() == before
-    assert site.desk.as_unified_diff(proposal.id) == shown
-    site.desk.approve(proposal.id)
+    assert site.service.as_unified_diff(proposal.id) == shown
+    site.service.approve(proposal.id)
     assert sorted(site.tree()) == ["a.txt", "made.txt", "moved.txt", "run.sh"]
     assert site.read("a.txt").decode() == numbered(5, l2="two")
 
@@ -44,16 +44,16 @@ def test_what_was_denied_at_last_comes_back_and_what_was_denied_before_does_not(
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 12\n", "twelve\n"), ("line 22\n", "x\ny\n"))
     for number in sorted(apart):
-        site.desk.deny(proposal.id, {str(number)})
+        site.service.deny(proposal.id, {str(number)})
     if len(apart) == 3:
         apart = {1, 2}
     else:
-        site.desk.deny(proposal.id)
+        site.service.deny(proposal.id)
     for _ in range(rounds):
-        site.desk.undo(proposal.id)
-        assert site.desk.redo(proposal.id).proposal.state is ProposalState.DENIED
-    site.desk.undo(proposal.id)
-    site.desk.approve(proposal.id)
+        site.service.undo(proposal.id)
+        assert site.service.redo(proposal.id).proposal.state is ProposalState.DENIED
+    site.service.undo(proposal.id)
+    site.service.approve(proposal.id)
     kept = {1: "l2", 2: "l12", 3: "l22"}
     texts = {"l2": "two", "l12": "twelve", "l22": "x\ny"}
     landed = {kept[number]: texts[kept[number]] for number in {1, 2, 3} - apart}
@@ -63,54 +63,54 @@ def test_what_was_denied_at_last_comes_back_and_what_was_denied_before_does_not(
 def test_a_file_that_was_denied_alone_comes_back_with_the_rest(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     proposal = site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
-    site.desk.deny(proposal.id, {"1"})
-    site.desk.deny(proposal.id)
-    again = site.desk.undo(proposal.id).proposal
+    site.service.deny(proposal.id, {"1"})
+    site.service.deny(proposal.id)
+    again = site.service.undo(proposal.id).proposal
     assert [hunk.state for hunk in again.hunks] == [HunkState.PENDING] * 2
 
 
 def test_a_file_that_moved_on_is_re_based_or_the_proposal_is_stale(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    site.desk.deny(proposal.id)
+    site.service.deny(proposal.id)
     site.put(**{"a.txt": numbered(30, l20="twenty")})
-    assert site.desk.undo(proposal.id).proposal.files[0].rebased
-    site.desk.redo(proposal.id)
+    assert site.service.undo(proposal.id).proposal.files[0].rebased
+    site.service.redo(proposal.id)
     site.put(**{"a.txt": numbered(30, l2="mine")})
-    assert site.desk.undo(proposal.id).proposal.state is ProposalState.STALE
-    assert site.desk.redo(proposal.id).proposal.state is ProposalState.DENIED
+    assert site.service.undo(proposal.id).proposal.state is ProposalState.STALE
+    assert site.service.redo(proposal.id).proposal.state is ProposalState.DENIED
 
 
 def test_others_are_re_based_onto_what_waits_again(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     second = site.edit("a.txt", ("line 12\n", "twelve\n"))
-    site.desk.deny(first.id)
-    result = site.desk.undo(first.id)
+    site.service.deny(first.id)
+    result = site.service.undo(first.id)
     assert [other.id for other in result.changed] == [second.id]
-    assert site.desk.get(second.id).files[0].stacked_on == (first.id,)
+    assert site.service.get(second.id).files[0].stacked_on == (first.id,)
 
 
 def test_not_while_another_waits_in_its_stead(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     first = site.edit("a.txt", ("a", "b"))
-    site.desk.deny(first.id, feedback="Say c.")
-    draft = site.desk.draft("session")
+    site.service.deny(first.id, feedback="Say c.")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("a", "c")])
-    second = site.desk.stage(draft, "c", (first.id,))
+    second = site.service.stage(draft, "c", (first.id,))
     with pytest.raises(NothingToUndo, match=r"P2 stands in for P1 and still waits; decide on that first\."):
-        site.desk.undo(first.id)
-    site.desk.deny(second.id)
-    assert site.desk.undo(first.id).proposal.state is ProposalState.PENDING
+        site.service.undo(first.id)
+    site.service.deny(second.id)
+    assert site.service.undo(first.id).proposal.state is ProposalState.PENDING
 
 
 def test_a_redo_denies_only_what_was_reopened_and_not_decided_since(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     waiting = site.edit("a.txt", ("line 2\n", "two\n"), ("line 22\n", "x\n"))
     with pytest.raises(NothingToUndo):
-        site.desk.redo(waiting.id)
-    site.desk.deny(waiting.id)
-    site.desk.undo(waiting.id)
-    site.desk.approve(waiting.id, {"1"})
+        site.service.redo(waiting.id)
+    site.service.deny(waiting.id)
+    site.service.undo(waiting.id)
+    site.service.approve(waiting.id, {"1"})
     with pytest.raises(NothingToUndo):
-        site.desk.redo(waiting.id)
+        site.service.redo(waiting.id)

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.locate.rewrite import retext
+from app.proposals.locate.rewrite import rewrite
 from app.proposals.text.document import Document
 
 LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)
@@ -23,7 +23,7 @@ def test_the_text_is_the_one_that_was_given(
     data = (eol.join(old) + (eol if old and closed[0] else "")).encode(encoding)
     text = "\n".join(new) + ("\n" if new and closed[1] else "")
     document = Document(data)
-    after = Document(retext(document, text))
+    after = Document(rewrite(document, text))
     assert after.text == text
     if document.data and document.text:
         assert after.mark == document.mark
@@ -34,4 +34,4 @@ def test_the_text_is_the_one_that_was_given(
 @given(st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\xff\n", b"\n"]), max_size=8))
 def test_the_same_text_is_the_same_bytes(lines: list[bytes]) -> None:
     document = Document(b"".join(lines))
-    assert retext(document, document.text) == document.data
+    assert rewrite(document, document.text) == document.data

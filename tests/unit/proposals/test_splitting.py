@@ -23,7 +23,7 @@ def pending(proposal: Proposal) -> list[Hunk]:
 
 def as_shown(site: Bench, proposal: Proposal, chosen: Sequence[str]) -> list[str]:
     """The lines of the first file as a reader puts them together from the review, down the page."""
-    (diff,) = site.desk.diffs(proposal.id)
+    (diff,) = site.service.diffs(proposal.id)
     lines: list[str] = []
     at = 0
     for hunk in diff.change.hunks:
@@ -46,11 +46,11 @@ def test_any_choice_of_lines_is_written_as_shown_and_undone_exactly(
         return
     with tempfile.TemporaryDirectory() as folder:
         site = Bench(Path(folder), {"f": base})
-        draft = site.desk.draft("session")
+        draft = site.service.draft("session")
         draft.put_bytes("f", result, [])
-        proposal = site.desk.stage(draft, "Change")
+        proposal = site.service.stage(draft, "Change")
         for _ in range(dice.randint(1, 3)):
-            proposal = site.desk.get(proposal.id)
+            proposal = site.service.get(proposal.id)
             old = {line for hunk in proposal.hunks for line in range(hunk.old_start, hunk.old_start + hunk.old_count)}
             new = {line for hunk in proposal.hunks for line in range(hunk.new_start, hunk.new_start + hunk.new_count)}
             lines = Lines(
@@ -59,27 +59,27 @@ def test_any_choice_of_lines_is_written_as_shown_and_undone_exactly(
                 frozenset(line for line in new if dice.random() < 0.4),
             )
             before = {hunk.id for hunk in proposal.hunks}
-            parts = site.desk.split(proposal.id, lines, proposal.revision)
-            proposal = site.desk.get(proposal.id)
+            parts = site.service.split(proposal.id, lines, proposal.revision)
+            proposal = site.service.get(proposal.id)
             assert {part.hunk.id for part in parts} <= {hunk.id for hunk in proposal.hunks}
             assert len({hunk.id for hunk in proposal.hunks}) == len(proposal.hunks) >= len(before)
             assert (proposal.added, proposal.removed) == (
                 sum(hunk.new_count for hunk in proposal.hunks),
                 sum(hunk.old_count for hunk in proposal.hunks),
             )
-        assert site.desk.refresh() == [], "what was cut stays cut"
+        assert site.service.refresh() == [], "what was cut stays cut"
         chosen = [hunk.id for hunk in proposal.hunks if dice.random() < 0.5]
         if not chosen:
             return
         expected = as_shown(site, proposal, chosen)
-        site.desk.approve(proposal.id, chosen, proposal.revision)
+        site.service.approve(proposal.id, chosen, proposal.revision)
         written = site.read("f").decode()
         assert [line.rstrip("\r") for line in written.removesuffix("\n").split("\n")] == (expected or [""])
-        proposal = site.desk.get(proposal.id)
+        proposal = site.service.get(proposal.id)
         if proposal.state is ProposalState.PARTLY_APPROVED:
-            site.desk.approve(proposal.id)
+            site.service.approve(proposal.id)
             assert site.read("f") == result
-        site.desk.undo(proposal.id)
+        site.service.undo(proposal.id)
         assert site.read("f") == base
 
 
@@ -89,9 +89,9 @@ NEW = "head\nalpha = 10\nbeta = 20\nextra\ntail\n"
 
 def cut(site: Bench, proposal: Proposal, *, old: Sequence[int] = (), new: Sequence[int] = ()) -> list[str]:
     """Cut, and take out what was picked; the ids of what stays chosen."""
-    parts = site.desk.split(proposal.id, Lines("a.py", frozenset(old), frozenset(new)), proposal.revision)
+    parts = site.service.split(proposal.id, Lines("a.py", frozenset(old), frozenset(new)), proposal.revision)
     out = {part.hunk.id for part in parts if part.picked}
-    return [hunk.id for hunk in pending(site.desk.get(proposal.id)) if hunk.id not in out]
+    return [hunk.id for hunk in pending(site.service.get(proposal.id)) if hunk.id not in out]
 
 
 @pytest.fixture
@@ -114,16 +114,16 @@ def test_lines_that_are_left_out_leave_the_rest_in_its_place(
 ) -> None:
     proposal = site.write(**{"a.py": NEW})
     chosen = cut(site, proposal, old=old, new=new)
-    site.desk.approve(proposal.id, chosen)
+    site.service.approve(proposal.id, chosen)
     assert site.read("a.py").decode() == written
-    assert site.desk.get(proposal.id).state is ProposalState.PARTLY_APPROVED
-    site.desk.undo(proposal.id)
+    assert site.service.get(proposal.id).state is ProposalState.PARTLY_APPROVED
+    site.service.undo(proposal.id)
     assert site.read("a.py").decode() == OLD
 
 
 def test_the_model_is_told_which_lines_landed(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
-    result = site.desk.approve(proposal.id, cut(site, proposal, new=[3]))
+    result = site.service.approve(proposal.id, cut(site, proposal, new=[3]))
     assert [(fact.header, fact.landed, fact.reason) for fact in result.hunks] == [
         ("@@ -2,2 +2,2 @@", True, ""),
         ("@@ -3,0 +4 @@", False, "still awaits a decision"),
@@ -133,10 +133,10 @@ def test_the_model_is_told_which_lines_landed(site: Bench) -> None:
 
 def test_the_rest_can_be_denied_and_nothing_of_it_comes_back(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
-    site.desk.approve(proposal.id, cut(site, proposal, new=[3]))
-    (rest,) = pending(site.desk.get(proposal.id))
-    site.desk.deny(proposal.id, [rest.id])
-    assert site.desk.get(proposal.id).state is ProposalState.APPLIED
+    site.service.approve(proposal.id, cut(site, proposal, new=[3]))
+    (rest,) = pending(site.service.get(proposal.id))
+    site.service.deny(proposal.id, [rest.id])
+    assert site.service.get(proposal.id).state is ProposalState.APPLIED
     assert "extra" not in site.read("a.py").decode()
 
 
@@ -144,21 +144,21 @@ def test_a_cut_survives_a_change_of_the_file_elsewhere(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     chosen = cut(site, proposal, new=[3])
     site.put(**{"a.py": f"first\n{OLD}"})
-    site.desk.refresh()
-    assert chosen == [hunk.id for hunk in pending(site.desk.get(proposal.id))][:-1]
-    site.desk.approve(proposal.id, chosen)
+    site.service.refresh()
+    assert chosen == [hunk.id for hunk in pending(site.service.get(proposal.id))][:-1]
+    site.service.approve(proposal.id, chosen)
     assert site.read("a.py").decode() == "first\nhead\nalpha = 10\nbeta = 20\ntail\n"
 
 
 def test_a_cut_is_of_what_was_shown_and_of_what_waits(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     with pytest.raises(ChangedSinceSeen):
-        site.desk.split(proposal.id, Lines("a.py", frozenset([1])), proposal.revision + 1)
+        site.service.split(proposal.id, Lines("a.py", frozenset([1])), proposal.revision + 1)
     with pytest.raises(UnknownHunk):
-        site.desk.split(proposal.id, Lines("b.py", frozenset([1])), proposal.revision)
-    assert site.desk.split(proposal.id, Lines("a.py", frozenset([1, 2]), frozenset([1, 2, 3])), 1) == ()
-    assert site.desk.get(proposal.id) == proposal, "nothing had to be cut"
+        site.service.split(proposal.id, Lines("b.py", frozenset([1])), proposal.revision)
+    assert site.service.split(proposal.id, Lines("a.py", frozenset([1, 2]), frozenset([1, 2, 3])), 1) == ()
+    assert site.service.get(proposal.id) == proposal, "nothing had to be cut"
     site.put(**{"w.txt": "a\nb\n".encode("utf-16")})
     wide = site.edit("w.txt", ("a\nb\n", "c\nd\n"))
     with pytest.raises(UnknownHunk, match="not in UTF-8"):
-        site.desk.split(wide.id, Lines("w.txt", frozenset([0])), wide.revision)
+        site.service.split(wide.id, Lines("w.txt", frozenset([0])), wide.revision)

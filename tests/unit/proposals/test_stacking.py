@@ -23,12 +23,12 @@ Make = Callable[..., Bench]
 
 def test_a_draft_reads_what_is_pending_and_says_so(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
     draft.rename("b.txt", "d/b.txt")
     draft.delete("c.txt")
-    first = site.desk.stage(draft, "First")
-    draft = site.desk.draft("session")
+    first = site.service.stage(draft, "First")
+    draft = site.service.draft("session")
     seen = draft.read("a.txt")
     assert seen.content == numbered(9, l2="two").encode()
     assert seen.pending == (first.id,)
@@ -38,7 +38,7 @@ def test_a_draft_reads_what_is_pending_and_says_so(bench: Make) -> None:
     draft.write("c.txt", "back\n")
     assert draft.paths() == ({"d/b.txt"}, {"b.txt"})
     assert draft.read("c.txt").content == b"back\n"
-    second = site.desk.stage(draft, "Second")
+    second = site.service.stage(draft, "Second")
     assert second.files[0].stacked_on == (first.id,)
 
 
@@ -48,12 +48,12 @@ def test_stacked_edits_land_in_order(bench: Make) -> None:
     second = site.edit("a.txt", ("two\n", "the second\n"))
     assert second.files[0].stacked_on == (first.id,)
     with pytest.raises(StackedProposal, match=r"P2 builds on P1 in a\.txt; decide P1 first"):
-        site.desk.approve(second.id)
-    result = site.desk.approve(first.id)
+        site.service.approve(second.id)
+    result = site.service.approve(first.id)
     [changed] = result.changed
     assert changed.files[0].stacked_on == ()
     assert changed.revision == second.revision, "what it would write is the same"
-    site.desk.approve(second.id, revision=second.revision)
+    site.service.approve(second.id, revision=second.revision)
     assert site.read("a.txt").decode() == numbered(9, l2="the second")
 
 
@@ -61,16 +61,16 @@ def test_an_independent_upper_one_can_go_first(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     first = site.edit("a.txt", ("line 2\n", "two\nand more\n"))
     second = site.edit("a.txt", ("line 30\n", "thirty\n"))
-    result = site.desk.approve(second.id)
+    result = site.service.approve(second.id)
     assert site.read("a.txt").decode() == numbered(40, l30="thirty")
     assert result.proposal.state is ProposalState.APPLIED
     [changed] = result.changed
     assert (changed.id, changed.files[0].rebased) == (first.id, True)
     with pytest.raises(ChangedSinceSeen):
-        site.desk.approve(first.id, revision=first.revision)
-    site.desk.approve(first.id, revision=changed.revision)
+        site.service.approve(first.id, revision=first.revision)
+    site.service.approve(first.id, revision=changed.revision)
     assert site.read("a.txt").decode() == numbered(40, l2="two\nand more", l30="thirty")
-    site.desk.undo(second.id)
+    site.service.undo(second.id)
     assert site.read("a.txt").decode() == numbered(40, l2="two\nand more")
 
 
@@ -79,7 +79,7 @@ def test_a_hunk_next_to_a_pending_one_does_not_go_first(bench: Make) -> None:
     site.edit("a.txt", ("line 2\n", "two\n"))
     second = site.edit("a.txt", ("line 5\n", "five\n"))
     with pytest.raises(StackedProposal):
-        site.desk.approve(second.id)
+        site.service.approve(second.id)
     assert site.read("a.txt").decode() == numbered(9)
 
 
@@ -87,10 +87,10 @@ def test_denying_the_lower_one_rebases_the_upper(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     second = site.edit("a.txt", ("line 8\n", "eight\n"))
-    result = site.desk.deny(first.id)
+    result = site.service.deny(first.id)
     [changed] = result.changed
     assert (changed.id, changed.state, changed.files[0].rebased) == (second.id, ProposalState.PENDING, True)
-    site.desk.approve(second.id)
+    site.service.approve(second.id)
     assert site.read("a.txt").decode() == numbered(9, l8="eight")
 
 
@@ -98,24 +98,24 @@ def test_denying_the_lower_one_makes_a_dependent_upper_stale(bench: Make) -> Non
     site = bench({"a.txt": numbered(9)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     second = site.edit("a.txt", ("two\n", "the second\n"))
-    [changed] = site.desk.deny(first.id).changed
+    [changed] = site.service.deny(first.id).changed
     assert changed.state is ProposalState.STALE
     assert changed.reason == "a.txt changed at line 2, where the proposal changes it too"
     [conflict] = changed.files[0].conflicts
     assert (conflict.base, conflict.disk, conflict.proposed) == (("two",), ("line 2",), ("the second",))
     with pytest.raises(StaleProposal, match="P2 is stale"):
-        site.desk.approve(second.id)
-    assert site.desk.deny(second.id).proposal.state is ProposalState.DENIED
+        site.service.approve(second.id)
+    assert site.service.deny(second.id).proposal.state is ProposalState.DENIED
 
 
 def test_a_partly_approved_lower_one_does_not_move_the_upper(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     first = site.edit("a.txt", ("line 2\n", "two\n"), ("line 20\n", "twenty\n"))
     second = site.edit("a.txt", ("line 29\n", "last but one\n"))
-    assert site.desk.approve(first.id, ["1"]).changed == ()
-    assert site.desk.get(second.id).revision == second.revision
-    site.desk.deny(first.id)
-    site.desk.approve(second.id)
+    assert site.service.approve(first.id, ["1"]).changed == ()
+    assert site.service.get(second.id).revision == second.revision
+    site.service.deny(first.id)
+    site.service.approve(second.id)
     assert site.read("a.txt").decode() == numbered(30, l2="two", l29="last but one")
 
 
@@ -124,14 +124,14 @@ def test_an_upper_one_on_a_file_that_the_lower_creates(bench: Make) -> None:
     first = site.write(**{"new.txt": "one\ntwo\n"})
     second = site.edit("new.txt", ("two", "2"))
     with pytest.raises(StackedProposal):
-        site.desk.approve(second.id)
-    [changed] = site.desk.deny(first.id).changed
+        site.service.approve(second.id)
+    [changed] = site.service.deny(first.id).changed
     assert changed.state is ProposalState.STALE
     assert changed.reason == "new.txt is gone"
     third = site.write(**{"new.txt": "one\ntwo\n"})
-    site.desk.approve(third.id)
-    assert site.desk.get(second.id).state is ProposalState.PENDING, "its base is there now"
-    site.desk.approve(second.id)
+    site.service.approve(third.id)
+    assert site.service.get(second.id).state is ProposalState.PENDING, "its base is there now"
+    site.service.approve(second.id)
     assert site.read("new.txt") == b"one\n2\n"
 
 
@@ -139,15 +139,15 @@ def test_a_change_on_disk_rebases_at_once(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l1="first"), "other.txt": "x"})
-    assert site.desk.refresh(["other.txt"]) == []
-    [changed] = site.desk.refresh(["a.txt"])
+    assert site.service.refresh(["other.txt"]) == []
+    [changed] = site.service.refresh(["a.txt"])
     assert changed.revision == proposal.revision + 1
     assert changed.files[0].rebased
     assert changed.hunks[0].id == proposal.hunks[0].id
-    assert site.desk.refresh() == []
+    assert site.service.refresh() == []
     with pytest.raises(ChangedSinceSeen):
-        site.desk.approve(proposal.id, revision=proposal.revision)
-    site.desk.approve(proposal.id, revision=changed.revision)
+        site.service.approve(proposal.id, revision=proposal.revision)
+    site.service.approve(proposal.id, revision=changed.revision)
     assert site.read("a.txt").decode() == numbered(20, l1="first", l10="ten")
 
 
@@ -156,9 +156,9 @@ def test_an_approval_without_revision_does_not_write_what_nobody_saw(bench: Make
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l1="first")})
     with pytest.raises(ChangedSinceSeen):
-        site.desk.approve(proposal.id)
+        site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(20, l1="first")
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(20, l1="first", l10="ten")
 
 
@@ -166,12 +166,12 @@ def test_a_stale_one_comes_back_with_its_base(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine")})
-    [stale] = site.desk.refresh(["a.txt"])
+    [stale] = site.service.refresh(["a.txt"])
     assert stale.state is ProposalState.STALE
     assert stale.files[0].conflicts[0].line == 10
     assert stale.files[0].conflicts[0].disk == ("mine",)
     site.put(**{"a.txt": numbered(20)})
-    [back] = site.desk.refresh(["a.txt"])
+    [back] = site.service.refresh(["a.txt"])
     assert (back.state, back.reason, back.files[0].conflicts) == (ProposalState.PENDING, "", ())
     assert not back.files[0].rebased
     assert back.files[0].result == proposal.files[0].result
@@ -181,16 +181,16 @@ def test_the_disk_has_it_already(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="ten")})
-    [there] = site.desk.refresh(["a.txt"])
+    [there] = site.service.refresh(["a.txt"])
     assert there.files[0].already_applied
     assert there.state is ProposalState.PENDING
     site.put(**{"a.txt": numbered(20)})
-    [back] = site.desk.refresh(["a.txt"])
+    [back] = site.service.refresh(["a.txt"])
     assert not back.files[0].already_applied
     assert back.hunks == proposal.hunks
     site.put(**{"a.txt": numbered(20, l10="ten")})
-    site.desk.refresh()
-    assert site.desk.approve(proposal.id).proposal.state is ProposalState.APPLIED
+    site.service.refresh()
+    assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
     assert site.read("a.txt").decode() == numbered(20, l10="ten")
 
 
@@ -198,13 +198,13 @@ def test_one_hunk_made_by_hand_leaves_the_other(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"), ("line 30\n", "thirty\n"))
     site.put(**{"a.txt": numbered(40, l10="ten")})
-    [changed] = site.desk.refresh()
+    [changed] = site.service.refresh()
     assert [hunk.number for hunk in changed.hunks] == [1, 2]
     assert [hunk.old_count for hunk in changed.hunks] == [0, 1]
     site.put(**{"a.txt": numbered(40)})
-    [back] = site.desk.refresh()
+    [back] = site.service.refresh()
     assert back.hunks == proposal.hunks
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(40, l10="ten", l30="thirty")
 
 
@@ -224,7 +224,7 @@ def test_what_the_disk_can_do_to_an_edit(bench: Make, disk: bytes | None, state:
         (site.root / "a.txt").unlink()
     else:
         site.put(**{"a.txt": disk})
-    [changed] = site.desk.refresh()
+    [changed] = site.service.refresh()
     assert changed.state is state
     assert changed.reason.startswith(reason)
 
@@ -234,37 +234,37 @@ def test_creations_and_deletions_are_never_merged(bench: Make) -> None:
     create = site.write(**{"new.txt": "mine\n"})
     delete = site.write(**{"gone.txt": None})
     site.put(**{"new.txt": "theirs\n", "gone.txt": "changed\n"})
-    stale = site.desk.refresh()
+    stale = site.service.refresh()
     assert [each.state for each in stale] == [ProposalState.STALE] * 2
     assert stale[0].reason == "new.txt exists now, with other content"
     assert stale[0].files[0].conflicts[0].disk == ("theirs",)
     assert stale[1].reason.startswith("gone.txt changed after its deletion was proposed")
     site.put(**{"new.txt": "mine\n", "gone.txt": "g\n"})
-    site.desk.refresh()
-    assert site.desk.get(create.id).files[0].already_applied
+    site.service.refresh()
+    assert site.service.get(create.id).files[0].already_applied
     (site.root / "gone.txt").unlink()
-    site.desk.refresh()
-    assert site.desk.get(delete.id).files[0].already_applied
+    site.service.refresh()
+    assert site.service.get(delete.id).files[0].already_applied
 
 
 def test_a_mode_that_the_user_changes_is_kept(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     (site.root / "a.txt").chmod(0o755)
-    [changed] = site.desk.refresh()
-    site.desk.approve(proposal.id, revision=changed.revision)
+    [changed] = site.service.refresh()
+    site.service.approve(proposal.id, revision=changed.revision)
     assert site.tree()["a.txt"] == (numbered(5, l2="two").encode(), 0o755)
 
 
 def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.rename("b.txt", "d.txt")
-    site.desk.stage(draft, "Move")
-    assert site.desk.watched() == {"a.txt", "b.txt", "d.txt"}
-    site.desk.deny(first.id)
-    assert site.desk.watched() == {"b.txt", "d.txt"}
+    site.service.stage(draft, "Move")
+    assert site.service.watched() == {"a.txt", "b.txt", "d.txt"}
+    site.service.deny(first.id)
+    assert site.service.watched() == {"b.txt", "d.txt"}
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -283,7 +283,7 @@ def test_what_has_to_do_with_a_file_is_found(bench: Make, store: ProposalStore) 
     site.write(**{"d/a.txt": "4\n"})
     site.write(**{"d-b.txt": "5\n"})
     denied = site.write(**{"f3.txt": "6\n"})
-    site.desk.deny(denied.id)
+    site.service.deny(denied.id)
     expected = {
         "f0.txt": ["P1", "P2"],
         "f2.txt": ["P1", "P2"],
@@ -315,8 +315,8 @@ def test_one_more_proposal_does_not_read_what_waits_elsewhere(bench: Make, monke
         site.write(**{f"f{number}.txt": "new\n"})
     store.handed_out = 0
     site.write(**{"f11.txt": "new\n"})
-    site.desk.approve("P12")
-    site.desk.undo("P12")
+    site.service.approve("P12")
+    site.service.undo("P12")
     assert store.handed_out <= 6
     site.write(**{"f0.txt": "newer\n"})
     assert store.proposal("P13").files[0].stacked_on == ("P1",)
@@ -327,15 +327,15 @@ def test_the_last_of_many_on_one_file_names_the_oldest_and_the_latest_alone(benc
     staged = [site.edit("a.txt", (f"line {line}\n", f"{line}\n")) for line in range(3, 39, 3)]
     assert staged[4].files[0].stacked_on == ("P1", "P2", "P3", "P4")
     assert staged[11].files[0].stacked_on == ("P1", "P2", "P3", "P4", "P11")
-    assert site.desk.draft("session").read("a.txt").pending == ("P1", "P2", "P3", "P4", "P12")
+    assert site.service.draft("session").read("a.txt").pending == ("P1", "P2", "P3", "P4", "P12")
     site.edit("a.txt", ("36\n", "the last\n"))
     with pytest.raises(StackedProposal, match=r"P13 builds on P1, P2, P3, P4 … P12 in a\.txt; decide P1 first"):
-        site.desk.approve("P13")
+        site.service.approve("P13")
     # What is denied in the middle goes from under those above it, although they do not name it.
-    site.desk.deny("P8")
-    assert site.desk.diffs("P13")[0].old[20:27:3] == ("21", "line 24", "27")
+    site.service.deny("P8")
+    assert site.service.diffs("P13")[0].old[20:27:3] == ("21", "line 24", "27")
     for number in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13):
-        site.desk.approve(f"P{number}")
+        site.service.approve(f"P{number}")
     lines = site.read("a.txt").decode().split("\n")
     assert [lines[line - 1] for line in (3, 21, 24, 27, 33, 36)] == ["3", "21", "line 24", "27", "33", "the last"]
 
@@ -344,9 +344,9 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
     database = Database(tmp_path / "db")
     store = SqliteProposalStore(database, "here", Signal(tmp_path, "here"))
     site = bench({"a.txt": numbered(3), "b.txt": numbered(3)}, store=store)
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.rename("a.txt", "c.txt")
-    site.desk.stage(draft, "Move")
+    site.service.stage(draft, "Move")
     before = MIGRATIONS.index(next(each for each in MIGRATIONS if "CREATE TABLE proposal_paths" in each[0]))
     with database.transaction() as connection:
         connection.execute("DROP TABLE proposal_paths")
@@ -360,26 +360,26 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
 def test_a_proposal_revises_only_one_whose_files_it_touches(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
     for name in ("a", "b"):
-        site.desk.deny(site.edit(f"{name}.txt", (name, name.upper())).id)
-    draft = site.desk.draft("session")
+        site.service.deny(site.edit(f"{name}.txt", (name, name.upper())).id)
+    draft = site.service.draft("session")
     draft.edit("c.txt", [Replacement("c", "C")])
-    other = site.desk.stage(draft, "Elsewhere", ["P2", "P1"])
+    other = site.service.stage(draft, "Elsewhere", ["P2", "P1"])
     assert (other.supersedes, other.version) == ("", 1)
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("a", "á")])
-    answer = site.desk.stage(draft, "As you said", ["P2", "P1"])
+    answer = site.service.stage(draft, "As you said", ["P2", "P1"])
     assert (answer.supersedes, answer.version) == ("P1", 2)
 
 
 def test_what_waits_in_part_is_not_folded_into_an_edit_of_other_files(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
     first = site.edit("a.txt", ("line 2\n", "two\n"), ("line 25\n", "twenty-five\n"))
-    site.desk.deny(first.id, [first.hunks[0].id], "Not that one.")
-    draft = site.desk.draft("session")
+    site.service.deny(first.id, [first.hunks[0].id], "Not that one.")
+    draft = site.service.draft("session")
     draft.edit("b.txt", [Replacement("b", "B")])
-    other = site.desk.stage(draft, "Elsewhere", [first.id])
+    other = site.service.stage(draft, "Elsewhere", [first.id])
     assert [change.path for change in other.files] == ["b.txt"]
-    assert site.desk.get(first.id).state.waiting
+    assert site.service.get(first.id).state.waiting
 
 
 def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Make) -> None:
@@ -393,10 +393,10 @@ def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Mak
             raise OSError(errno.ENOSPC, "No space left on device")
 
     store.before_write = full
-    result = site.desk.approve(first.id)
+    result = site.service.approve(first.id)
     assert result.proposal.state is ProposalState.APPLIED and result.changed == ()
     assert site.read("a.txt").decode() == numbered(20, l2="two")
     store.before_write = lambda name: None
-    site.desk.refresh()
-    site.desk.approve(second.id, revision=site.desk.get(second.id).revision)
+    site.service.refresh()
+    site.service.approve(second.id, revision=site.service.get(second.id).revision)
     assert site.read("a.txt").decode() == numbered(20, l2="two", l12="twelve")

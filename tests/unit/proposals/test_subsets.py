@@ -122,30 +122,30 @@ def test_undo_is_the_identity_whatever_was_decided_before(
         for number in range(len(files)):
             (site.root / f"f{number}").chmod(modes[number])
         before = site.tree()
-        draft = site.desk.draft("session")
+        draft = site.service.draft("session")
         for number, (_, result) in enumerate(files):
             draft.put_bytes(f"f{number}", result, [])
         if not draft.changed:
             return
         draft.write("made/new", "x\n")
-        proposal = site.desk.stage(draft, "Change")
+        proposal = site.service.stage(draft, "Change")
         for _ in range(dice.randint(1, 4)):
-            proposal = site.desk.get(proposal.id)
+            proposal = site.service.get(proposal.id)
             pending = [hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING]
             if not pending or not proposal.state.waiting:
                 break
             chosen = dice.sample(pending, dice.randint(1, len(pending)))
-            decide = site.desk.approve if dice.random() < 0.7 else site.desk.deny
+            decide = site.service.approve if dice.random() < 0.7 else site.service.deny
             decide(proposal.id, chosen)
-        proposal = site.desk.get(proposal.id)
+        proposal = site.service.get(proposal.id)
         if proposal.state in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED):
             after = site.tree()
             site.reopened().undo(proposal.id)
             assert site.tree() == before
             if proposal.state is ProposalState.APPLIED:
-                site.desk.redo(proposal.id)
+                site.service.redo(proposal.id)
                 assert site.tree() == after
-                site.desk.undo(proposal.id)
+                site.service.undo(proposal.id)
         assert site.tree() == before
         assert [path.name for path in site.root.iterdir() if path.is_dir()] == []
 

@@ -30,15 +30,15 @@ def test_every_kind_of_change_is_undone_byte_for_byte_after_a_restart(bench: Mak
     (site.root / "run.sh").chmod(0o755)
     (site.root / "locked.txt").chmod(0o400)
     before = site.tree()
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     for name in ("crlf.txt", "mixed.txt", "bom.txt", "wide.txt", "latin.txt", "run.sh", "locked.txt", "move.txt"):
         draft.edit(name, [Replacement("two", "2\n3")])
     draft.rename("move.txt", "deep/er/moved.txt")
     draft.delete("gone.bin")
     draft.write("empty.txt", "full\n")
     draft.write("made/here.txt", "new\n")
-    proposal = site.desk.stage(draft, "All kinds")
-    site.desk.approve(proposal.id)
+    proposal = site.service.stage(draft, "All kinds")
+    site.service.approve(proposal.id)
     after = site.tree()
     assert after["crlf.txt"][0] == b"one\r\n2\r\n3\r\n"
     assert after["mixed.txt"][0] == b"one\r\n2\n3\nthree"
@@ -57,30 +57,30 @@ def test_every_kind_of_change_is_undone_byte_for_byte_after_a_restart(bench: Mak
 def test_out_of_order_where_it_does_not_conflict(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
-    site.desk.approve(first.id)
+    site.service.approve(first.id)
     second = site.edit("a.txt", ("line 20\n", "twenty\nmore\n"))
-    site.desk.approve(second.id)
-    site.desk.undo(first.id)
+    site.service.approve(second.id)
+    site.service.undo(first.id)
     assert site.read("a.txt").decode() == numbered(30, l20="twenty\nmore")
-    site.desk.undo(second.id)
+    site.service.undo(second.id)
     assert site.read("a.txt").decode() == numbered(30)
-    site.desk.redo(first.id)
-    site.desk.redo(second.id)
+    site.service.redo(first.id)
+    site.service.redo(second.id)
     assert site.read("a.txt").decode() == numbered(30, l2="two", l20="twenty\nmore")
 
 
 def test_a_conflict_is_refused_and_nothing_changes(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
     draft.edit("b.txt", [Replacement("b", "c")])
-    first = site.desk.stage(draft, "Both")
-    site.desk.approve(first.id)
+    first = site.service.stage(draft, "Both")
+    site.service.approve(first.id)
     site.put(**{"a.txt": numbered(30, l2="mine")})
     with pytest.raises(UndoConflict, match=r"P1 can't be undone: a\.txt was changed since at line 2"):
-        site.desk.undo(first.id)
+        site.service.undo(first.id)
     assert site.read("b.txt") == b"c\n"
-    assert site.desk.get(first.id).state is ProposalState.APPLIED
+    assert site.service.get(first.id).state is ProposalState.APPLIED
 
 
 @pytest.mark.parametrize(
@@ -94,30 +94,30 @@ def test_a_conflict_is_refused_and_nothing_changes(bench: Make) -> None:
 )
 def test_what_stands_in_the_way(bench: Make, spoil: Callable[..., object], message: str) -> None:
     site = bench({"gone.txt": "g\n", "old.txt": "o\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.write("made.txt", "m\n")
     draft.delete("gone.txt")
     draft.rename("old.txt", "new.txt")
-    proposal = site.desk.stage(draft, "Mixed")
-    site.desk.approve(proposal.id)
+    proposal = site.service.stage(draft, "Mixed")
+    site.service.approve(proposal.id)
     spoil(site.root)
     before = site.tree()
     with pytest.raises(UndoConflict, match=message):
-        site.desk.undo(proposal.id)
+        site.service.undo(proposal.id)
     assert site.tree() == before
 
 
 def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.rename("a.txt", "b.txt")
     draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
-    proposal = site.desk.stage(draft, "Move")
-    site.desk.approve(proposal.id)
+    proposal = site.service.stage(draft, "Move")
+    site.service.approve(proposal.id)
     site.put(**{"b.txt": numbered(30, l2="two", l20="mine")})
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert {path: data.decode() for path, (data, _) in site.tree().items()} == {"a.txt": numbered(30, l20="mine")}
-    site.desk.redo(proposal.id)
+    site.service.redo(proposal.id)
     assert {path: data.decode() for path, (data, _) in site.tree().items()} == {
         "b.txt": numbered(30, l2="two", l20="mine")
     }
@@ -125,13 +125,13 @@ def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: 
 
 def test_undoing_a_part_makes_it_pending_again(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": numbered(30)})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n"), Replacement("line 20\n", "twenty\n")])
     draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
-    proposal = site.desk.stage(draft, "Parts")
-    site.desk.approve(proposal.id, ["1", "3"])
+    proposal = site.service.stage(draft, "Parts")
+    site.service.approve(proposal.id, ["1", "3"])
     site.put(**{"a.txt": numbered(30, l2="two", l10="mine"), "b.txt": numbered(30, l2="two", l20="mine")})
-    result = site.desk.undo(proposal.id)
+    result = site.service.undo(proposal.id)
     assert result.proposal.state is ProposalState.PENDING
     assert [(hunk.number, hunk.state.value) for hunk in result.proposal.hunks] == [
         (1, "pending"),
@@ -140,10 +140,10 @@ def test_undoing_a_part_makes_it_pending_again(bench: Make) -> None:
     ]
     assert site.read("a.txt").decode() == numbered(30, l10="mine")
     assert site.read("b.txt").decode() == numbered(30, l20="mine")
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(30, l2="two", l10="mine", l20="twenty")
     assert site.read("b.txt").decode() == numbered(30, l2="two", l20="mine")
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert site.read("a.txt").decode() == numbered(30, l10="mine")
 
 
@@ -151,90 +151,90 @@ def test_a_folder_that_was_there_before_stays(bench: Make) -> None:
     site = bench({})
     (site.root / "kept").mkdir()
     proposal = site.write(**{"kept/made/a.txt": "a\n"})
-    site.desk.approve(proposal.id)
-    site.desk.undo(proposal.id)
+    site.service.approve(proposal.id)
+    site.service.undo(proposal.id)
     assert [path.name for path in site.root.rglob("*")] == ["kept"]
 
 
 def test_deleting_the_last_file_takes_the_folder_as_git_does(bench: Make) -> None:
     site = bench({"a/b/c.txt": "c\n", "a/d.txt": "d\n"})
     proposal = site.write(**{"a/b/c.txt": None})
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert [path.name for path in (site.root / "a").iterdir()] == ["d.txt"]
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert site.read("a/b/c.txt") == b"c\n"
 
 
 def test_an_undo_rebases_what_waits(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     first = site.edit("a.txt", ("line 2\n", "two\nmore\n"))
-    site.desk.approve(first.id)
+    site.service.approve(first.id)
     second = site.edit("a.txt", ("line 20\n", "twenty\n"))
-    [changed] = site.desk.undo(first.id).changed
+    [changed] = site.service.undo(first.id).changed
     assert (changed.id, changed.files[0].rebased) == (second.id, True)
-    site.desk.approve(second.id)
+    site.service.approve(second.id)
     assert site.read("a.txt").decode() == numbered(30, l20="twenty")
 
 
 def test_twice_is_too_often(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    site.desk.approve(proposal.id)
-    site.desk.undo(proposal.id)
+    site.service.approve(proposal.id)
+    site.service.undo(proposal.id)
     with pytest.raises(NothingToUndo, match="P1 is undone"):
-        site.desk.undo(proposal.id)
-    site.desk.redo(proposal.id)
+        site.service.undo(proposal.id)
+    site.service.redo(proposal.id)
     with pytest.raises(NothingToUndo, match="P1 is applied"):
-        site.desk.redo(proposal.id)
+        site.service.redo(proposal.id)
 
 
 def test_undo_by_hand_first_and_redo_after(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     site.put(**{"a.txt": numbered(5)})
-    site.desk.undo(proposal.id)
-    site.desk.redo(proposal.id)
+    site.service.undo(proposal.id)
+    site.service.redo(proposal.id)
     assert site.read("a.txt").decode() == numbered(5, l2="two")
 
 
 def test_a_rename_is_one_file_with_the_same_numbers_whichever_way_it_goes(bench: Make) -> None:
     site = bench({"old.py": numbered(200), "other.py": "one\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.rename("old.py", "new.py")
     draft.edit("new.py", [Replacement("line 7\n", "seven\nand more\n")])
     draft.edit("other.py", [Replacement("one", "two")])
-    approved = site.desk.approve(site.desk.stage(draft, "Move").id).files
+    approved = site.service.approve(site.service.stage(draft, "Move").id).files
     assert {(file.path, file.op, file.added, file.removed) for file in approved} == {
         ("new.py", "rename", 2, 1),
         ("other.py", "edit", 1, 1),
     }
-    undone = site.desk.undo("P1").files
+    undone = site.service.undo("P1").files
     assert {(file.path, file.added, file.removed) for file in undone} == {("new.py", 1, 2), ("other.py", 1, 1)}
-    redone = site.desk.redo("P1").files
+    redone = site.service.redo("P1").files
     assert {(file.path, file.added, file.removed) for file in redone} == {("new.py", 2, 1), ("other.py", 1, 1)}
 
 
 def test_a_part_that_no_longer_fits_is_denied_before_the_rest_is_undone(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\n"))
-    site.desk.approve(proposal.id, ["1"])
+    site.service.approve(proposal.id, ["1"])
     site.put(**{"a.txt": numbered(40, l3="three", l30="theirs")})
-    site.desk.refresh()
-    assert site.desk.get(proposal.id).state is ProposalState.STALE
+    site.service.refresh()
+    assert site.service.get(proposal.id).state is ProposalState.STALE
     with pytest.raises(NothingToUndo, match="deny that first"):
-        site.desk.undo(proposal.id)
-    site.desk.deny(proposal.id)
-    site.desk.undo(proposal.id)
+        site.service.undo(proposal.id)
+    site.service.deny(proposal.id)
+    site.service.undo(proposal.id)
     assert site.read("a.txt").decode() == numbered(40, l30="theirs")
 
 
 def test_what_was_binary_is_not_merged(bench: Make) -> None:
     site = bench({"a.bin": b"\0head\n" + numbered(20).encode()})
     proposal = site.write(**{"a.bin": "head\n" + numbered(20)})
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     changed = "head\n" + numbered(20, l20="theirs")
     site.put(**{"a.bin": changed})
     with pytest.raises(UndoConflict, match="is binary and was changed since"):
-        site.desk.undo(proposal.id)
+        site.service.undo(proposal.id)
     assert site.read("a.bin").decode() == changed

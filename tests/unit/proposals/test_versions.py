@@ -2,26 +2,26 @@
 
 import pytest
 
-from app.proposals.desk import ProposalDesk
 from app.proposals.draft import Replacement
 from app.proposals.errors import UnknownProposal
+from app.proposals.service import ProposalService
 from app.proposals.versions import version_diffs
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 
 
 @pytest.fixture
-def desk(tmp_path):  # type: ignore[no-untyped-def]
+def service(tmp_path):  # type: ignore[no-untyped-def]
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "a.py").write_text("one\ntwo\nthree\n")
     (root / "b.py").write_text("b\n")
     store = MemoryStore()
-    return ProposalDesk(Workspace(root), store, tmp_path / "lock"), store
+    return ProposalService(Workspace(root), store, tmp_path / "lock"), store
 
 
-def test_only_what_differs_between_the_two_is_shown(desk) -> None:  # type: ignore[no-untyped-def]
-    made, store = desk
+def test_only_what_differs_between_the_two_is_shown(service) -> None:  # type: ignore[no-untyped-def]
+    made, store = service
     draft = made.draft("s")
     draft.edit("a.py", [Replacement("two", "zwei")])
     draft.edit("b.py", [Replacement("b", "B")])
@@ -38,8 +38,8 @@ def test_only_what_differs_between_the_two_is_shown(desk) -> None:  # type: igno
     assert diffs["c.py"].change.base is None and diffs["c.py"].new == ("c",)
 
 
-def test_a_file_that_both_write_alike_is_left_out(desk) -> None:  # type: ignore[no-untyped-def]
-    made, store = desk
+def test_a_file_that_both_write_alike_is_left_out(service) -> None:  # type: ignore[no-untyped-def]
+    made, store = service
     draft = made.draft("s")
     draft.edit("a.py", [Replacement("two", "zwei")])
     draft.edit("b.py", [Replacement("b", "B")])
@@ -52,8 +52,8 @@ def test_a_file_that_both_write_alike_is_left_out(desk) -> None:  # type: ignore
     assert [diff.change.path for diff in version_diffs(store, second.id)] == ["b.py"]
 
 
-def test_a_rename_that_is_new_in_the_second_version_moves_the_file(desk) -> None:  # type: ignore[no-untyped-def]
-    made, store = desk
+def test_a_rename_that_is_new_in_the_second_version_moves_the_file(service) -> None:  # type: ignore[no-untyped-def]
+    made, store = service
     draft = made.draft("s")
     draft.edit("a.py", [Replacement("two", "zwei")])
     first = made.stage(draft, "first")
@@ -66,8 +66,8 @@ def test_a_rename_that_is_new_in_the_second_version_moves_the_file(desk) -> None
     assert diffs["z.py"].change.base is None and diffs["z.py"].new == ("one", "two", "three")
 
 
-def test_a_first_version_has_nothing_to_be_compared_with(desk) -> None:  # type: ignore[no-untyped-def]
-    made, store = desk
+def test_a_first_version_has_nothing_to_be_compared_with(service) -> None:  # type: ignore[no-untyped-def]
+    made, store = service
     draft = made.draft("s")
     draft.edit("b.py", [Replacement("b", "B")])
     first = made.stage(draft, "first")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import UserMessage
-from app.proposals.desk import ProposalDesk
 from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.errors import UnknownProposal
+from app.proposals.service import ProposalService
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.pruning import FRESH_SECONDS, Pruned, prune
@@ -22,7 +22,7 @@ MANY_LINES = "".join(f"{number:08}\n" for number in range(20_000))
 
 
 class Bench:
-    """A desk and a session store over one database."""
+    """A proposal service and a session store over one database."""
 
     def __init__(self, base: Path, name: str = "ws") -> None:
         self.base = base
@@ -33,12 +33,12 @@ class Bench:
         self.name = name
         self.sessions = SessionStore(self.database, name, signal)
         self.store = SqliteProposalStore(self.database, name, signal)
-        self.desk = ProposalDesk(Workspace(self.root), self.store, base / f"{name}.lock")
+        self.service = ProposalService(Workspace(self.root), self.store, base / f"{name}.lock")
 
     def stage(self, path: str, content: str, session: str = "") -> str:
-        draft = self.desk.draft(session)
+        draft = self.service.draft(session)
         draft.write(path, content)
-        return self.desk.stage(draft, "summary").id
+        return self.service.stage(draft, "summary").id
 
     def prune(self, *, age: float = -1.0) -> Pruned:
         """Prune as if every content had been put long ago."""
@@ -61,21 +61,21 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_what_was_denied_goes_with_its_contents_and_gives_its_space_back(bench: Bench) -> None:
     proposal = bench.stage("big.txt", MANY_LINES)
-    bench.desk.deny(proposal)
+    bench.service.deny(proposal)
     before = bench.size()
     done = bench.prune()
     assert (done.proposals, done.contents) == (1, 1) and done.freed == len(MANY_LINES)
     assert bench.contents() == 0
     assert bench.size() < before - len(MANY_LINES) / 2
     with pytest.raises(UnknownProposal):
-        bench.desk.get(proposal)
+        bench.service.get(proposal)
 
 
 def test_what_waits_stays_and_can_be_approved(bench: Bench) -> None:
     (bench.root / "a").write_text("old\n")
     proposal = bench.stage("a", "new\n")
     assert bench.prune().proposals == 0
-    bench.desk.approve(proposal)
+    bench.service.approve(proposal)
     assert (bench.root / "a").read_text() == "new\n"
 
 
@@ -84,10 +84,10 @@ def test_what_a_kept_session_has_applied_can_still_be_undone(bench: Bench) -> No
     bench.sessions.append(record.id, [UserMessage(text="hello")])
     (bench.root / "a").write_text("old\n")
     proposal = bench.stage("a", "new\n", record.id)
-    bench.desk.approve(proposal)
+    bench.service.approve(proposal)
     done = bench.prune(age=3600.0)
     assert (done.sessions, done.proposals, done.contents) == (0, 0, 0)
-    bench.desk.undo(proposal)
+    bench.service.undo(proposal)
     assert (bench.root / "a").read_text() == "old\n"
     assert bench.prune().sessions == 1
     assert bench.contents() == 0
@@ -97,12 +97,12 @@ def test_what_belongs_to_a_session_that_is_still_used_stays_however_old(bench: B
     record = bench.sessions.create()
     (bench.root / "a").write_text("old\n")
     proposal = bench.stage("a", "new\n", record.id)
-    bench.desk.approve(proposal)
+    bench.service.approve(proposal)
     moment = time.time()
     bench.sessions.append(record.id, [UserMessage(text="hello")])
     done = prune(bench.database, bench.name, moment)
     assert (done.sessions, done.proposals) == (0, 0)
-    bench.desk.undo(proposal)
+    bench.service.undo(proposal)
     assert (bench.root / "a").read_text() == "old\n"
 
 
@@ -115,27 +115,27 @@ def test_contents_of_another_workspace_and_those_put_just_now_stay(bench: Bench,
     bench.prune()
     with pytest.raises(KeyError):
         bench.store.blob(fresh)
-    other.desk.approve(kept)
+    other.service.approve(kept)
     assert (other.root / "b").read_text() == "theirs\n"
 
 
 def test_what_an_unfinished_apply_needs_stays(bench: Bench) -> None:
     (bench.root / "a").write_text("old\n")
     (bench.root / "b").write_text("old\n")
-    draft = bench.desk.draft("")
+    draft = bench.service.draft("")
     draft.write("a", "new\n")
     draft.write("b", "new\n")
-    proposal = bench.desk.stage(draft, "summary").id
-    bench.desk.approve(proposal)
+    proposal = bench.service.stage(draft, "summary").id
+    bench.service.approve(proposal)
     steps = Steps(kill, lambda at: steps.names[:at].count("exchange") == 2)
     workspace = Workspace(bench.root)
     disk = Watched(PosixFilesystem(bench.root, workspace.read_limit), steps)
-    cut_off = ProposalDesk(workspace, bench.store, bench.base / "ws.lock", disk)
+    cut_off = ProposalService(workspace, bench.store, bench.base / "ws.lock", disk)
     assert in_child(lambda: cut_off.undo(proposal) and None) == signal.SIGKILL
     assert (bench.root / "a").read_text() != (bench.root / "b").read_text()
     done = bench.prune()
     assert (done.proposals, done.contents) == (0, 0)
-    [line] = bench.desk.recover()
+    [line] = bench.service.recover()
     assert "every file is as before" in line
     assert ((bench.root / "a").read_text(), (bench.root / "b").read_text()) == ("new\n", "new\n")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.desk import ProposalDesk
 from app.proposals.draft import Draft
+from app.proposals.service import ProposalService
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
@@ -17,16 +17,16 @@ from tests.unit.tools.memory_draft import Bench
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> ProposalDesk:
+def service(tmp_path: Path) -> ProposalService:
     (tmp_path / "ws/src").mkdir(parents=True)
     (tmp_path / "ws/src/a.py").write_text("one\ntwo\nthree\n")
     (tmp_path / "ws/b.py").write_text("b\n")
-    return ProposalDesk(Workspace(tmp_path / "ws"), MemoryStore(), tmp_path / "lock")
+    return ProposalService(Workspace(tmp_path / "ws"), MemoryStore(), tmp_path / "lock")
 
 
 @pytest.fixture
-def draft(desk: ProposalDesk) -> Draft:
-    return desk.draft("s1")
+def draft(service: ProposalService) -> Draft:
+    return service.draft("s1")
 
 
 @pytest.fixture
@@ -56,13 +56,13 @@ async def test_read_edit_read_again(bench: Bench, draft: Draft) -> None:
     assert draft.summaries == ["Shout"]
 
 
-async def test_what_was_told_is_what_an_approval_writes(bench: Bench, desk: ProposalDesk, draft: Draft) -> None:
+async def test_what_was_told_is_what_an_approval_writes(bench: Bench, service: ProposalService, draft: Draft) -> None:
     await bench.call("write_file", path="new/c.py", content="c\n")
     await bench.call("rename_file", path="b.py", new_path="d.py")
     listing = (await bench.call("list_files")).text.split("\n")
     assert listing == ["d.py  [staged, not on disk yet]", "new/c.py  [staged, not on disk yet]", "src/a.py"]
-    proposal = desk.stage(draft, "Both")
-    desk.approve(proposal.id)
+    proposal = service.stage(draft, "Both")
+    service.approve(proposal.id)
     assert (await bench.call("list_files")).text.replace("  [staged, not on disk yet]", "").split("\n") == [
         "d.py",
         "new/c.py",
@@ -97,15 +97,15 @@ async def test_refusals_are_errors_and_stage_nothing(
 
 
 async def test_search_sees_pending_edits_and_not_what_they_replace(
-    bench: Bench, desk: ProposalDesk, draft: Draft
+    bench: Bench, service: ProposalService, draft: Draft
 ) -> None:
     await bench.call("edit_file", path="src/a.py", edits=[{"old": "two", "new": "zwei"}])
     await bench.call("write_file", path="new.py", content="zwei\n")
     found = (await bench.call("search_text", pattern="zwei")).text
     assert "src/a.py" in found and "new.py" in found
     assert "src/a.py" not in (await bench.call("search_text", pattern="two")).text
-    desk.stage(draft, "German")
-    later = Bench(bench.workspace, desk.draft("s2"))
+    service.stage(draft, "German")
+    later = Bench(bench.workspace, service.draft("s2"))
     assert "new.py" in (await later.call("search_text", pattern="zwei")).text
     await later.call("rename_file", path="new.py", new_path="neu.py")
     renamed = (await later.call("search_text", pattern="zwei")).text
@@ -176,7 +176,7 @@ async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, pa
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(f"KEY={TOKEN}\n{SALT}\n")
     workspace = Workspace(root)
-    draft = ProposalDesk(workspace, MemoryStore(), tmp_path / "lock").draft("s1")
+    draft = ProposalService(workspace, MemoryStore(), tmp_path / "lock").draft("s1")
     unwilling = Bench(workspace, draft)
     try:
         said = (await unwilling.call("apply_patch", patch=patch)).text
@@ -200,15 +200,15 @@ STAGED = {
 """Patches of the user's that put a secret into the overlay, by its path there."""
 
 
-def staged(tmp_path: Path, path: str, patch: str) -> tuple[ProposalDesk, Workspace]:
+def staged(tmp_path: Path, path: str, patch: str) -> tuple[ProposalService, Workspace]:
     (tmp_path / "ws").mkdir()
     if "rename from" in patch:
         source = patch.partition("rename from ")[2].partition("\n")[0]
         (tmp_path / "ws" / source).write_text(f"KEY={TOKEN}\n")
     workspace = Workspace(tmp_path / "ws")
-    desk = ProposalDesk(workspace, MemoryStore(), tmp_path / "lock")
-    desk.stage_patch(patch)
-    return desk, workspace
+    service = ProposalService(workspace, MemoryStore(), tmp_path / "lock")
+    service.stage_patch(patch)
+    return service, workspace
 
 
 @pytest.mark.parametrize(("path", "patch"), STAGED.items())
@@ -226,35 +226,35 @@ def staged(tmp_path: Path, path: str, patch: str) -> tuple[ProposalDesk, Workspa
 async def test_a_secret_that_only_a_proposal_of_the_users_has_is_asked_for(
     tmp_path: Path, path: str, patch: str, name: str, arguments: dict[str, object]
 ) -> None:
-    desk, workspace = staged(tmp_path, path, patch)
-    bench = Bench(workspace, desk.draft("s1"))
+    service, workspace = staged(tmp_path, path, patch)
+    bench = Bench(workspace, service.draft("s1"))
     with pytest.raises(Rejected) as caught:
         await bench.call(name, path=path, **arguments)
     assert TOKEN not in str(caught.value)
     assert [asked.detail for asked in bench.asked] == [path]
-    assert not desk.draft("s1").changed
+    assert not service.draft("s1").changed
 
 
 @pytest.mark.parametrize(("path", "patch"), STAGED.items())
 async def test_a_search_of_all_leaves_out_and_names_a_pending_secret(tmp_path: Path, path: str, patch: str) -> None:
-    desk, workspace = staged(tmp_path, path, patch)
-    found = (await Bench(workspace, desk.draft("s1")).call("search_text", pattern=TOKEN)).text
+    service, workspace = staged(tmp_path, path, patch)
+    found = (await Bench(workspace, service.draft("s1")).call("search_text", pattern=TOKEN)).text
     assert "no line matches" in found.lower() and path in found
 
 
 async def test_what_this_sessions_model_staged_is_no_secret_to_it_until_another_hand_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
-    desk = ProposalDesk(workspace, MemoryStore(), tmp_path / "lock")
-    await Bench(workspace, draft := desk.draft("s1")).call("write_file", path=".env", content="KEY=\n")
-    proposal = desk.stage(draft, "Keys")
-    own, other = Bench(workspace, desk.draft("s1")), Bench(workspace, desk.draft("s2"))
+    service = ProposalService(workspace, MemoryStore(), tmp_path / "lock")
+    await Bench(workspace, draft := service.draft("s1")).call("write_file", path=".env", content="KEY=\n")
+    proposal = service.stage(draft, "Keys")
+    own, other = Bench(workspace, service.draft("s1")), Bench(workspace, service.draft("s2"))
     assert "KEY=" in (await own.call("read_file", path=".env")).text
     assert not own.asked
     with pytest.raises(Rejected):
         await other.call("read_file", path=".env")
-    desk.replace_result(proposal.id, ".env", f"KEY={TOKEN}\n")
-    after = Bench(workspace, desk.draft("s1"))
+    service.replace_result(proposal.id, ".env", f"KEY={TOKEN}\n")
+    after = Bench(workspace, service.draft("s1"))
     with pytest.raises(Rejected):
         await after.call("read_file", path=".env")
 
@@ -262,21 +262,21 @@ async def test_what_this_sessions_model_staged_is_no_secret_to_it_until_another_
 async def test_an_answer_that_takes_over_the_users_patch_does_not_make_its_secret_the_models(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
-    desk = ProposalDesk(workspace, MemoryStore(), tmp_path / "lock")
-    theirs = desk.stage_patch(STAGED[".env"] + "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,1 @@\n+a\n")
-    await Bench(workspace, draft := desk.draft("s1")).call("write_file", path="a.py", content="b\n")
-    answer = desk.stage(draft, "Better", [theirs.id])
+    service = ProposalService(workspace, MemoryStore(), tmp_path / "lock")
+    theirs = service.stage_patch(STAGED[".env"] + "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,1 @@\n+a\n")
+    await Bench(workspace, draft := service.draft("s1")).call("write_file", path="a.py", content="b\n")
+    answer = service.stage(draft, "Better", [theirs.id])
     assert answer.supersedes == theirs.id and ".env" in {change.path for change in answer.files}
     with pytest.raises(Rejected):
-        await Bench(workspace, desk.draft("s1")).call("read_file", path=".env")
+        await Bench(workspace, service.draft("s1")).call("read_file", path=".env")
 
 
 async def test_what_a_model_is_told_of_a_part_of_the_users_patch_quotes_no_secret(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/.env").write_text(f"KEY={TOKEN}\n")
-    desk = ProposalDesk(Workspace(tmp_path / "ws"), MemoryStore(), tmp_path / "lock")
+    service = ProposalService(Workspace(tmp_path / "ws"), MemoryStore(), tmp_path / "lock")
     patch = "--- a/.env\n+++ b/.env\n@@ -1 +1,2 @@\n KEY=hunter2\n+B=1\n"
-    theirs = desk.stage_patch(patch + "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+a\n")
-    result = desk.approve(theirs.id, ["1"])
+    theirs = service.stage_patch(patch + "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+a\n")
+    result = service.approve(theirs.id, ["1"])
     assert [fact.landed for fact in result.hunks] == [True, False]
     assert not any(TOKEN in fact.excerpt for fact in result.hunks)

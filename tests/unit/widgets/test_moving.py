@@ -16,13 +16,13 @@ def test_a_remark_moves_with_its_line_when_another_hunk_is_denied(
 ) -> None:
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
-    new = site.desk.diffs(proposal.id)[0].new
+    new = site.service.diffs(proposal.id)[0].new
     state = ReviewState()
     state.update([proposal])
     state.remark(proposal, Remark("a.txt", "new", line, "why?"))
-    after = site.desk.deny(proposal.id, {str(hunk)}).proposal
+    after = site.service.deny(proposal.id, {str(hunk)}).proposal
     state.update([after])
     (remark,) = state.remarks[proposal.id]
-    now = site.desk.diffs(proposal.id)[0].new
+    now = site.service.diffs(proposal.id)[0].new
     if new[line] in now:
         assert now[remark.line] == new[line]

@@ -26,16 +26,16 @@ def hunks(proposal: Proposal) -> list[tuple[int, str]]:
 def test_nothing_is_on_disk_before_the_approval(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     before = site.tree()
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 2", "two")])
     draft.write("new/b.txt", "b\n")
     draft.delete("a.txt")
     draft.write("a.txt", "again\n")
     assert site.tree() == before
-    proposal = site.desk.stage(draft, "Everything")
+    proposal = site.service.stage(draft, "Everything")
     assert site.tree() == before
     assert [(change.path, change.op) for change in proposal.files] == [("a.txt", Op.EDIT), ("new/b.txt", Op.CREATE)]
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.read("a.txt") == b"again\n"
     assert site.read("new/b.txt") == b"b\n"
 
@@ -43,38 +43,38 @@ def test_nothing_is_on_disk_before_the_approval(bench: Make) -> None:
 def test_what_the_preview_shows_is_what_is_written(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\nand more\n"))
-    [shown] = site.desk.diffs(proposal.id)
-    site.desk.approve(proposal.id, revision=proposal.revision)
+    [shown] = site.service.diffs(proposal.id)
+    site.service.approve(proposal.id, revision=proposal.revision)
     assert site.read("a.txt").decode().splitlines() == list(shown.new)
 
 
 def test_a_part_now_and_the_rest_later_keeps_numbers_and_ids(bench: Make) -> None:
     site = bench({"a.txt": numbered(40), "b.txt": numbered(5)})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement(f"line {n}\n", f"new {n}\nextra\n") for n in (5, 15, 25, 35)])
     draft.edit("b.txt", [Replacement("line 1\n", "")])
-    proposal = site.desk.stage(draft, "Five hunks")
+    proposal = site.service.stage(draft, "Five hunks")
     ids = [hunk.id for hunk in proposal.hunks]
     assert [hunk.number for hunk in proposal.hunks] == [1, 2, 3, 4, 5]
-    first = site.desk.approve(proposal.id, ["2", ids[3]])
+    first = site.service.approve(proposal.id, ["2", ids[3]])
     assert first.proposal.state is ProposalState.PARTLY_APPROVED
     assert [hunk.id for hunk in first.proposal.hunks] == ids
     assert hunks(first.proposal) == [(1, "pending"), (2, "applied"), (3, "pending"), (4, "applied"), (5, "pending")]
     assert site.read("a.txt").decode() == numbered(40, l15="new 15\nextra", l35="new 35\nextra")
     assert site.read("b.txt").decode() == numbered(5)
-    second = site.desk.deny(proposal.id, ["3"], feedback="not this one")
+    second = site.service.deny(proposal.id, ["3"], feedback="not this one")
     assert second.proposal.feedback == "not this one"
     assert hunks(second.proposal)[2] == (3, "denied")
-    third = site.desk.approve(proposal.id)
+    third = site.service.approve(proposal.id)
     assert third.proposal.state is ProposalState.APPLIED
     assert [hunk.id for hunk in third.proposal.hunks] == ids
     wanted = {f"l{n}": f"new {n}\nextra" for n in (5, 15, 35)}
     assert site.read("a.txt").decode() == numbered(40, **wanted)
     assert site.read("b.txt").decode() == numbered(5).partition("\n")[2]
-    [shown, _] = site.desk.diffs(proposal.id)
+    [shown, _] = site.service.diffs(proposal.id)
     assert list(shown.old) == numbered(40).splitlines(), "a decided proposal shows all that it changed"
     assert list(shown.new) == numbered(40, **wanted).splitlines()
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert site.read("a.txt").decode() == numbered(40)
 
 
@@ -82,19 +82,19 @@ def test_a_part_now_and_the_rest_later_keeps_numbers_and_ids(bench: Make) -> Non
 def test_a_hunk_is_decided_once(bench: Make, decided: str) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\n"))
-    getattr(site.desk, decided)(proposal.id, ["1"])
-    before, stored = site.tree(), site.desk.get(proposal.id)
+    getattr(site.service, decided)(proposal.id, ["1"])
+    before, stored = site.tree(), site.service.get(proposal.id)
     for name in ("1", proposal.hunks[0].id):
-        for again in (site.desk.approve, site.desk.deny):
+        for again in (site.service.approve, site.service.deny):
             with pytest.raises(UnknownHunk, match="those that wait are 2"):
                 again(proposal.id, [name])
-    assert (site.tree(), site.desk.get(proposal.id)) == (before, stored)
+    assert (site.tree(), site.service.get(proposal.id)) == (before, stored)
 
 
 def test_a_partial_decision_says_what_landed_with_the_text_around_it(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 5\n", "five\nmore\n"), ("line 20\n", "twenty\n"), ("line 35\n", ""))
-    result = site.desk.approve(proposal.id, ["1", "3"])
+    result = site.service.approve(proposal.id, ["1", "3"])
     facts = [(fact.header, fact.landed, fact.reason) for fact in result.hunks]
     assert facts == [
         ("@@ -5 +5,2 @@", True, ""),
@@ -106,42 +106,42 @@ def test_a_partial_decision_says_what_landed_with_the_text_around_it(bench: Make
     assert "35\tline 34\n36\tline 36" in result.hunks[2].excerpt
     [stat] = result.files
     assert (stat.path, stat.op, stat.added, stat.removed) == ("a.txt", "edit", 2, 2)
-    assert site.desk.approve(proposal.id).hunks[0].landed
+    assert site.service.approve(proposal.id).hunks[0].landed
     whole = site.edit("a.txt", ("line 1\n", "one\n"))
-    assert site.desk.approve(whole.id).hunks == ()
+    assert site.service.approve(whole.id).hunks == ()
 
 
 def test_equal_hunks_are_told_apart(bench: Make) -> None:
     site = bench({"a.txt": "x\n" + numbered(9) + "x\n" + numbered(9) + "x\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("x", "y", replace_all=True)])
-    proposal = site.desk.stage(draft, "All")
+    proposal = site.service.stage(draft, "All")
     assert len({hunk.id for hunk in proposal.hunks}) == 3
-    result = site.desk.approve(proposal.id, ["2"])
+    result = site.service.approve(proposal.id, ["2"])
     assert hunks(result.proposal) == [(1, "pending"), (2, "applied"), (3, "pending")]
     assert site.read("a.txt").decode() == "x\n" + numbered(9) + "y\n" + numbered(9) + "x\n"
-    result = site.desk.approve(proposal.id, ["3"])
+    result = site.service.approve(proposal.id, ["3"])
     assert site.read("a.txt").decode() == "x\n" + numbered(9) + "y\n" + numbered(9) + "y\n"
     assert hunks(result.proposal) == [(1, "pending"), (2, "applied"), (3, "applied")]
 
 
 def test_files_without_hunks_are_chosen_by_their_path(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.bin": b"\0binary", "run.sh": "x\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.rename("a.txt", "moved.txt")
     draft.write("empty.txt", "")
     draft.delete("b.bin")
     draft.edit("run.sh", [Replacement("x", "y")])
-    proposal = site.desk.stage(draft, "Mixed")
-    result = site.desk.approve(proposal.id, ["moved.txt", "empty.txt"])
+    proposal = site.service.stage(draft, "Mixed")
+    result = site.service.approve(proposal.id, ["moved.txt", "empty.txt"])
     assert result.proposal.state is ProposalState.PARTLY_APPROVED
     assert set(site.tree()) == {"moved.txt", "empty.txt", "b.bin", "run.sh"}
     with pytest.raises(UnknownHunk, match=r"no hunk moved\.txt that waits; those that wait are 1"):
-        site.desk.approve(proposal.id, ["moved.txt"])
-    site.desk.deny(proposal.id, ["b.bin"])
-    assert site.desk.approve(proposal.id).proposal.state is ProposalState.APPLIED
+        site.service.approve(proposal.id, ["moved.txt"])
+    site.service.deny(proposal.id, ["b.bin"])
+    assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
     assert set(site.tree()) == {"moved.txt", "empty.txt", "b.bin", "run.sh"}
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert {path: data for path, (data, _) in site.tree().items()} == {
         "a.txt": b"a\n",
         "b.bin": b"\0binary",
@@ -151,54 +151,54 @@ def test_files_without_hunks_are_chosen_by_their_path(bench: Make) -> None:
 
 def test_a_rename_lands_with_its_first_hunk_and_comes_back_whole(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.rename("a.txt", "b.txt")
     draft.edit("b.txt", [Replacement("line 2\n", "two\n"), Replacement("line 20\n", "twenty\n")])
-    proposal = site.desk.stage(draft, "Move and edit")
+    proposal = site.service.stage(draft, "Move and edit")
     assert proposal.files[0].op is Op.RENAME
-    partly = site.desk.approve(proposal.id, ["2"]).proposal
+    partly = site.service.approve(proposal.id, ["2"]).proposal
     assert site.tree().keys() == {"b.txt"}
     assert site.read("b.txt").decode() == numbered(30, l20="twenty")
     assert (partly.files[0].op, partly.files[0].old_path) == (Op.EDIT, "")
-    again = site.desk.undo(proposal.id).proposal
+    again = site.service.undo(proposal.id).proposal
     assert site.tree().keys() == {"a.txt"}
     assert again.state is ProposalState.PENDING
     assert (again.files[0].op, again.files[0].old_path) == (Op.RENAME, "a.txt")
     assert hunks(again) == [(1, "pending"), (2, "pending")]
-    site.desk.approve(proposal.id)
+    site.service.approve(proposal.id)
     assert site.read("b.txt").decode() == numbered(30, l2="two", l20="twenty")
 
 
 def test_the_last_part_denied_leaves_the_approved_part_applied(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 15\n", "fifteen\n"))
-    site.desk.approve(proposal.id, ["1"])
-    result = site.desk.deny(proposal.id)
+    site.service.approve(proposal.id, ["1"])
+    result = site.service.deny(proposal.id)
     assert result.proposal.state is ProposalState.APPLIED
     assert hunks(result.proposal) == [(1, "applied"), (2, "denied")]
     assert site.read("a.txt").decode() == numbered(20, l2="two")
-    [shown] = site.desk.diffs(proposal.id)
+    [shown] = site.service.diffs(proposal.id)
     assert list(shown.new) == numbered(20, l2="two").splitlines()
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert site.read("a.txt").decode() == numbered(20)
 
 
 def test_a_denied_proposal_still_shows_what_it_wanted(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    result = site.desk.deny(proposal.id, feedback="No.\nReally.")
+    result = site.service.deny(proposal.id, feedback="No.\nReally.")
     assert result.proposal.state is ProposalState.DENIED
     assert result.proposal.feedback == "No.\nReally."
-    [shown] = site.desk.diffs(proposal.id)
+    [shown] = site.service.diffs(proposal.id)
     assert shown.new[1] == "two"
     assert site.read("a.txt").decode() == numbered(9)
     with pytest.raises(NotWaiting, match="P1 is denied already; there is nothing to decide"):
-        site.desk.approve(proposal.id)
+        site.service.approve(proposal.id)
 
 
 def test_a_hunk_that_was_denied_before_says_so(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
-    site.desk.deny(site.edit("a.txt", ("line 2\n", "two\n")).id)
+    site.service.deny(site.edit("a.txt", ("line 2\n", "two\n")).id)
     again = site.edit("a.txt", ("line 2\n", "two\n"), ("line 20\n", "twenty\n"))
     assert [hunk.repeat_of for hunk in again.hunks] == ["P1", ""]
 
@@ -206,34 +206,34 @@ def test_a_hunk_that_was_denied_before_says_so(bench: Make) -> None:
 def test_an_answer_to_feedback_is_the_next_version(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
-    site.desk.deny(first.id, feedback="in words")
-    draft = site.desk.draft("session")
+    site.service.deny(first.id, feedback="in words")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "the second\n")])
-    second = site.desk.stage(draft, "In words", answers=(first.id,))
+    second = site.service.stage(draft, "In words", answers=(first.id,))
     assert (second.version, second.supersedes) == (2, first.id)
-    old = site.desk.get(first.id)
+    old = site.service.get(first.id)
     assert (old.state, old.superseded_by) == (ProposalState.DENIED, second.id)
 
 
 def test_superseding_one_that_waits_takes_its_edits_over(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
     draft.rename("b.txt", "c.txt")
-    first = site.desk.stage(draft, "First")
-    draft = site.desk.draft("session")
+    first = site.service.stage(draft, "First")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("two\n", "the second\n"), Replacement("line 8\n", "eight\n")])
-    second = site.desk.stage(draft, "Second", answers=(first.id,))
-    assert site.desk.get(first.id).state is ProposalState.SUPERSEDED
+    second = site.service.stage(draft, "Second", answers=(first.id,))
+    assert site.service.get(first.id).state is ProposalState.SUPERSEDED
     assert second.files[0].stacked_on == ()
-    site.desk.approve(second.id)
+    site.service.approve(second.id)
     assert site.read("a.txt").decode() == numbered(9, l2="the second", l8="eight")
     assert set(site.tree()) == {"a.txt", "c.txt"}
 
 
 def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("a", "b")])
     assert draft.changed
     draft.edit("a.txt", [Replacement("b", "a")])
@@ -243,22 +243,22 @@ def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
     draft.rename("b.txt", "a.txt")
     assert not draft.changed
     with pytest.raises(NothingStaged):
-        site.desk.stage(draft, "Nothing")
-    assert site.desk.all() == []
+        site.service.stage(draft, "Nothing")
+    assert site.service.all() == []
 
 
 def test_the_user_can_edit_the_proposed_text(bench: Make) -> None:
     site = bench({"a.txt": numbered(20).replace("\n", "\r\n")})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 15\n", "fifteen\n"))
-    edited = site.desk.replace_result(proposal.id, "a.txt", numbered(20, l2="two", l15="mine", l16="too"))
+    edited = site.service.replace_result(proposal.id, "a.txt", numbered(20, l2="two", l15="mine", l16="too"))
     assert edited.files[0].edited
     assert edited.revision == proposal.revision + 1
     assert edited.hunks[0].id == proposal.hunks[0].id
     with pytest.raises(ChangedSinceSeen):
-        site.desk.approve(proposal.id, revision=proposal.revision)
-    site.desk.approve(proposal.id, revision=edited.revision)
+        site.service.approve(proposal.id, revision=proposal.revision)
+    site.service.approve(proposal.id, revision=edited.revision)
     assert site.read("a.txt").decode() == numbered(20, l2="two", l15="mine", l16="too").replace("\n", "\r\n")
-    site.desk.undo(proposal.id)
+    site.service.undo(proposal.id)
     assert site.read("a.txt").decode() == numbered(20).replace("\n", "\r\n")
 
 
@@ -266,37 +266,37 @@ def test_errors_are_one_line_and_change_nothing(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     attempts = [
-        (UnknownProposal, lambda: site.desk.get("P99")),
-        (UnknownHunk, lambda: site.desk.approve(proposal.id, ["7"])),
-        (UnknownHunk, lambda: site.desk.approve(proposal.id, [])),
-        (ChangedSinceSeen, lambda: site.desk.approve(proposal.id, revision=9)),
-        (ProposalError, lambda: site.desk.undo(proposal.id)),
-        (ProposalError, lambda: site.desk.redo(proposal.id)),
-        (ProposalError, lambda: site.desk.replace_result(proposal.id, "b.txt", "x")),
-        (ProposalError, lambda: site.desk.replace_result(proposal.id, "a.txt", numbered(5))),
+        (UnknownProposal, lambda: site.service.get("P99")),
+        (UnknownHunk, lambda: site.service.approve(proposal.id, ["7"])),
+        (UnknownHunk, lambda: site.service.approve(proposal.id, [])),
+        (ChangedSinceSeen, lambda: site.service.approve(proposal.id, revision=9)),
+        (ProposalError, lambda: site.service.undo(proposal.id)),
+        (ProposalError, lambda: site.service.redo(proposal.id)),
+        (ProposalError, lambda: site.service.replace_result(proposal.id, "b.txt", "x")),
+        (ProposalError, lambda: site.service.replace_result(proposal.id, "a.txt", numbered(5))),
     ]
     for kind, attempt in attempts:
         with pytest.raises(kind) as caught:
             attempt()
         assert "\n" not in str(caught.value)
-    assert site.desk.get(proposal.id) == proposal
+    assert site.service.get(proposal.id) == proposal
     assert site.read("a.txt").decode() == numbered(5)
 
 
 def test_ids_are_found_in_any_case(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     site.edit("a.txt", ("line 2\n", "two\n"))
-    assert site.desk.approve("p1").proposal.id == "P1"
-    assert all(hunk.state is HunkState.APPLIED for hunk in site.desk.get("p1").hunks)
+    assert site.service.approve("p1").proposal.id == "P1"
+    assert all(hunk.state is HunkState.APPLIED for hunk in site.service.get("p1").hunks)
 
 
 @pytest.mark.parametrize("op", ["create", "rename"])
 def test_a_name_that_deceives_is_flagged(bench: Make, op: str) -> None:
     site = bench({"a.txt": "one\n"})
-    draft = site.desk.draft("session")
+    draft = site.service.draft("session")
     if op == "create":
         draft.write("notes\u202etxt.exe", "harmless\n")
     else:
         draft.rename("a.txt", "notes\u202etxt.exe")
-    [change] = site.desk.stage(draft, "A name").files
+    [change] = site.service.stage(draft, "A name").files
     assert any("1 bidirectional control" in warning for warning in change.warnings)

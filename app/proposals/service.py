@@ -1,4 +1,4 @@
-"""The desk: where proposals are staged, decided, undone and kept in step with the disk."""
+"""The proposal service: where proposals are staged, decided, undone and kept in step with the disk."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -45,13 +45,13 @@ from app.proposals.staging import (
     with_authors,
     with_repeats,
 )
-from app.proposals.states import advance, standing, words
+from app.proposals.states import advance, state_of, words
 from app.proposals.store import ProposalStore
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
 
 
-class ProposalDesk:
+class ProposalService:
     """All proposals of one workspace. Synchronous; methods may be called from any thread.
 
     Every change of state happens under a lock that other processes respect. Errors are `ProposalError`s with one
@@ -61,7 +61,7 @@ class ProposalDesk:
     def __init__(
         self, workspace: Workspace, store: ProposalStore, lock_path: Path, filesystem: Filesystem | None = None
     ) -> None:
-        """Open the desk; nothing is read or written yet.
+        """Open the proposal service; nothing is read or written yet.
 
         Args:
             workspace: Whose proposals.
@@ -215,7 +215,7 @@ class ProposalDesk:
             choice = deciding.choose(proposal, hunks)
             started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
             outcome = deciding.approve(self._contents, self._filesystem, proposal, choice, started)
-            after = advance(outcome.proposal, standing(outcome.proposal))
+            after = advance(outcome.proposal, state_of(outcome.proposal))
             word = "partly_approved" if after.state.waiting else "approved"
             after = after.decided(word, outcome.files, choice.part, feedback, comments)
             self._write("apply", proposal, after, outcome.transitions, None)
@@ -434,7 +434,7 @@ class ProposalDesk:
         choice = deciding.choose(proposal, hunks)
         started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
         outcome = deciding.deny(self._contents, proposal, choice, started)
-        state = standing(outcome.proposal)
+        state = state_of(outcome.proposal)
         if state.waiting and proposal.state is ProposalState.STALE:
             state = ProposalState.STALE
         after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
