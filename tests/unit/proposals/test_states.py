@@ -6,7 +6,7 @@ import pytest
 
 from app.proposals.errors import InvalidTransition
 from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
-from app.proposals.states import TRANSITIONS, advance, standing
+from app.proposals.states import TRANSITIONS, advance, state_of
 
 ALLOWED = {
     "pending": "pending partly_approved applied denied stale superseded failed",
@@ -59,4 +59,4 @@ def test_every_state_has_a_row() -> None:
 )
 def test_standing_follows_from_the_hunks(hunks: str, state: ProposalState) -> None:
     states = [HunkState(each) for each in hunks.split()]
-    assert standing(proposal(ProposalState.PENDING, *states)) is state
+    assert state_of(proposal(ProposalState.PENDING, *states)) is state
