@@ -397,13 +397,23 @@ ACTIONS: tuple[Action, ...] = (
 """Every action, in the order in which help lists them."""
 
 
-def bindings(*scopes: Scope) -> list["Binding"]:
-    """The bindings of these scopes, each with its registry id so that a keymap can move it."""
+def bindings(*scopes: Scope, through: str = "") -> list["Binding"]:
+    """The bindings of these scopes, each with its registry id so that a keymap can move it.
+
+    Args:
+        scopes: Whose.
+        through: The action of a widget that hands each of them on, by the name of its handler.
+    """
     from textual.binding import Binding
 
     return [
         Binding(
-            action.keys, action.handler, action.title, id=action.id, show=action.footer > 0, priority=action.priority
+            action.keys,
+            f"{through}({action.handler!r})" if through else action.handler,
+            action.title,
+            id=action.id,
+            show=action.footer > 0,
+            priority=action.priority,
         )
         for action in in_scope(*scopes)
         if action.keys

@@ -11,6 +11,7 @@ from app.proposals.models import FileDiff, Op
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen
+from widgets.approval.queue import ReviewQueue
 from widgets.approval.review import Review
 from widgets.approval.state import Unseen
 from widgets.diff.file_list import FileList
@@ -283,3 +284,22 @@ async def test_a_mode_change_is_seen_with_the_head_of_its_file() -> None:
         await pilot.press("G")
         await pilot.pause()
         assert unseen(app).paths == ("big.py",)
+
+
+@pytest.mark.parametrize("way", ["key", "click"])
+async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there(way: str) -> None:
+    app = of(rewrite(150))
+    async with app.run_test(size=(100, 24)) as pilot:
+        await ready(pilot)
+        queue = app.review.query_one(ReviewQueue)
+        queue.focus()
+        await pilot.pause()
+        before = unseen(app).lines
+        if way == "key":
+            await pilot.press("right_parenthesis")
+        else:
+            row, line = next((row, line) for row, line in enumerate(app.text().split("\n")) if "not seen yet" in line)
+            await pilot.click(offset=(line.index("not seen yet"), row))
+        await pilot.pause()
+        assert unseen(app).lines < before
+        assert app.review.view.has_focus, "what moves in the diff next moves there"

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from textual import events, on
 from textual.binding import BindingType
 
-from app.actions import bindings
+from app.actions import bindings, in_scope
 from app.proposals.models import HunkState, Proposal
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
@@ -26,6 +26,7 @@ from widgets.diff.picking import Picked
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
 
+_OF_DIFF = frozenset(action.handler for action in in_scope("diff"))
 _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
@@ -33,7 +34,7 @@ _UNTIL_SEEN = 1.0
 class Review(ReviewPanes):
     """The review panes with their keys."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("review")]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("review"), *bindings("diff", through="in_diff")]
 
     Approve = messages.Approve
     Deny = messages.Deny
@@ -73,6 +74,8 @@ class Review(ReviewPanes):
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in DECIDES or action in SHAPES:
             return self.in_focus and is_offered(action, self.state, self.question)
+        if action == "in_diff":
+            return self.in_focus and self.view.check_action(str(parameters[0]), ())
         return True
 
     def draw(self) -> None:
@@ -304,7 +307,7 @@ class Review(ReviewPanes):
     async def _perform_by_name(self, action: str) -> None:
         self._named = True
         try:
-            await self.run_action(action)
+            await self.run_action(f"in_diff({action!r})" if action in _OF_DIFF else action)
         finally:
             self._named = False
 
@@ -313,6 +316,11 @@ class Review(ReviewPanes):
         self.lose_picture()
         await self.picture.wait(_UNTIL_SEEN)
         await self._perform_by_name(action)
+
+    async def action_in_diff(self, action: str) -> None:
+        """A key of the diff, pressed in the queue or the list of files: it leads there."""
+        self.screen.set_focus(self.view)
+        await self.view.run_action(action)
 
     # Keys that shape
 
