@@ -41,7 +41,7 @@ class Aftermath:
         self._deciding = True
 
     def breaks_off(self) -> None:
-        """The user goes back on a decision, or it failed: more is to be done in the review."""
+        """The user goes back on a decision or away from the review, or it failed: the focus is where it is wanted."""
         self._deciding = False
 
     def settle(self) -> None:

@@ -53,6 +53,10 @@ class ReviewSide(Vertical):
         """The review alone."""
         yield self.review
 
+    def left(self) -> None:
+        """The user has gone to the chat: who comes back from there has something in mind, and is not sent away."""
+        self._decisions.aftermath.breaks_off()
+
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
         self.review.set_goes_on(settings.continue_after_approval)

@@ -1,6 +1,7 @@
 """What follows a decision in the whole app: who goes on, where the focus is, what becomes of the user's words."""
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
-from tests.wire.server import WireServer
+from tests.wire.server import Request, WireServer
 
 
 def in_composer(run: Running) -> bool:
@@ -70,6 +71,32 @@ async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Pa
         await run.see("All done.")
         assert causes(run) == ["message", "continue"]
         await run.until(lambda: in_composer(run), "the way back")
+
+
+async def test_who_has_come_back_to_the_review_is_not_led_away_when_the_model_is_done(
+    tmp_path: Path, server: WireServer
+) -> None:
+    heard = Event()
+
+    def answer(request: Request) -> Turn:
+        heard.wait(30)
+        return Turn("I see.")
+
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        server.model(answer)
+        await run.review()
+        await write_feedback(run, "Not so")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: run.app.session().busy, "the turn with the words")
+        await run.pilot.press("f2")
+        await run.until(lambda: in_composer(run), "the composer")
+        await run.pilot.press("f3")
+        await run.until(lambda: run.app.workbench.review.in_focus, "the review")
+        heard.set()
+        await run.see("I see.")
+        await run.settled()
+        assert run.app.workbench.review.in_focus
 
 
 async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
