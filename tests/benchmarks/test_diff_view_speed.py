@@ -77,6 +77,10 @@ class DrawnView(DiffView):
 
     is_drawn = False
 
+    @property
+    def row(self) -> int:
+        return self.cursor.number
+
     def render_lines(self, crop: Region) -> list[Strip]:
         strips = super().render_lines(crop)
         self.is_drawn = self.is_drawn or any(len(strip.text.strip()) > 20 for strip in strips)
@@ -87,6 +91,10 @@ class DrawnPrototype(LinePrototype):
     """The same of the prototype."""
 
     is_drawn = False
+
+    @property
+    def row(self) -> int:
+        return self.cursor
 
     def render_lines(self, crop: Region) -> list[Strip]:
         strips = super().render_lines(crop)
@@ -100,9 +108,9 @@ Drawn = DrawnView | DrawnPrototype
 async def frame(widget: Drawn, act: Callable[[], object]) -> float:
     """Milliseconds of the event loop from an action to the end of the frame that shows it."""
     started = time.thread_time()
-    before = widget.cursor, widget.scroll_offset
+    before = widget.row, widget.scroll_offset
     act()
-    while (widget.cursor, widget.scroll_offset) == before:
+    while (widget.row, widget.scroll_offset) == before:
         await asyncio.sleep(0)
     await widget.wait_for_refresh()
     return (time.thread_time() - started) * 1000

@@ -251,7 +251,7 @@ async def test_an_edit_begins_at_the_line_that_was_looked_at(tmp_path: Path, ser
         await stage(run, server)
         await run.pilot.press("f3")
         await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs, "the diff")
-        line = run.app.workbench.review.view.hunk_at_cursor
+        line = run.app.workbench.review.view.cursor.hunk
         await run.pilot.press("e")
         await run.screen("EditScreen")
         assert line is not None

@@ -48,16 +48,16 @@ async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> 
     async with app.run_test(size=(120, 30)) as pilot:
         view = await opened(pilot)
         await pilot.press(*["right_square_bracket"] * 3, "j", "j")
-        row = view.row_at_cursor
+        row = view.cursor.row
         assert isinstance(row, LineRow)
         for key in ("v", "w", "Z", "v", "w", "Z"):
             await pilot.press(key)
             await pilot.pause()
-            now = view.row_at_cursor
+            now = view.cursor.row
             assert isinstance(now, LineRow)
             assert row.new is None or now.new == row.new, key
             top = view.scroll_offset.y
-            assert top <= view.rows.line_of(view.cursor) < top + view.size.height, key
+            assert top <= view.rows.line_of(view.cursor.number) < top + view.size.height, key
 
 
 async def test_a_fold_opens_where_it_is_and_closes_again() -> None:
@@ -66,13 +66,13 @@ async def test_a_fold_opens_where_it_is_and_closes_again() -> None:
         view = await opened(pilot)
         rows = view.rows.rows
         fold = next(number for number in range(rows) if isinstance(view.rows.row(number), FoldRow))
-        view.move_to(fold)
+        view.cursor.move_to(fold)
         await pilot.press("enter")
         assert view.rows.rows > rows
-        assert view.cursor == fold, "the cursor is on the first line that was hidden"
+        assert view.cursor.number == fold, "the cursor is on the first line that was hidden"
         await pilot.press("z")
         assert view.rows.rows == rows
-        assert view.cursor == fold
+        assert view.cursor.number == fold
 
 
 async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
@@ -93,19 +93,19 @@ async def test_moving_by_hunks_and_files() -> None:
         view = await opened(pilot)
         numbers = []
         for _ in range(6):
-            hunk = view.hunk_at_cursor
+            hunk = view.cursor.hunk
             assert hunk is not None
             numbers.append(hunk.number)
             await pilot.press("right_square_bracket")
         assert numbers == [1, 2, 3, 4, 5, 6]
         await pilot.press("left_curly_bracket", "left_curly_bracket")
-        assert view.file_at_cursor == 0
+        assert view.cursor.file == 0
         await pilot.press("right_curly_bracket")
-        assert view.file_at_cursor == 1
+        assert view.cursor.file == 1
         await pilot.press("g")
-        assert view.cursor == 0
+        assert view.cursor.number == 0
         await pilot.press("G")
-        assert view.cursor == view.rows.rows - 1
+        assert view.cursor.number == view.rows.rows - 1
 
 
 async def test_wrapping_shows_the_whole_of_a_long_line() -> None:
@@ -142,16 +142,16 @@ async def test_search_counts_jumps_into_folds_and_ends() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         view = await opened(pilot)
         await pilot.press("slash", *"needle", "enter")
-        assert view.matches == 2
+        assert view.search.matches == 2
         assert app.focused is view
         await pilot.press("full_stop")
         await pilot.pause()
         assert "needle in a fold" in app.text()
-        row = view.row_at_cursor
+        row = view.cursor.row
         assert isinstance(row, LineRow) and row.new == 151
         await pilot.press("comma", "slash", "escape")
         await pilot.pause()
-        assert view.matches == 0
+        assert view.search.matches == 0
         assert app.focused is view
 
 
@@ -169,7 +169,7 @@ async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> 
         assert "Search" in app.text() and "Esc ends" in app.text()
         await pilot.press("enter")
         await pilot.pause()
-        row = view.row_at_cursor
+        row = view.cursor.row
         assert isinstance(row, LineRow) and row.new == 90
         assert "“needle” 3 of 4" in app.text()
         await pilot.press("full_stop", "full_stop")
@@ -177,7 +177,7 @@ async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> 
         assert "“needle” 1 of 4" in app.text()
         await pilot.press("right_curly_bracket", "slash", "enter")
         await pilot.pause()
-        assert view.file_at_cursor == 1
+        assert view.cursor.file == 1
         assert "“needle” 4 of 4" in app.text(), "what is found again begins at the cursor, too"
 
 
@@ -192,16 +192,16 @@ async def test_a_file_comes_to_the_top_with_its_head(hunks: int) -> None:
         for file in (1, 2):
             await pilot.press("right_curly_bracket")
             await pilot.pause()
-            assert view.file_at_cursor == file
-            assert view.rows.at(view.scroll_offset.y)[0] == view.cursor
+            assert view.cursor.file == file
+            assert view.rows.at(view.scroll_offset.y)[0] == view.cursor.number
         await pilot.press("left_curly_bracket")
         await pilot.pause()
-        assert view.rows.at(view.scroll_offset.y)[0] == view.cursor
+        assert view.rows.at(view.scroll_offset.y)[0] == view.cursor.number
 
 
 async def searched(pilot: Pilot[None], view: DiffView) -> None:
     """Wait until the search in the thread has its result."""
-    while view.searching:
+    while view.search.running:
         await pilot.pause(0.01)
     await pilot.pause()
 
@@ -216,8 +216,8 @@ async def test_a_large_change_is_searched_beside_the_keys() -> None:
         await searched(pilot, view)
         hunks = diffs[0].change.hunks
         removed = [line for hunk in hunks for line in diffs[0].old[hunk.old_start : hunk.old_start + hunk.old_count]]
-        assert view.matches == sum("value_5999" in line for line in (*diffs[0].new, *removed)) > 0
-        row = view.row_at_cursor
+        assert view.search.matches == sum("value_5999" in line for line in (*diffs[0].new, *removed)) > 0
+        row = view.cursor.row
         assert isinstance(row, LineRow)
         assert row.new is not None
         assert "value_5999" in diffs[0].new[row.new]
@@ -228,15 +228,15 @@ async def test_only_the_last_of_several_searches_counts() -> None:
     app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 40)) as pilot:
         view = await opened(pilot)
-        view.search("compute")
-        view.search("value_777,")
-        view.search("nowhere to be found")
+        view.search.start("compute")
+        view.search.start("value_777,")
+        view.search.start("nowhere to be found")
         await searched(pilot, view)
-        assert (view.search_text, view.matches, view.searching) == ("nowhere to be found", 0, False)
-        view.search("compute")
-        view.search("")
+        assert (view.search.query, view.search.matches, view.search.running) == ("nowhere to be found", 0, False)
+        view.search.start("compute")
+        view.search.start("")
         await searched(pilot, view)
-        assert (view.found, view.matches, view.searching) == ([], 0, False)
+        assert (view.search.found, view.search.matches, view.search.running) == ([], 0, False)
 
 
 async def test_the_search_line_takes_keys_that_would_decide() -> None:
@@ -287,7 +287,7 @@ async def test_copying_gives_source_without_numbers_and_signs() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
-        first = view.rows.line_of(view.landmarks.hunks[0])
+        first = view.rows.line_of(view.rows.landmarks.hunks[0])
         selection = Selection(Offset(0, first), Offset(6, first + 2))
         assert view.get_selection(selection) == ("import logging\nimport time\nfrom u", "\n")
 
@@ -296,7 +296,7 @@ async def test_a_selection_made_with_the_mouse_can_be_copied() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
-        y = view.rows.line_of(view.landmarks.hunks[0])
+        y = view.rows.line_of(view.rows.landmarks.hunks[0])
         await pilot.mouse_down("DiffView", offset=(12, y))
         await pilot.hover("DiffView", offset=(18, y))
         await pilot.mouse_up("DiffView", offset=(18, y))
@@ -360,7 +360,7 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
         assert not view.rows.complete
         view.action_bottom()
         assert view.rows.complete
-        assert view.cursor == view.rows.rows - 1
+        assert view.cursor.number == view.rows.rows - 1
         assert view.scroll_offset.y == view.max_scroll_y
         view.action_top()
         view.relayout()
@@ -368,16 +368,16 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
         row = view.rows.row_of_hunk(0, 1_000)
         view.fit()
         assert row is not None
-        view.go_to(row)
-        assert view.hunk_at_cursor == hunks[1_000]
-        top, line = view.scroll_offset.y, view.rows.line_of(view.cursor)
+        view.cursor.go_to(row)
+        assert view.cursor.hunk == hunks[1_000]
+        top, line = view.scroll_offset.y, view.rows.line_of(view.cursor.number)
         assert top <= line < top + view.size.height
         assert not view.rows.complete, "what is below is laid out later"
         await view.workers.wait_for_complete()
         await pilot.pause()
         await view.workers.wait_for_complete()
         assert view.rows.complete
-        assert len(view.landmarks.hunks) == len(hunks)
+        assert len(view.rows.landmarks.hunks) == len(hunks)
         assert view.virtual_size.height == view.rows.height
 
 
@@ -387,10 +387,10 @@ async def test_look_alike_letters_are_marked_far_out_in_a_very_long_line() -> No
     app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 30)) as pilot:
         view = await opened(pilot)
-        view.move_to(view.landmarks.hunks[0] + 1)
+        view.cursor.move_to(view.rows.landmarks.hunks[0] + 1)
         view.scroll_to(x=9_000 - 10, animate=False, immediate=True)
         await pilot.pause()
-        y = view.rows.line_of(view.cursor) - view.scroll_offset.y
+        y = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
         unsafe = view.get_component_rich_style("diff--unsafe").bgcolor
         marked = [
             piece.text for piece in view.render_line(y) if piece.style is not None and piece.style.bgcolor == unsafe

@@ -261,7 +261,7 @@ async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireSe
         await run.until(lambda: review.diffs, "the diff")
         hand_in(run.app, "one", "f3", "Gg", "j", "f2", "two")
         await run.until(lambda: run.app.workbench.composer.draft == "onetwo", "the words")
-        assert review.view.cursor == 1
+        assert review.view.cursor.number == 1
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
@@ -298,7 +298,7 @@ async def test_a_comment_and_what_follows_it_stay_apart(tmp_path: Path, server: 
         await run.until(lambda: run.app.workbench.composer.draft == "done", "the words")
         review = run.app.workbench.review
         assert [remark.text for remark in review.state.remarks["P1"]] == ["say why"]
-        assert review.view.cursor == 0
+        assert review.view.cursor.number == 0
 
 
 async def test_a_command_that_opens_a_dialog_has_the_keys_that_follow(tmp_path: Path, server: WireServer) -> None:

@@ -37,7 +37,7 @@ async def to_line(run: Running, text: str) -> None:
     for number in range(view.rows.rows):
         row = view.rows.row(number)
         if isinstance(row, LineRow) and row.new is not None and text in view.diffs[0].new[row.new]:
-            view.move_to(number)
+            view.cursor.move_to(number)
             return
     raise AssertionError(text)
 
@@ -54,7 +54,7 @@ async def test_a_line_is_taken_out_written_without_it_told_and_undone(
         await run.until(lambda: len(run.proposals[0].hunks) == 4, "the cut")
         await run.until(lambda: review.view.proposal == run.proposals[0], "the cut on the screen")
         assert run.file == before
-        assert review.view.row_at_cursor == review.view.rows.row(review.view.cursor)
+        assert review.view.cursor.row == review.view.rows.row(review.view.cursor.number)
         chosen = review.state.choice(run.proposals[0])
         assert len(chosen.hunks) == chosen.total - 1
         await run.until(lambda: review.guard.open)
@@ -84,18 +84,18 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         view = app.review.view
-        view.move_to(view.landmarks.hunks[0] + 3)
+        view.cursor.move_to(view.rows.landmarks.hunks[0] + 3)
         await pilot.press("shift+down", "shift+down", "shift+up")
-        assert len(view.lit) == 2
+        assert len(view.picking.lit) == 2
         picked = view.picked()
         assert picked is not None and picked.lines.new == {0, 1} and not picked.lines.old and not picked.whole
         await pilot.press("escape")
         assert view.picked() is None
-        view.move_to(0)
+        view.cursor.move_to(0)
         await pilot.press("asterisk", "space", "asterisk")
         await pilot.pause()
         assert "No changed line is picked" in app.text() and app.wishes == []
-        view.move_to(view.landmarks.hunks[0] + 4)
+        view.cursor.move_to(view.rows.landmarks.hunks[0] + 4)
         await pilot.press("asterisk", "j", "space")
         app.clock.pass_grace()
         (wish,) = app.wishes
@@ -109,7 +109,7 @@ async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         view = app.review.view
-        first = view.rows.line_of(view.landmarks.hunks[0])
+        first = view.rows.line_of(view.rows.landmarks.hunks[0])
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first + 3))}
         await pilot.press("space")
         assert app.wishes == [] and posted(app) == []

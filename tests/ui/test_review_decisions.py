@@ -178,7 +178,7 @@ async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
     app = ReviewApp(item)
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        line = app.review.view.rows.line_of(app.review.view.landmarks.hunks[1])
+        line = app.review.view.rows.line_of(app.review.view.rows.landmarks.hunks[1])
         await pilot.click("DiffView", offset=(0, line))
         assert app.review.state.left_out["P1"] == {item[0].hunks[1].id}
 

@@ -80,7 +80,7 @@ async def test_the_other_buttons_decide_nothing(button: int) -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        mark = app.review.view.region.offset + Offset(0, app.review.view.rows.line_of(app.review.view.cursor))
+        mark = app.review.view.region.offset + Offset(0, app.review.view.rows.line_of(app.review.view.cursor.number))
         for spot in (place(app, "deny"), mark):
             await slide(pilot, spot, spot, button=button)
         assert app.posted == [] and not app.review.state.left_out.get("P1")
@@ -91,7 +91,7 @@ async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         view = app.review.view
-        first, second = (view.rows.line_of(number) for number in view.landmarks.hunks[:2])
+        first, second = (view.rows.line_of(number) for number in view.rows.landmarks.hunks[:2])
         top = view.region.offset
         await slide(pilot, top + Offset(0, first), top + Offset(0, second))
         assert not app.review.state.left_out.get("P1")
@@ -105,12 +105,12 @@ async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> Non
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         view = app.review.view
-        y = view.rows.line_of(view.landmarks.hunks[0])
+        y = view.rows.line_of(view.rows.landmarks.hunks[0])
         top = view.region.offset
         for column, until in ((0, 5), (4, 6), (9, 7)):
-            await slide(pilot, top + Offset(column, y), top + Offset(view.scene.gutter + until, y + 1))
+            await slide(pilot, top + Offset(column, y), top + Offset(view.sheet.scene.gutter + until, y + 1))
             assert app.screen.get_selected_text() == "import logging\nimport time"[: 16 + until], column
-        await slide(pilot, top + Offset(view.scene.gutter, y), top + Offset(4, y + 1))
+        await slide(pilot, top + Offset(view.sheet.scene.gutter, y), top + Offset(4, y + 1))
         assert app.screen.get_selected_text() == "import logging"
 
 
@@ -125,11 +125,11 @@ async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half()
             for line in range(view.rows.height)
             if isinstance(row := view.rows.at(line).row, LineRow) and row.new is not None and row.old == 5
         )
-        half = view.scene.gutter + view.scene.code_width
+        half = view.sheet.scene.gutter + view.sheet.scene.code_width
         top = view.region.offset
-        await slide(pilot, top + Offset(half + 2, y), top + Offset(half + view.scene.gutter + 10, y))
+        await slide(pilot, top + Offset(half + 2, y), top + Offset(half + view.sheet.scene.gutter + 10, y))
         assert app.screen.get_selected_text() == "RETRIES = 3"
-        await slide(pilot, top + Offset(3, y), top + Offset(view.scene.gutter + 10, y))
+        await slide(pilot, top + Offset(3, y), top + Offset(view.sheet.scene.gutter + 10, y))
         assert app.screen.get_selected_text() == "RETRIES = 2"
 
 
@@ -163,7 +163,7 @@ async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
             await pilot.press("w")
             await pilot.pause()
         view = app.review.view
-        line = view.rows.line_of(view.landmarks.hunks[0])
+        line = view.rows.line_of(view.rows.landmarks.hunks[0])
         copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.rows.height)))
         assert copied == (visible(f"\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end"), "\n")
 
@@ -174,8 +174,8 @@ async def test_selected_text_can_be_read(theme: str) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         view = app.review.view
-        y = view.rows.line_of(view.landmarks.hunks[0])
-        top = view.region.offset + Offset(view.scene.gutter, y)
+        y = view.rows.line_of(view.rows.landmarks.hunks[0])
+        top = view.region.offset + Offset(view.sheet.scene.gutter, y)
         before = colours(view, y, "import")
         await slide(pilot, top, top + Offset(8, 0))
         after = colours(view, y, "import")
@@ -250,7 +250,7 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
         assert "back to P1" in app.text()
         assert "●" not in app.text().partition("back to P1")[0], "no hunk can be chosen"
         view = app.review.view
-        view.move_to(view.landmarks.hunks[0])
+        view.cursor.move_to(view.rows.landmarks.hunks[0])
         await app.pass_grace()
         await pilot.press("space", "t", "x", "y")
         assert not app.review.state.left_out.get("P1") and app.posted == [], "nor decided on by key"
@@ -314,5 +314,5 @@ async def test_the_line_that_is_commented_on_comes_into_view() -> None:
         await pilot.pause()
         await pilot.press("c")
         await pilot.pause()
-        line = view.rows.line_of(view.cursor)
+        line = view.rows.line_of(view.cursor.number)
         assert view.scroll_offset.y <= line < view.scroll_offset.y + view.size.height

@@ -69,7 +69,7 @@ async def test_a_setting_takes_effect_and_goes_into_the_file_beside_its_comments
         await run.pilot.press("down", "down", "enter")
         await run.see("Saved")
         assert run.app.settings.wrap is False
-        assert run.app.workbench.review.view.wrap is False
+        assert run.app.workbench.review.view.sheet.wrap is False
         assert file.read_text() == '# mine\nnotify = "off"  # quiet\nwrap = false\n'
 
 

@@ -175,7 +175,7 @@ async def test_the_file_list_and_the_position_name_what_is_left_and_a_key_leads_
         await pilot.press("g", "right_parenthesis")
         await pilot.pause()
         assert "has been on screen" in screen(app)
-        assert view.cursor == 0
+        assert view.cursor.number == 0
 
 
 async def test_a_file_that_is_closed_shows_nothing_and_the_key_opens_it() -> None:

@@ -8,7 +8,7 @@ from app.proposals.models import FileDiff, Proposal
 from widgets.approval.notes import Remark
 from widgets.approval.state import ReviewState
 from widgets.diff.arrange import Comment
-from widgets.diff.rows import NoteRow, Side
+from widgets.diff.rows import NoteRow, Side, SourceLine
 
 _QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
@@ -23,7 +23,7 @@ def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment
         if file is not None:
             lines = diffs[file].old if remark.side == "old" else diffs[file].new
             if remark.line < len(lines):
-                found.append(Comment(file, remark.side, remark.line, remark.text))
+                found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
     return found
 
 

@@ -30,8 +30,8 @@ from widgets.approval.wording import confirmation_notes, question_line, safe
 from widgets.common.sight import Sight
 from widgets.common.splitter import Splitter
 from widgets.diff.file_list import FileList
+from widgets.diff.messages import CameOnScreen, NoteClicked, NothingUnseen
 from widgets.diff.pane import DiffPane
-from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
 
 _A_LITTLE = 0.05
@@ -386,16 +386,16 @@ class ReviewPanes(Vertical):
         version = f" v{proposal.version}" if proposal.version > 1 else ""
         return Content.styled(f"{proposal.id}{version}", "bold $text-accent")
 
-    @on(DiffView.CameOnScreen)
+    @on(CameOnScreen)
     def _count_unseen(self) -> None:
         self.pane.show_headline(self.state, self.key_of, comparing=self.comparing)
 
-    @on(DiffView.NothingUnseen)
+    @on(NothingUnseen)
     def _say_all_was_seen(self) -> None:
         self.pane.outcome(safe("Everything that would be written has been on screen."))
 
-    @on(DiffView.NoteClicked)
-    def _tick(self, event: DiffView.NoteClicked) -> None:
+    @on(NoteClicked)
+    def _tick(self, event: NoteClicked) -> None:
         self.state.answered ^= {event.key}
         self.keep_notes(event.key.partition("/")[0])
         if (proposal := self.state.proposal) is not None:

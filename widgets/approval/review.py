@@ -21,9 +21,9 @@ from widgets.approval.wording import ACTION, safe
 from widgets.approval.words import Writing
 from widgets.common.input_order import arrival
 from widgets.common.key_hints import MAIN_BUTTON
+from widgets.diff.messages import ComparisonWanted, HunkClicked
 from widgets.diff.pane import DiffPane
 from widgets.diff.picking import Picked
-from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
 
 _OF_DIFF = frozenset(action.handler for action in in_scope("diff"))
@@ -171,7 +171,7 @@ class Review(ReviewPanes):
 
     def action_deny_hunk(self) -> None:
         """Deny the hunk at the cursor alone."""
-        proposal, hunk = self.state.proposal, self.view.hunk_at_cursor
+        proposal, hunk = self.state.proposal, self.view.cursor.hunk
         if not self._decides() or self.question is not None or proposal is None or hunk is None or self.comparing:
             return
         if hunk.state is HunkState.PENDING and proposal.state.waiting and self.is_shown(proposal):
@@ -329,23 +329,23 @@ class Review(ReviewPanes):
         if (picked := self.view.picked()) is not None:
             self._toggle_picked(picked)
             return
-        if self.view.mark is not None:
+        if self.view.picking.start is not None:
             self.say("No changed line is picked.")
             return
-        hunk = self.view.hunk_at_cursor
+        hunk = self.view.cursor.hunk
         if hunk is not None:
             self._toggle([hunk.id])
 
     def action_toggle_file(self) -> None:
         """Take all hunks of the file in or out."""
         if self.view.diffs:
-            change = self.view.diffs[self.view.file_at_cursor].change
+            change = self.view.diffs[self.view.cursor.file].change
             if not change.hunks:
                 self.say("This file is decided with the proposal as a whole.")
             self._toggle([hunk.id for hunk in change.hunks])
 
-    @on(DiffView.HunkClicked)
-    def _toggle_clicked(self, event: DiffView.HunkClicked) -> None:
+    @on(HunkClicked)
+    def _toggle_clicked(self, event: HunkClicked) -> None:
         self._toggle([event.hunk])
 
     def _toggle(self, ids: Sequence[str]) -> None:
@@ -377,14 +377,14 @@ class Review(ReviewPanes):
         """Change the proposed text of the file at the cursor."""
         proposal = self.state.proposal
         if proposal is not None and proposal.state.waiting and self.view.diffs and self._ready():
-            path = self.view.diffs[self.view.file_at_cursor].change.path
+            path = self.view.diffs[self.view.cursor.file].change.path
             self.post_message(messages.Edit(proposal.id, path, self._line_at_cursor()))
 
     def _line_at_cursor(self) -> int:
         """The line of the proposed text that the cursor is on, or nearest to it."""
-        anchor, hunk = self.view.anchor_at_cursor, self.view.hunk_at_cursor
-        if anchor is not None and anchor.side == "new":
-            return anchor.line
+        line, hunk = self.view.cursor.source_line, self.view.cursor.hunk
+        if line is not None and line.side == "new":
+            return line.line
         return hunk.new_start if hunk is not None else 0
 
     def action_next_proposal(self) -> None:
@@ -483,7 +483,7 @@ class Review(ReviewPanes):
 
     # Versions
 
-    @on(DiffView.VersionsWanted)
+    @on(ComparisonWanted)
     def action_toggle_versions(self) -> None:
         """The version before against this one, or back to what an approval would write."""
         proposal = self.state.proposal

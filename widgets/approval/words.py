@@ -39,7 +39,7 @@ class Writing:
         if proposal is None:
             self._review.strand(event.text if event.saved else "")
             return
-        remark = Remark(event.path, event.anchor.side, event.anchor.line, event.text, draft=not event.saved)
+        remark = Remark(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
             remark = quoting(remark, self._review.diffs)
         self._state.remark(proposal, remark)

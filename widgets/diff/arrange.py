@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import chain
+from operator import itemgetter
 
 from app.proposals.models import FileDiff, Hunk
 from app.proposals.text.pairing import Pair, in_order, pair_lines
@@ -26,9 +27,13 @@ from widgets.diff.rows import (
     Segment,
     Side,
     Single,
+    SourceLine,
     Split,
     Unified,
+    lines_of,
+    texts_of,
 )
+from widgets.diff.shape import Shape
 
 CONTEXT_LINES = 3
 """Unchanged lines shown at each side of a hunk."""
@@ -44,47 +49,29 @@ _MEASURED_ROWS = 250
 class Comment:
     """A remark of the user on a line of the shown diff."""
 
-    file: int
-    side: Side
-    line: int
-    """From 0."""
+    line: SourceLine
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How the user wants to see a diff."""
-
-    split: bool = False
-    whole: bool = False
-    """All unchanged stretches are open."""
-    opened: frozenset[tuple[int, int]] = frozenset()
-    """Folds whose state differs from `whole`: (file, gap)."""
-    collapsed: frozenset[int] = frozenset()
-    """Files of which only the head is shown."""
-    lines: frozenset[tuple[int, Side, int]] = frozenset()
-    """Long lines (file, side, number) of which nothing is left out."""
 
 
 class _Comments:
     """Where the user's remarks stand."""
 
     def __init__(self, comments: Sequence[Comment]) -> None:
-        self.at: dict[tuple[int, Side, int], list[CommentRow]] = defaultdict(list)
+        self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
         """The remarks on each line."""
         self._lines: dict[tuple[int, Side], list[int]] = defaultdict(list)
         for number, comment in enumerate(comments):
-            row = CommentRow(comment.file, number, comment.text)
-            self.at[comment.file, comment.side, comment.line].append(row)
+            row = CommentRow(comment.line.file, number, comment.text)
+            self.at[comment.line].append(row)
         for file, side, line in sorted(self.at):
             self._lines[file, side].append(line)
 
-    def lines(self, file: int, side: Side, start: int, count: int) -> Sequence[int]:
-        """The lines with remarks among these, in order."""
+    def lines(self, file: int, side: Side, among: range) -> Sequence[int]:
+        """The lines with remarks among some, in order."""
         if (file, side) not in self._lines:
             return ()
         lines = self._lines[file, side]
-        return lines[bisect_left(lines, start) : bisect_left(lines, start + count)]
+        return lines[bisect_left(lines, among.start) : bisect_left(lines, among.stop)]
 
 
 @dataclass(slots=True)
@@ -148,9 +135,9 @@ class _Builder:
             yield Context(file, old, new, count, gap)
             return
         start = new
-        for line in self.comments.lines(file, "new", new, count):
+        for line in self.comments.lines(file, "new", range(new, new + count)):
             yield Context(file, old + start - new, start, line + 1 - start, gap)
-            for remark in self.comments.at[file, "new", line]:
+            for remark in self.comments.at[SourceLine(file, "new", line)]:
                 yield self.words(remark, line + 1)
             start = line + 1
         if start < new + count:
@@ -167,11 +154,11 @@ class _Builder:
             yield whole
             return
         start = 0
-        for row, side, line in self._commented(file, hunk, whole):
+        for row, line in self._commented(file, hunk, whole):
             if row >= start:
                 yield whole.cut(start, row + 1 - start)
                 start = row + 1
-            for remark in self.comments.at[file, side, line]:
+            for remark in self.comments.at[line]:
                 yield self.words(remark, hunk.new_start, index)
         if not start:
             yield whole
@@ -181,27 +168,18 @@ class _Builder:
     def _pairs(self, file: int, hunk: Hunk) -> list[Pair] | None:
         if in_order(hunk.old_count, hunk.new_count):
             return None
-        diff = self.diffs[file]
-        return pair_lines(
-            diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
-            diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
-        )
+        return pair_lines(*texts_of(self.diffs[file], hunk))
 
-    def _commented(self, file: int, hunk: Hunk, whole: Segment) -> Iterator[tuple[int, Side, int]]:
+    def _commented(self, file: int, hunk: Hunk, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
         """The rows of a hunk under which remarks stand, from the top, with the lines that they are about."""
 
-        def on(side: Side, start: int, count: int) -> Iterator[tuple[int, Side, int]]:
-            for line in self.comments.lines(file, side, start, count):
+        def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
+            for line in self.comments.lines(file, side, lines_of(hunk, side)):
                 row = whole.find(side, line)
                 if row is not None:
-                    yield row, side, line
+                    yield row, SourceLine(file, side, line)
 
-        old, new = on("old", hunk.old_start, hunk.old_count), on("new", hunk.new_start, hunk.new_count)
-        return merge(old, new, key=_row_of)
-
-
-def _row_of(commented: tuple[int, Side, int]) -> int:
-    return commented[0]
+        return merge(on("old"), on("new"), key=itemgetter(0))
 
 
 def arrange(

@@ -2,7 +2,7 @@
 
 A line of source is addressed in three ways: by character (what a tokeniser or a word diff counts), by character
 of the text that is drawn, and by terminal cell. `DisplayText` keeps the three together. It stores only the
-places where they part, so half a megabyte on one line costs little more than a few regular expressions.
+stops at which they part, so half a megabyte on one line costs little more than a few regular expressions.
 """
 
 import re
@@ -34,14 +34,21 @@ before it, which a combining mark changes."""
 _TAB = re.compile(r"(\t)")
 
 
-class Place(NamedTuple):
+Span = tuple[int, int]
+"""Characters, from, to."""
+
+Spans = tuple[Span, ...]
+"""In order, apart from each other."""
+
+
+class Stop(NamedTuple):
     """Where a stretch begins whose characters take equally many cells, or a single grapheme."""
 
     source: int
     drawn: int
     cell: int
     step: int
-    """Cells of each character from here to the next place; 0 for a single grapheme."""
+    """Cells of each character from here to the next stop; 0 for a single grapheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,43 +59,43 @@ class DisplayText:
     """Safe for a terminal, without tabs."""
     width: int
     """Cells."""
-    places: tuple[Place, ...] = ()
+    stops: tuple[Stop, ...] = ()
     """Empty where character, drawn character and cell are the same number."""
-    gaps: tuple[tuple[int, int], ...] = ()
-    """Characters of `text`, from, to, that stand for what is left out of the line."""
+    gaps: Spans = ()
+    """Of `text`, what stands for what is left out of the line."""
 
     def drawn(self, source: int) -> int:
         """The index in `text` of a character of the source line."""
-        if not self.places:
+        if not self.stops:
             return min(source, len(self.text))
-        number = bisect_right(self.places, source, key=lambda place: place.source) - 1
-        place = self.places[max(0, number)]
-        end = self.places[number + 1].drawn if number + 1 < len(self.places) else len(self.text)
-        return min(place.drawn + source - place.source, end)
+        number = bisect_right(self.stops, source, key=lambda stop: stop.source) - 1
+        stop = self.stops[max(0, number)]
+        end = self.stops[number + 1].drawn if number + 1 < len(self.stops) else len(self.text)
+        return min(stop.drawn + source - stop.source, end)
 
     def source(self, drawn: int) -> int:
         """The character of the source line that a character of `text` stands for."""
-        if not self.places:
+        if not self.stops:
             return drawn
-        number = bisect_right(self.places, drawn, key=lambda place: place.drawn) - 1
-        place = self.places[max(0, number)]
-        source = place.source + drawn - place.drawn
-        return min(source, self.places[number + 1].source) if number + 1 < len(self.places) else source
+        number = bisect_right(self.stops, drawn, key=lambda stop: stop.drawn) - 1
+        stop = self.stops[max(0, number)]
+        source = stop.source + drawn - stop.drawn
+        return min(source, self.stops[number + 1].source) if number + 1 < len(self.stops) else source
 
     def cell(self, drawn: int) -> int:
         """The column at which a character of `text` begins."""
-        if not self.places:
+        if not self.stops:
             return drawn
-        number = bisect_right(self.places, drawn, key=lambda place: place.drawn) - 1
-        place = self.places[max(0, number)]
-        return place.cell + (drawn - place.drawn) * place.step
+        number = bisect_right(self.stops, drawn, key=lambda stop: stop.drawn) - 1
+        stop = self.stops[max(0, number)]
+        return stop.cell + (drawn - stop.drawn) * stop.step
 
     def cut(self, start: int, end: int) -> tuple[int, int, int]:
         """The characters of `text` wholly inside the cells `start` to `end`, and the cells left blank before them.
 
         A wide character that `start` would halve is left out and counted as one blank cell.
         """
-        if not self.places:
+        if not self.stops:
             return min(start, len(self.text)), min(end, len(self.text)), 0
         first, blank = self._at(start, up=True)
         last, _ = self._at(end, up=False)
@@ -96,22 +103,22 @@ class DisplayText:
 
     def covering(self, cell: int) -> int:
         """The character of `text` that takes this cell."""
-        return min(cell, len(self.text)) if not self.places else self._at(cell, up=False)[0]
+        return min(cell, len(self.text)) if not self.stops else self._at(cell, up=False)[0]
 
     def _at(self, cell: int, up: bool) -> tuple[int, int]:
         """The character at a cell, and how many cells further it begins."""
         if cell >= self.width:
             return len(self.text), 0
-        number = bisect_right(self.places, cell, key=lambda place: place.cell) - 1
-        place = self.places[max(0, number)]
-        if place.step:
-            characters, rest = divmod(cell - place.cell, place.step)
-            return place.drawn + characters + (up and rest > 0), place.step - rest if up and rest else 0
-        if place.cell == cell:
-            return place.drawn, 0
-        following = self.places[number + 1] if number + 1 < len(self.places) else None
+        number = bisect_right(self.stops, cell, key=lambda stop: stop.cell) - 1
+        stop = self.stops[max(0, number)]
+        if stop.step:
+            characters, rest = divmod(cell - stop.cell, stop.step)
+            return stop.drawn + characters + (up and rest > 0), stop.step - rest if up and rest else 0
+        if stop.cell == cell:
+            return stop.drawn, 0
+        following = self.stops[number + 1] if number + 1 < len(self.stops) else None
         if not up:
-            return place.drawn, 0
+            return stop.drawn, 0
         if following is None:
             return len(self.text), 0
         return following.drawn, following.cell - cell
@@ -142,12 +149,12 @@ def _compose(line: str) -> DisplayText:
     # Each unsafe character becomes exactly one glyph, so the two texts are counted alike.
     safe = visible(line, keep="\t")
     pieces: list[str] = []
-    places: list[Place] = []
+    stops: list[Stop] = []
     source = drawn = cell = 0
 
     def put(text: str, length: int, cells: int, step: int) -> None:
         nonlocal source, drawn, cell
-        places.append(Place(source, drawn, cell, step))
+        stops.append(Stop(source, drawn, cell, step))
         pieces.append(text)
         source, drawn, cell = source + length, drawn + len(text), cell + cells
 
@@ -178,5 +185,5 @@ def _compose(line: str) -> DisplayText:
                 put_run(match.start() - 1, 1)
                 put_rest(match.end())
     put_run(len(safe), 1)
-    places.append(Place(source, drawn, cell, 1))
-    return DisplayText("".join(pieces), cell, tuple(places))
+    stops.append(Stop(source, drawn, cell, 1))
+    return DisplayText("".join(pieces), cell, tuple(stops))

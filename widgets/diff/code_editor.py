@@ -13,7 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
 from widgets.common.syntax_colours import syntax_classes, syntax_css
-from widgets.diff.syntax import LONGEST_LINE, Span, lex
+from widgets.diff.runs import Stretch
+from widgets.diff.syntax import LONGEST_LINE, lex
 
 STRETCH = 50
 """Lines that are coloured at a time."""
@@ -58,7 +59,7 @@ class CodeEditor(TextArea):
         """`path` tells the language."""
         super().__init__(text, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
         self._path = path
-        self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[Span, ...]]] = OrderedDict()
+        self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[Stretch, ...]]] = OrderedDict()
         """By the lines that the lexer was shown, so that only what was touched is coloured again."""
         self._colours: dict[str, Style] = {}
 
@@ -88,7 +89,7 @@ class CodeEditor(TextArea):
         self._colours = {}
         super().notify_style_update()
 
-    def _spans(self, line_index: int) -> tuple[Span, ...]:
+    def _spans(self, line_index: int) -> tuple[Stretch, ...]:
         first = line_index - line_index % STRETCH
         above = min(first, LEAD)
         document = self.document

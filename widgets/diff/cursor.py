@@ -1,111 +1,242 @@
 """The cursor of the diff preview: which row it is on, and how the view follows it."""
 
-from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from textual.geometry import Offset, Region
 
 from app.proposals.models import Hunk
-from widgets.diff.canvas import DiffCanvas
-from widgets.diff.rows import CommentRow, LineRow, Side
+from widgets.diff.layout import Landmarks
+from widgets.diff.rows import CommentRow, Context, FoldRow, LineRow, Row, SourceLine
+from widgets.diff.sheet import Sheet
 
 MARGIN = 3
 """Lines kept visible above and below the cursor."""
 
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A line that a comment can stand on."""
-
-    file: int
-    side: Side
-    line: int
-    """From 0."""
+_NO_LINES = 20
+"""More rows than ever follow each other without a line of a file among them: heads, folds, notes."""
 
 
-class DiffCursor(DiffCanvas, can_focus=True):
-    """Moves over the rows of a change."""
+class View(Protocol):
+    """What a cursor moves in."""
 
     @property
-    def hunk_at_cursor(self) -> Hunk | None:
-        """The hunk that the cursor is in."""
-        if not self.rows.rows:
-            return None
-        segment = self.rows.segments[self.rows.segment_of(self.cursor)]
-        return None if segment.hunk is None else self.diffs[segment.file].change.hunks[segment.hunk]
+    def scroll_offset(self) -> Offset:
+        """What stands in the corner."""
 
     @property
-    def file_at_cursor(self) -> int:
-        """The index of the file that the cursor is in."""
-        row = self.row_at_cursor
+    def scrollable_content_region(self) -> Region:
+        """How much is on view."""
+
+    def scroll_to(
+        self, x: float | None = None, y: float | None = None, *, animate: bool = True, immediate: bool = False
+    ) -> None:
+        """Show another part."""
+
+    def refresh_lines(self, y_start: int, line_count: int = 1) -> None:
+        """Draw some terminal lines anew."""
+
+    def fit(self) -> None:
+        """Take in that more has been laid out."""
+
+    def cursor_moved(self) -> None:
+        """Take in that the cursor is on another row."""
+
+
+class Bookmark(NamedTuple):
+    """Where the cursor was, to come back to in another layout."""
+
+    row: Row | None
+    above: int
+    """Terminal lines of the view above it."""
+
+
+class Cursor:
+    """Moves over the rows of a sheet."""
+
+    def __init__(self, sheet: Sheet, view: View) -> None:
+        self._sheet = sheet
+        self._view = view
+        self.number = 0
+        """The row that the keys act on."""
+
+    # What it is on
+
+    @property
+    def row(self) -> Row | None:
+        """What it stands on."""
+        rows = self._sheet.rows
+        return rows.row(self.number) if self.number < rows.rows else None
+
+    @property
+    def file(self) -> int:
+        """The index of the file that it is in."""
+        row = self.row
         return 0 if row is None else max(0, row.file)
 
     @property
-    def anchor_at_cursor(self) -> Anchor | None:
-        """The line that a comment would stand on; on a comment, the line that it is about."""
-        row = self.row_at_cursor
-        if isinstance(row, CommentRow):
-            comment = self._comments[row.comment]
-            return Anchor(comment.file, comment.side, comment.line)
-        if not isinstance(row, LineRow):
+    def hunk(self) -> Hunk | None:
+        """The hunk that it is in."""
+        rows = self._sheet.rows
+        if not rows.rows:
             return None
-        if row.new is not None:
-            return Anchor(row.file, "new", row.new)
-        return None if row.old is None else Anchor(row.file, "old", row.old)
+        segment = rows.segments[rows.segment_of(self.number)]
+        return None if segment.hunk is None else self._sheet.diffs[segment.file].change.hunks[segment.hunk]
+
+    @property
+    def gap(self) -> tuple[int, int] | None:
+        """The file and the number of the unchanged stretch that it is in, folded or open."""
+        rows, row = self._sheet.rows, self.row
+        if isinstance(row, FoldRow):
+            return row.file, row.gap
+        segment = None if row is None else rows.segments[rows.segment_of(self.number)]
+        return (segment.file, segment.gap) if isinstance(segment, Context) else None
+
+    @property
+    def source_line(self) -> SourceLine | None:
+        """The line that a comment would stand on; on a comment, the line that it is about."""
+        match self.row:
+            case CommentRow(comment=comment):
+                return self._sheet.comments[comment].line
+            case LineRow() as row:
+                return row.newest
+            case _:
+                return None
+
+    def next_line(self) -> LineRow | None:
+        """The first line of a file that it is on, or that is below it."""
+        rows = self._sheet.rows
+        below = map(rows.row, range(self.number, min(rows.rows, self.number + _NO_LINES)))
+        return next((row for row in below if isinstance(row, LineRow)), None)
+
+    # Where it goes
+
+    def find(self, row: Row) -> int | None:
+        """The number of a row, laid out that far if need be."""
+        number = self._sheet.rows.locate(row)
+        self._view.fit()
+        return number
 
     def move_to(self, row: int, *, above: int = MARGIN) -> None:
-        """Put the cursor on a row and scroll as little as needed, with `above` lines of margin."""
-        if not self.rows.rows:
+        """Go to a row and scroll as little as needed, with `above` lines of margin."""
+        rows = self._sheet.rows
+        if not rows.rows:
             return
-        row = self.clamped(row)
-        top, height = self.rows.line_of(row), self.rows.height_of(row)
-        view, first = self.scrollable_content_region.height, self.scroll_offset.y
-        margin = min(above, max(0, (view - height) // 2))
+        row = rows.nearest(row)
+        top, height = rows.line_of(row), rows.height_of(row)
+        room, first = self._room, self._view.scroll_offset.y
+        margin = min(above, max(0, (room - height) // 2))
         if top - margin < first:
-            self.scroll_to(y=max(0, top - margin), animate=False, immediate=True)
-        elif top + min(height, view) + margin > first + view:
-            self.scroll_to(y=top + min(height, view) + margin - view, animate=False, immediate=True)
-        self.put_cursor(row)
+            self._scroll(max(0, top - margin))
+        elif top + min(height, room) + margin > first + room:
+            self._scroll(top + min(height, room) + margin - room)
+        self.put(row)
 
-    def put_cursor(self, row: int) -> None:
-        """Put the cursor on a row that is in view."""
-        if not self.rows.rows:
+    def put(self, row: int) -> None:
+        """Go to a row that is in view."""
+        if not self._sheet.rows.rows:
             return
-        previous, self.cursor = self.cursor, self.clamped(row)
-        self._refresh_row(previous)
-        self._refresh_row(self.cursor)
-        self.post_message(self.ViewMoved())
+        self.refresh()
+        self.number = self._sheet.rows.nearest(row)
+        self.refresh()
+        self._view.cursor_moved()
 
     def go_to(self, row: int, *, at_top: bool = False) -> None:
-        """Put the cursor on a landmark, a few lines under the top if it has to be scrolled to, or at the top."""
-        if not self.rows.rows:
+        """Go to a landmark, a few lines under the top if it has to be scrolled to, or at the top."""
+        rows = self._sheet.rows
+        if not rows.rows:
             return
-        line, view = self.rows.line_of(row), self.scrollable_content_region.height
-        first = self.scroll_offset.y
-        segment = self.rows.segments[self.rows.segment_of(row)]
+        line, room = rows.line_of(row), self._room
+        first = self._view.scroll_offset.y
+        segment = rows.segments[rows.segment_of(row)]
         if at_top:
-            self.scroll_to(y=line, animate=False, immediate=True)
-        elif not (first + 1 <= line and line + min(segment.height, view - 2) <= first + view):
-            self.scroll_to(y=max(0, line - min(MARGIN + 1, view // 4)), animate=False, immediate=True)
+            self._scroll(line)
+        elif not (first + 1 <= line and line + min(segment.height, room - 2) <= first + room):
+            self._scroll(max(0, line - min(MARGIN + 1, room // 4)))
         self.move_to(row, above=0 if at_top else 1)
 
     def go_to_file(self, file: int) -> None:
-        """Put the cursor on the head of a file, by its index."""
-        row = self.rows.row_of_file(file)
-        self.fit()
+        """Go to the head of a file, by its index."""
+        row = self._sheet.rows.row_of_file(file)
+        self._view.fit()
         if row is not None:
             self.go_to(row, at_top=True)
 
-    def _refresh_row(self, row: int) -> None:
-        if row < self.rows.rows:
-            self.refresh_lines(self.rows.line_of(row), self.rows.height_of(row))
+    def jump(self, kind: Literal["hunks", "files"], by: int) -> None:
+        """Go to where the next hunk or file begins (1), or the one before (-1), if there is one."""
+        rows = self._sheet.rows
+        starts = rows.landmarks.hunks if kind == "hunks" else rows.landmarks.files
+        find = Landmarks.after if by > 0 else Landmarks.before
+        row = find(starts, self.number)
+        if row is None and not rows.complete:
+            self.lay_out_all()
+            row = find(starts, self.number)
+        if row is not None:
+            self.go_to(row, at_top=kind == "files")
 
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell who draws the position."""
-        super().watch_scroll_y(old_value, new_value)
-        self.post_message(self.ViewMoved())
+    def step(self, by: int) -> None:
+        """One row down or up (1, -1); one that is taller than the view is scrolled through first."""
+        rows, first = self._sheet.rows, self._view.scroll_offset.y
+        if self._sheet.plain_text:
+            self.scroll(by)
+            return
+        if rows.rows:
+            top = rows.line_of(self.number)
+            beyond = top + rows.height_of(self.number) > first + self._room if by > 0 else top < first
+            if beyond:
+                self.scroll(by)
+                return
+        self.move_to(self.number + by)
 
-    def on_focus(self) -> None:
-        """Show the cursor as active."""
-        self._refresh_row(self.cursor)
+    def page(self, by: int) -> None:
+        """One page down or up. The view stays where the page has come to also if the row begins above it."""
+        rows = self._sheet.rows
+        if not rows.rows:
+            return
+        step = max(1, self._room - 2) * by
+        line = rows.line_of(self.number) + step
+        self.scroll(step)
+        if self._sheet.plain_text:
+            return
+        first = self._view.scroll_offset.y
+        self.put(rows.at(max(first, min(line, first + self._room - 1, rows.height - 1))).number)
 
-    def on_blur(self) -> None:
-        """Show the cursor as resting."""
-        self._refresh_row(self.cursor)
+    def to_top(self) -> None:
+        """To the first row."""
+        self._scroll(0)
+        self.move_to(0)
+
+    def to_end(self) -> None:
+        """To the last row."""
+        self.lay_out_all()
+        rows = self._sheet.rows
+        self._scroll(rows.height)
+        self.move_to(rows.rows - 1)
+
+    def bookmark(self) -> Bookmark:
+        """Where it is."""
+        row = self.row
+        return Bookmark(row, 0 if row is None else self._sheet.rows.line_of(self.number) - self._view.scroll_offset.y)
+
+    def scroll(self, lines: int) -> None:
+        """Show what is so many lines further down."""
+        self._scroll(self._view.scroll_offset.y + lines)
+
+    def refresh(self) -> None:
+        """Draw its row anew."""
+        rows = self._sheet.rows
+        if self.number < rows.rows:
+            self._view.refresh_lines(rows.line_of(self.number), rows.height_of(self.number))
+
+    @property
+    def _room(self) -> int:
+        """Terminal lines on view."""
+        return self._view.scrollable_content_region.height
+
+    def _scroll(self, line: int) -> None:
+        self._view.scroll_to(y=line, animate=False, immediate=True)
+
+    def lay_out_all(self) -> None:
+        """Lay out at once what is left, for a move that leads there."""
+        if not self._sheet.rows.complete:
+            self._sheet.rows.grow()
+            self._view.fit()

@@ -2,11 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from widgets.diff.cells import DisplayText, Place, display
+from widgets.diff.cells import DisplayText, Span, Spans, Stop, display
 from widgets.diff.remembering import remembered
-
-Spans = tuple[tuple[int, int], ...]
-"""Characters of the source, from, to; in order, apart from each other."""
 
 _BESIDE = 12
 """Unchanged characters kept at each side of a change, where a line is cut at the edge."""
@@ -32,7 +29,7 @@ def kept_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans |
     if shown.width <= width or (not wrap and shown.cell(shown.drawn(changed[-1][1])) < width):
         return None
     beside, least = (_WRAPPED_BESIDE, _WRAPPED_LEAST) if wrap else (_BESIDE, _LEAST)
-    kept: list[tuple[int, int]] = []
+    kept: list[Span] = []
     at = 0
     for start, end in (*changed, (len(line), len(line))):
         # At the ends of the line there is a change on one side of the run only.
@@ -60,25 +57,23 @@ def kept_of_context(line: str, wrap: bool) -> Spans | None:
 def display_around(line: str, kept: Spans) -> DisplayText:
     """A line of which only some stretches are shown, and between them how much is left out."""
     texts: list[str] = []
-    places: list[Place] = []
-    gaps: list[tuple[int, int]] = []
+    stops: list[Stop] = []
+    gaps: list[Span] = []
     drawn = cell = 0
     for start, end, shown in _pieces(line, kept):
         if shown is None:
             text = f"⋯{end - start:,} unchanged⋯"
             gaps.append((drawn, drawn + len(text)))
-            places.append(Place(start, drawn, cell, 1))
+            stops.append(Stop(start, drawn, cell, 1))
             width = len(text)
         else:
             text, width = shown.text, shown.width
-            inner: Sequence[Place] = shown.places[:-1] or (Place(0, 0, 0, 1),)
-            places += (
-                Place(place.source + start, place.drawn + drawn, place.cell + cell, place.step) for place in inner
-            )
+            inner: Sequence[Stop] = shown.stops[:-1] or (Stop(0, 0, 0, 1),)
+            stops += (Stop(stop.source + start, stop.drawn + drawn, stop.cell + cell, stop.step) for stop in inner)
         texts.append(text)
         drawn, cell = drawn + len(text), cell + width
-    places.append(Place(len(line), drawn, cell, 1))
-    return DisplayText("".join(texts), cell, tuple(places), tuple(gaps))
+    stops.append(Stop(len(line), drawn, cell, 1))
+    return DisplayText("".join(texts), cell, tuple(stops), tuple(gaps))
 
 
 def _pieces(line: str, kept: Spans) -> Iterator[tuple[int, int, DisplayText | None]]:

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from app.actions import bindings
 from app.proposals.models import FileDiff
 from widgets.diff.file_facts import file_facts, file_name, file_sign
-from widgets.diff.view import DiffView
+from widgets.diff.surface import DiffSurface
 
 WORTH_A_LIST = 3
 """From this many files on, the list is shown unless the user has put it away."""
@@ -45,7 +45,7 @@ class FileList(ScrollView, can_focus=True):
     class Left(Message):
         """The user has found the file and wants to go on in the diff."""
 
-    def __init__(self, view: DiffView) -> None:
+    def __init__(self, view: DiffSurface) -> None:
         super().__init__(id="files")
         self.view = view
         self.wanted: bool | None = None
@@ -72,8 +72,8 @@ class FileList(ScrollView, can_focus=True):
         if self._height != height:
             self._height = self.styles.height = height
         self.virtual_size = Size(self.size.width, files)
-        before, self._current = self._current, self.view.file_at_cursor
-        drawn = (self._shown, self.view.scene.left_out, self.view.seen.count)
+        before, self._current = self._current, self.view.cursor.file
+        drawn = (self._shown, self.view.sheet.scene.left_out, self.view.on_screen.seen.count)
         if drawn != self._drawn:
             self._drawn = drawn
             self.refresh()
@@ -99,9 +99,9 @@ class FileList(ScrollView, can_focus=True):
         def piece(text: str, *classes: str) -> Segment:
             return Segment(text, style(*classes, "diff--listed", *over).rich_style)
 
-        missing, of = self.view.unseen_lines(number)
+        missing, of = self.view.on_screen.unseen.count(number)
         seen = not missing
-        facts = [(f"  {text}", kind) for text, kind in file_facts(change, self.view.scene)]
+        facts = [(f"  {text}", kind) for text, kind in file_facts(change, self.view.sheet.scene)]
         if missing and change.hunks:
             facts.insert(0, (f"  {missing:,} of {of:,} unseen" if missing < of else "  unseen", "diff--file-warning"))
         room = max(8, width - sum(cell_len(text) for text, _ in facts) - 6)
@@ -121,11 +121,11 @@ class FileList(ScrollView, can_focus=True):
 
     def action_cursor_down(self) -> None:
         """The next file."""
-        self.view.go_to_file(min(self._current + 1, len(self._shown) - 1))
+        self.view.cursor.go_to_file(min(self._current + 1, len(self._shown) - 1))
 
     def action_cursor_up(self) -> None:
         """The file before."""
-        self.view.go_to_file(max(0, self._current - 1))
+        self.view.cursor.go_to_file(max(0, self._current - 1))
 
     def action_hide(self) -> None:
         """Put the list away, for good."""
@@ -140,7 +140,7 @@ class FileList(ScrollView, can_focus=True):
         """To the diff of the file."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.y + self.scroll_offset.y < len(self._shown):
-            self.view.go_to_file(offset.y + self.scroll_offset.y)
+            self.view.cursor.go_to_file(offset.y + self.scroll_offset.y)
             self.post_message(self.Left())
 
     def on_focus(self) -> None:

@@ -11,13 +11,13 @@ from itertools import count, islice
 from math import inf
 from typing import NamedTuple
 
-from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, Side, Single
+from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, Single
 
 _STEP = 2_000
 """Terminal lines taken at a time on the way to a row."""
 
 
-class Place(NamedTuple):
+class RowPart(NamedTuple):
     """What stands on a terminal line."""
 
     number: int
@@ -110,23 +110,27 @@ class Layout:
         index = self.segment_of(number)
         return self.segments[index].row(number - self._rows[index])
 
+    def nearest(self, number: int) -> int:
+        """The number of a row that exists, as near as possible to one that may not."""
+        return max(0, min(number, self.rows - 1))
+
     def segment_of(self, number: int) -> int:
         """The index of the segment that holds a row."""
         if not 0 <= number < self.rows:
             raise IndexError(number)
         return bisect_right(self._rows, number) - 1
 
-    def at(self, line: int) -> Place:
+    def at(self, line: int) -> RowPart:
         """What stands on a terminal line; raises IndexError outside."""
         if not 0 <= line < self.height:
             raise IndexError(line)
         index = bisect_right(self._lines, line) - 1
         segment, inner = self.segments[index], line - self._lines[index]
         if segment.heights is None:
-            return Place(self._rows[index] + inner, segment.row(inner), 0)
+            return RowPart(self._rows[index] + inner, segment.row(inner), 0)
         number = bisect_right(segment.heights, inner)
         above = segment.heights[number - 1] if number else 0
-        return Place(self._rows[index] + number, segment.row(number), inner - above)
+        return RowPart(self._rows[index] + number, segment.row(number), inner - above)
 
     def line_of(self, number: int) -> int:
         """The first terminal line of a row."""
@@ -161,12 +165,12 @@ class Layout:
 
     def row_of_hunk(self, file: int, hunk: int) -> int | None:
         """The first row of a hunk."""
-        marks = self.landmarks
-        while not self.complete and (not marks.hunk_keys or marks.hunk_keys[-1] < (file, hunk)):
+        known = self.landmarks
+        while not self.complete and (not known.hunk_keys or known.hunk_keys[-1] < (file, hunk)):
             self.grow(lines=self.height + _STEP)
-        index = bisect_left(marks.hunk_keys, (file, hunk))
-        found = index < len(marks.hunks) and marks.hunk_keys[index] == (file, hunk)
-        return marks.hunks[index] if found else None
+        index = bisect_left(known.hunk_keys, (file, hunk))
+        found = index < len(known.hunks) and known.hunk_keys[index] == (file, hunk)
+        return known.hunks[index] if found else None
 
     def row_of_file(self, file: int) -> int | None:
         """The row of a file's head."""
@@ -198,12 +202,11 @@ class Layout:
         start = self.row_of_hunk(row.file, hunk)
         if start is None:
             return None
-        side: Side = "old" if row.new is None else "new"
-        line = row.old if row.new is None else row.new
+        _, side, line = row.newest
         for index in count(self.segment_of(start)):
             if index == len(self.segments):
                 self.grow(lines=self.height + _STEP)
-            if line is None or index == len(self.segments) or self.segments[index].hunk != hunk:
+            if index == len(self.segments) or self.segments[index].hunk != hunk:
                 return None
             inner = self.segments[index].find(side, line)
             if inner is not None:

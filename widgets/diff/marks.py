@@ -1,15 +1,16 @@
-"""What is told about single lines beyond added and removed: changed words, whitespace only, moved."""
+"""What is told about single lines beyond added and removed: changed words, whitespace only, moved, deceptive."""
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from app.homoglyphs import lookalikes
 from app.proposals.models import FileDiff, Hunk
 from app.proposals.text.pairing import in_order, only_space_differs, pair_lines
 from app.proposals.text.words import changed_words
+from widgets.diff.cells import DisplayText, Span, Spans
 from widgets.diff.remembering import remembered
-from widgets.diff.rows import Side
-
-Ranges = tuple[tuple[int, int], ...]
-"""Characters from, to."""
+from widgets.diff.rows import Side, SourceLine, lines_of, texts_of
 
 _LONGEST_LINE = 2_000
 """Longer lines are marked from the first to the last difference."""
@@ -23,6 +24,11 @@ _MOVED_CHARACTERS = 20
 _MOVED_LINES = 200_000
 """Larger changes are not searched for moved lines."""
 
+_NOT_PLAIN = re.compile(r"[^\x20-\x7e\t]")
+
+_LONGEST_WORD = 500
+"""How far beyond the view the letters of a word are looked for."""
+
 
 class Marks:
     """The marks of the lines on view, each computed when it is first drawn."""
@@ -30,17 +36,16 @@ class Marks:
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
         self._diffs = diffs
         self._partners: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
-        self.moved: frozenset[tuple[int, Side, int]] = frozenset()
+        self.moved: frozenset[SourceLine] = frozenset()
         """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
 
     def partner(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """The line of the other side that a changed line is compared with."""
         edit = self._diffs[file].change.hunks[hunk]
         if in_order(edit.old_count, edit.new_count):
-            at = line - (edit.old_start if side == "old" else edit.new_start)
-            if at >= min(edit.old_count, edit.new_count):
-                return None
-            return at + (edit.new_start if side == "old" else edit.old_start)
+            here, there = lines_of(edit, side), lines_of(edit, "new" if side == "old" else "old")
+            at = line - here.start
+            return there[at] if at < len(there) else None
         key = (file, hunk)
         if key not in self._partners:
             self._partners[key] = self._aligned(file, edit)
@@ -49,16 +54,13 @@ class Marks:
     def _aligned(self, file: int, edit: Hunk) -> dict[tuple[Side, int], int]:
         diff = self._diffs[file]
         partners: dict[tuple[Side, int], int] = {}
-        for old, new in pair_lines(
-            diff.old[edit.old_start : edit.old_start + edit.old_count],
-            diff.new[edit.new_start : edit.new_start + edit.new_count],
-        ):
+        for old, new in pair_lines(*texts_of(diff, edit)):
             if old is not None and new is not None:
                 partners["old", edit.old_start + old] = edit.new_start + new
                 partners["new", edit.new_start + new] = edit.old_start + old
         return partners
 
-    def words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Ranges, bool]:
+    def words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:
         """The changed characters of a line, and whether only whitespace differs."""
         other = self.partner(file, hunk, side, line)
         if other is None:
@@ -70,7 +72,7 @@ class Marks:
 
 
 @remembered(2048)
-def compare(old: str, new: str) -> tuple[Ranges, Ranges, bool]:
+def compare(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """The characters that differ between two versions of a line, and whether only whitespace does.
 
     There are none where the two have too little in common.
@@ -90,7 +92,7 @@ def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
     return sum(len("".join(line[start:end].split())) for start, end in ranges) / letters if letters else 0.0
 
 
-def _between(old: str, new: str) -> tuple[Ranges, Ranges]:
+def _between(old: str, new: str) -> tuple[Spans, Spans]:
     """Everything between the common start and the common end, by bisection."""
     head = _common(old, new)
     rest = min(len(old), len(new)) - head
@@ -98,7 +100,7 @@ def _between(old: str, new: str) -> tuple[Ranges, Ranges]:
     return _range(head, len(old) - tail), _range(head, len(new) - tail)
 
 
-def _range(start: int, end: int) -> Ranges:
+def _range(start: int, end: int) -> Spans:
     return ((start, end),) if end > start else ()
 
 
@@ -113,7 +115,7 @@ def _common(left: str, right: str) -> int:
     return low
 
 
-def moved_lines(diffs: Sequence[FileDiff]) -> frozenset[tuple[int, Side, int]]:
+def moved_lines(diffs: Sequence[FileDiff]) -> frozenset[SourceLine]:
     """Blocks of lines that were taken away in one place and added, but for indentation, in another.
 
     The rule is that of `git diff --color-moved=blocks`: runs of matching lines with enough letters and digits.
@@ -121,36 +123,50 @@ def moved_lines(diffs: Sequence[FileDiff]) -> frozenset[tuple[int, Side, int]]:
     removed, added = _changed(diffs, "old"), _changed(diffs, "new")
     if not removed or not added or len(removed) + len(added) > _MOVED_LINES:
         return frozenset()
-    places: dict[str, list[int]] = {}
-    for number, (_, _, text) in enumerate(removed):
+    sources: dict[str, list[int]] = {}
+    for number, (_, text) in enumerate(removed):
         if text:
-            places.setdefault(text, []).append(number)
-    moved: set[tuple[int, Side, int]] = set()
+            sources.setdefault(text, []).append(number)
+    moved: set[SourceLine] = set()
     at = 0
     while at < len(added):
-        source, length = _longest(removed, added, at, places.get(added[at][2], ()))
-        if length and sum(sum(map(str.isalnum, added[at + step][2])) for step in range(length)) >= _MOVED_CHARACTERS:
+        source, length = _longest(removed, added, at, sources.get(added[at].text, ()))
+        if (
+            length
+            and sum(sum(map(str.isalnum, added[at + step].text)) for step in range(length)) >= _MOVED_CHARACTERS
+        ):
             for step in range(length):
-                moved.add((added[at + step][0], "new", added[at + step][1]))
-                moved.add((removed[source + step][0], "old", removed[source + step][1]))
+                moved.add(added[at + step].line)
+                moved.add(removed[source + step].line)
         at += max(1, length)
     return frozenset(moved)
 
 
-def _changed(diffs: Sequence[FileDiff], side: Side) -> list[tuple[int, int, str]]:
-    """Every removed or added line: file, number, text without indentation."""
-    found: list[tuple[int, int, str]] = []
+class _Changed(NamedTuple):
+    """A removed or added line."""
+
+    line: SourceLine
+    text: str
+    """Without indentation."""
+
+    def is_below(self, other: "_Changed", lines: int) -> bool:
+        """Whether it stands so many lines below another."""
+        return self.line.line == other.line.line + lines and self.line[:2] == other.line[:2]
+
+
+def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
+    """Every removed or added line."""
+    found: list[_Changed] = []
     for file, diff in enumerate(diffs):
         lines = diff.old if side == "old" else diff.new
         for hunk in diff.change.hunks:
-            start, count = (hunk.old_start, hunk.old_count) if side == "old" else (hunk.new_start, hunk.new_count)
-            found += ((file, line, lines[line].strip()) for line in range(start, start + count))
+            found += (_Changed(SourceLine(file, side, line), lines[line].strip()) for line in lines_of(hunk, side))
     return found
 
 
 def _longest(
-    removed: Sequence[tuple[int, int, str]],
-    added: Sequence[tuple[int, int, str]],
+    removed: Sequence[_Changed],
+    added: Sequence[_Changed],
     at: int,
     sources: Sequence[int],
 ) -> tuple[int, int]:
@@ -161,11 +177,33 @@ def _longest(
         while (
             source + length < len(removed)
             and at + length < len(added)
-            and removed[source + length][2] == added[at + length][2]
-            and removed[source + length][:2] == (removed[source][0], removed[source][1] + length)
-            and added[at + length][:2] == (added[at][0], added[at][1] + length)
+            and removed[source + length].text == added[at + length].text
+            and removed[source + length].is_below(removed[source], length)
+            and added[at + length].is_below(added[at], length)
         ):
             length += 1
         if length > longest:
             best, longest = source, length
     return best, longest
+
+
+def suspects(line: str, shown: DisplayText, first: int, last: int) -> list[Span]:
+    """What a reader has to look at twice: glyphs for characters that don't show, and words with look-alike letters.
+
+    They are stretches of the drawn text, among those between two drawn characters or reaching into them: only what is
+    on view is looked at, so that a line of any length costs the same.
+    """
+    start, end = shown.source(first), shown.source(last)
+    if line[start:end].isascii() and line[start:end].isprintable():
+        return []
+    found: list[Span] = []
+    for match in _NOT_PLAIN.finditer(line, start, end):
+        at = shown.drawn(match.start())
+        if shown.text[at] != match[0]:
+            found.append((at, at + 1))
+    low = max(0, start - _LONGEST_WORD)
+    found += (
+        (shown.drawn(low + begin), shown.drawn(low + stop))
+        for begin, stop in lookalikes(line[low : end + _LONGEST_WORD])
+    )
+    return [span for span in found if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]

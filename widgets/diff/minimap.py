@@ -16,7 +16,7 @@ from widgets.diff.search import Found
 
 if TYPE_CHECKING:
     from app.proposals.models import FileDiff
-    from widgets.diff.view import DiffView
+    from widgets.diff.surface import DiffSurface
 
 _ADDED, _REMOVED, _MATCH, _COMMENT = 1, 2, 4, 8
 _MOST_SEGMENTS = 500
@@ -68,7 +68,7 @@ class MiniMap(Widget):
     """
     ALLOW_SELECT: ClassVar[bool] = False
 
-    def __init__(self, view: "DiffView") -> None:
+    def __init__(self, view: "DiffSurface") -> None:
         super().__init__()
         self.view = view
         self._cells: list[int] = []
@@ -99,7 +99,7 @@ class MiniMap(Widget):
             made is None
             or made[0] is not view.rows
             or made[1] != self.size.height
-            or made[2] is not view.found
+            or made[2] is not view.search.found
             or made[3] != view.rows.complete
         )
 
@@ -122,10 +122,10 @@ class MiniMap(Widget):
         """One cell of the map."""
         view = self.view
         if self._is_old:
-            self._made_for = (view.rows, self.size.height, view.found, view.rows.complete)
+            self._made_for = (view.rows, self.size.height, view.search.found, view.rows.complete)
             self._shown = view.diffs
             self._cells = map_rows(view.rows, self.size.height)
-            self._add_matches(view.found)
+            self._add_matches(view.search.found)
         self._lit = first, last = self._visible
         bits = self._cells[y] if y < len(self._cells) else 0
         classes = ["diff--map", *(("diff--map-view",) if first <= y < last else ())]
@@ -173,7 +173,7 @@ class MiniMap(Widget):
         self.release_mouse()
 
     def _go(self, y: int) -> None:
-        self.view.lay_out_all()
+        self.view.cursor.lay_out_all()
         height, total = max(1, self.size.height), self.view.rows.height
         line = max(0, min(y, height - 1)) * max(total, height) // height
         self.view.scroll_to(y=max(0, line - self.view.size.height // 2), animate=False, immediate=True)

@@ -9,10 +9,10 @@ from textual.strip import Strip
 
 from widgets.diff.cells import display
 from widgets.diff.file_facts import file_facts, file_name, file_sign
+from widgets.diff.measuring import wrap_words
 from widgets.diff.paint_code import CodePainter
 from widgets.diff.rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row
 from widgets.diff.scene import Scene, StyleOf
-from widgets.diff.wrapping import wrap_words
 
 _NOTES = {
     "note": ("·", "diff--note"),

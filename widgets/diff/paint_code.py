@@ -11,10 +11,10 @@ from textual.strip import Strip
 
 from app.proposals.models import HunkState
 from widgets.diff.cells import DisplayText
+from widgets.diff.marks import suspects
 from widgets.diff.rows import LineRow, Side
 from widgets.diff.runs import Flagged, Run, Stretch, clipped, overlaid, runs
 from widgets.diff.scene import Scene, StyleOf
-from widgets.diff.suspects import suspects
 
 RIGHT_SIDE = 1 << 20
 """Added to the selection offsets of the right half, so that the two halves are told apart."""
@@ -163,7 +163,7 @@ class CodePainter:
     def _code(self, at: Drawn, looks: Looks) -> list[Segment]:
         """The visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.scene.code_width
-        line = self.scene.shown(at.row, at.side, at.number)
+        line = self.scene.drawn(at.row, at.side, at.number)
         shown = line.text
         first, last, blank, before, after = self.scene.cut(line, at.part)
         base = ["diff--plain"]
@@ -199,7 +199,7 @@ class CodePainter:
             side, number = "new", at.row.new
         tokens: Sequence[Stretch] = self.scene.syntax.spans(at.row.file, side, number)
         words = looks.words
-        if shown.places:
+        if shown.stops:
             tokens = [(shown.drawn(begin), shown.drawn(end), name) for begin, end, name in tokens]
             words = [(shown.drawn(begin), shown.drawn(end)) for begin, end in words]
         if words:

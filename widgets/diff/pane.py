@@ -11,10 +11,11 @@ from textual.message import Message
 
 from widgets.diff.arrange import Comment
 from widgets.diff.cells import display
-from widgets.diff.cursor import Anchor
 from widgets.diff.file_list import FileList
+from widgets.diff.messages import CameOnScreen, CommentWanted, FilesWanted, SearchWanted, ViewMoved
 from widgets.diff.minimap import MiniMap
 from widgets.diff.position import PositionBar
+from widgets.diff.rows import SourceLine
 from widgets.diff.search_bar import SearchBar
 from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
@@ -41,7 +42,7 @@ class DiffPane(Vertical):
 
         proposal: str
         path: str
-        anchor: Anchor
+        line: SourceLine
         text: str
         saved: bool
         """Whether it is as it shall be; else it is still being written, or was put aside."""
@@ -52,8 +53,8 @@ class DiffPane(Vertical):
         self._title = Content("")
         self._comments: tuple[Comment, ...] = ()
         self._drafts: tuple[Comment, ...] = ()
-        self._commented: tuple[str, str, Anchor] | None = None
-        """Proposal, path and place of the comment that is being written; the view may show something else by then."""
+        self._commented: tuple[str, str, SourceLine] | None = None
+        """Proposal, path and line of the comment that is being written; the view may show something else by then."""
 
     def compose(self) -> ComposeResult:
         yield PositionBar()
@@ -78,9 +79,8 @@ class DiffPane(Vertical):
         self._comments = tuple(comments)
         self.view.set_comments(comments)
 
-    @on(DiffView.ViewMoved)
-    @on(DiffView.SearchDone)
-    @on(DiffView.CameOnScreen)
+    @on(ViewMoved)
+    @on(CameOnScreen)
     def _draw_position(self) -> None:
         if self.is_mounted:
             self.query_one(PositionBar).follow(self.view, self._title)
@@ -92,7 +92,7 @@ class DiffPane(Vertical):
 
     # Files
 
-    @on(DiffView.FilesWanted)
+    @on(FilesWanted)
     def _go_to_files(self) -> None:
         files = self.query_one(FileList)
         if self.view.diffs:
@@ -107,15 +107,15 @@ class DiffPane(Vertical):
 
     # Search
 
-    @on(DiffView.SearchWanted)
+    @on(SearchWanted)
     def _open_search(self) -> None:
         # Whatever was found before, the search begins at the cursor.
-        self.view.current_match = None
+        self.view.search.current = None
         self.query_one(SearchBar).open()
 
     @on(SearchBar.Typed)
     def _search(self, event: SearchBar.Typed) -> None:
-        self.view.search(event.query)
+        self.view.search.start(event.query)
 
     @on(SearchBar.Finished)
     def _end_search(self, event: SearchBar.Finished) -> None:
@@ -123,7 +123,7 @@ class DiffPane(Vertical):
         if event.query:
             self.view.action_search_next()
         else:
-            self.view.search("")
+            self.view.search.start("")
 
     # Comments
 
@@ -137,21 +137,17 @@ class DiffPane(Vertical):
         """Close the field: what is in it went to the model."""
         self.query_one("#comment", WritingField).close()
 
-    @on(DiffView.CommentWanted)
-    def _open_comment(self, event: DiffView.CommentWanted) -> None:
-        anchor, path = event.anchor, self.view.diffs[event.anchor.file].change.path
+    @on(CommentWanted)
+    def _open_comment(self, event: CommentWanted) -> None:
+        line, path = event.line, self.view.diffs[event.line.file].change.path
         proposal = self.view.proposal.id if self.view.proposal else ""
-        self._commented = (proposal, path, anchor)
-        place = f"{display(path).text}:{anchor.line + 1}"
-        written = [
-            comment.text
-            for comment in (*self._drafts, *self._comments)
-            if (comment.file, comment.side, comment.line) == (anchor.file, anchor.side, anchor.line)
-        ]
+        self._commented = (proposal, path, line)
+        place = f"{display(path).text}:{line.line + 1}"
+        written = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
         title = Content.assemble("Comment on ", (place, "$text-accent"))
         self.query_one("#comment", WritingField).open(f"{proposal} {place}", title, written[0] if written else "")
         # The line stays in view above the field, which takes its room from the diff.
-        self.call_after_refresh(lambda: self.view.move_to(self.view.cursor))
+        self.call_after_refresh(lambda: self.view.cursor.move_to(self.view.cursor.number))
 
     @on(WritingField.Typed, "#comment")
     def _keep_draft(self, event: WritingField.Typed) -> None:

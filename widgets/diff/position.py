@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 from widgets.diff.cells import display
 from widgets.diff.rows import LineRow
-from widgets.diff.view import DiffView
+from widgets.diff.surface import DiffSurface
 
 
 class PositionBar(Static):
@@ -27,41 +27,41 @@ class PositionBar(Static):
     def __init__(self) -> None:
         super().__init__(markup=False)
 
-    def follow(self, view: DiffView, title: Content) -> None:
+    def follow(self, view: DiffSurface, title: Content) -> None:
         """Show the position of a view, after a title."""
         parts = [title]
         if view.diffs:
-            row = view.row_at_cursor
-            diff = view.diffs[min(view.file_at_cursor, len(view.diffs) - 1)]
+            row = view.cursor.row
+            diff = view.diffs[min(view.cursor.file, len(view.diffs) - 1)]
             line = ""
             if isinstance(row, LineRow):
                 number = row.new if row.new is not None else row.old
                 line = f":{number + 1}" if number is not None else ""
             parts.append(Content.assemble((display(diff.change.path).text, "bold $foreground"), line))
             if len(view.diffs) > 1:
-                parts.append(Content(f"file {view.file_at_cursor + 1} of {len(view.diffs)}"))
-            hunks = view.landmarks.hunks
+                parts.append(Content(f"file {view.cursor.file + 1} of {len(view.diffs)}"))
+            hunks = view.rows.landmarks.hunks
             if hunks:
                 # As long as not everything is laid out, it isn't known how many are in files that are closed.
                 total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
-                parts.append(Content(f"hunk {max(1, bisect_right(hunks, view.cursor)):,} of {total:,}"))
-            missing, of = view.unseen_lines(min(view.file_at_cursor, len(view.diffs) - 1))
-            if missing and diff.change.hunks and view.scene.undecided and not view.versions:
+                parts.append(Content(f"hunk {max(1, bisect_right(hunks, view.cursor.number)):,} of {total:,}"))
+            missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
+            if missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
                 parts.append(Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning"))
             if view.rows.complete:
                 total = view.rows.height
                 end = min(total, view.scroll_offset.y + view.size.height)
                 all_of_it = end >= total and not view.scroll_offset.y
                 parts.append(Content("all" if all_of_it else f"{100 * end // total} %"))
-            if view.search_text:
-                count = "searching …" if view.searching else _count(view)
-                parts.append(Content.styled(f"“{display(view.search_text).text}” {count}", "$text-warning"))
+            if view.search.query:
+                count = "searching …" if view.search.running else _count(view)
+                parts.append(Content.styled(f"“{display(view.search.query).text}” {count}", "$text-warning"))
         # One line whatever it says, so nothing has to be laid out anew.
         self.update(Content("  ").join(part for part in parts if part.plain), layout=False)
 
 
-def _count(view: DiffView) -> str:
-    lines = len(view.found)
-    if view.current_match is not None and lines:
-        return f"{view.current_match + 1:,} of {lines:,}"
+def _count(view: DiffSurface) -> str:
+    lines = len(view.search.found)
+    if view.search.current is not None and lines:
+        return f"{view.search.current + 1:,} of {lines:,}"
     return f"{lines:,} line{'' if lines == 1 else 's'}"

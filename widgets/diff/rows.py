@@ -8,10 +8,52 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from app.proposals.models import Hunk
+from app.proposals.models import FileDiff, Hunk
 
 Side = Literal["old", "new"]
 """Which text of a file a line belongs to."""
+
+
+class SourceLine(NamedTuple):
+    """A line of one of the two texts of a file."""
+
+    file: int
+    """Index of the file."""
+    side: Side
+    line: int
+    """From 0."""
+
+
+def lines_of(hunk: Hunk, side: Side) -> range:
+    """The lines of a hunk on one side."""
+    if side == "old":
+        return range(hunk.old_start, hunk.old_start + hunk.old_count)
+    return range(hunk.new_start, hunk.new_start + hunk.new_count)
+
+
+def texts_of(diff: FileDiff, hunk: Hunk) -> tuple[Sequence[str], Sequence[str]]:
+    """The removed and the added lines of a hunk."""
+    return (
+        diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
+        diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
+    )
+
+
+def text_of(diff: FileDiff, side: Side) -> Sequence[str]:
+    """One of the two texts of a file."""
+    return diff.old if side == "old" else diff.new
+
+
+def number_of(hunk: Hunk, side: Side, line: int) -> int:
+    """Which of the changed lines of a hunk a line is, from 0, the removed ones before the added ones."""
+    return line - hunk.old_start if side == "old" else hunk.old_count + line - hunk.new_start
+
+
+def line_of(hunk: Hunk, number: int) -> tuple[Side, int]:
+    """The changed line of a hunk with this number."""
+    if number < hunk.old_count:
+        return "old", hunk.old_start + number
+    return "new", hunk.new_start + number - hunk.old_count
 
 
 class LineRow(NamedTuple):
@@ -26,6 +68,25 @@ class LineRow(NamedTuple):
     """Index of the hunk in its file; None for context."""
     position: int
     """Row in the hunk, from 0."""
+
+    @property
+    def lines(self) -> list[tuple[Side, int]]:
+        """The lines of source that it shows: two where they are the same, or side by side."""
+        shown: list[tuple[Side, int | None]] = [("old", self.old), ("new", self.new)]
+        return [(side, line) for side, line in shown if line is not None]
+
+    @property
+    def newest(self) -> SourceLine:
+        """The line that it is known by: of the new text where it shows one."""
+        if self.new is not None:
+            return SourceLine(self.file, "new", self.new)
+        return SourceLine(self.file, "old", self.old or 0)
+
+
+def row_of(line: SourceLine, hunk: int | None) -> LineRow:
+    """A row that shows a line of source, which is in a hunk or unchanged."""
+    file, side, number = line
+    return LineRow(file, number, None, hunk, 0) if side == "old" else LineRow(file, None, number, hunk, 0)
 
 
 class FileRow(NamedTuple):

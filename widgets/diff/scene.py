@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from rich.style import Style
 
-from app.proposals.models import FileDiff, HunkState
-from widgets.diff.cells import DisplayText, display
-from widgets.diff.elision import Spans, display_around, kept_of_change, kept_of_context
+from app.proposals.models import FileDiff, Hunk, HunkState
+from widgets.diff.cells import DisplayText, Spans, display
+from widgets.diff.elision import display_around, kept_of_change, kept_of_context
 from widgets.diff.marks import Marks
-from widgets.diff.rows import LineRow, Side
+from widgets.diff.measuring import breaks, rows_of, widest, wrap_words
+from widgets.diff.rows import CommentRow, LineRow, NoteRow, Row, Segment, Side, SourceLine, text_of
 from widgets.diff.syntax import Syntax
-from widgets.diff.wrapping import breaks
 
 StyleOf = Callable[[tuple[str, ...]], Style]
 """The Rich style of component classes laid over each other."""
@@ -22,7 +22,7 @@ _MOST_LONG_LINES = 512
 """Lines that have no room on one terminal line of which it is kept how they are drawn."""
 
 
-class Shown(NamedTuple):
+class DrawnLine(NamedTuple):
     """A line as it is drawn."""
 
     text: DisplayText
@@ -67,14 +67,14 @@ class Scene:
     undone: bool = False
     """Whether what was applied of it was taken back."""
     collapsed: frozenset[int] = frozenset()
-    opened: frozenset[tuple[int, Side, int]] = frozenset()
-    """Lines (file, side, number) that are shown whole, however long they are."""
+    opened: frozenset[SourceLine] = frozenset()
+    """Lines that are shown whole, however long they are."""
     query: str = ""
     """What is searched for; lower-case text matches both cases."""
-    found: tuple[int, Side, int] | None = None
+    found: SourceLine | None = None
     """The line of the current match."""
     _look: tuple[object, ...] = ()
-    _long_lines: dict[tuple[int, Side, int], Shown] = field(default_factory=dict)
+    _long_lines: dict[SourceLine, DrawnLine] = field(default_factory=dict)
 
     @property
     def gutter(self) -> int:
@@ -93,6 +93,10 @@ class Scene:
         """Cells for a remark of the user or of the program."""
         return max(8, self.width - 8)
 
+    def counts(self, hunk: Hunk) -> bool:
+        """Whether an approval would write a hunk, or has; what of it was not seen matters then."""
+        return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
+
     def left_out_row(self, row: LineRow) -> bool:
         """Whether an approval would not write this row, because its hunk is left out or was denied."""
         if row.hunk is None:
@@ -104,8 +108,7 @@ class Scene:
 
     def line(self, file: int, side: Side, number: int) -> str:
         """A line of source."""
-        diff = self.diffs[file]
-        return diff.old[number] if side == "old" else diff.new[number]
+        return text_of(self.diffs[file], side)[number]
 
     def fits(self, line: str) -> bool:
         """Whether a line is quickly seen to have room on one terminal line."""
@@ -124,25 +127,45 @@ class Scene:
             return kept_of_context(line, self.wrap)
         return kept_of_change(line, self.changed(row, side, number), self.code_width, self.wrap)
 
-    def shown(self, row: LineRow, side: Side, number: int) -> Shown:
+    def drawn(self, row: LineRow, side: Side, number: int) -> DrawnLine:
         """A line as it is drawn."""
         line = self.line(row.file, side, number)
         if self.fits(line):
-            return Shown(display(line), (0,), ())
+            return DrawnLine(display(line), (0,), ())
         look = (self.code_width, self.wrap, self.opened)
         if look != self._look or len(self._long_lines) > _MOST_LONG_LINES:
             self._look, self._long_lines = look, {}
-        key = (row.file, side, number)
+        key = SourceLine(row.file, side, number)
         if key not in self._long_lines:
             kept = self.kept(row, side, number)
             text = display(line) if kept is None else display_around(line, kept)
             starts = breaks(line, self.code_width, kept) if self.wrap else (0,)
-            self._long_lines[key] = Shown(text, starts, self.changed(row, side, number))
+            self._long_lines[key] = DrawnLine(text, starts, self.changed(row, side, number))
         return self._long_lines[key]
 
-    def cut(self, shown: Shown, part: int) -> Cut:
+    def height_of(self, row: Row) -> int:
+        """Terminal lines that a row takes where lines of source wrap."""
+        match row:
+            case LineRow():
+                drawn: list[tuple[Side, int]] = (
+                    [("new", row.new)] if row.new is not None and not self.split else row.lines
+                )
+                return max(1, *(self._wrapped(row, side, number) for side, number in drawn))
+            case NoteRow() | CommentRow():
+                return len(wrap_words(row.text, self.room))
+            case _:
+                return 1
+
+    def _wrapped(self, row: LineRow, side: Side, number: int) -> int:
+        return rows_of(self.line(row.file, side, number), self.code_width, self.kept(row, side, number))
+
+    def fits_all(self, segment: Segment) -> bool:
+        """Whether no line of a stretch of source is longer than there is room."""
+        return widest(self.diffs, (segment,)) <= self.code_width
+
+    def cut(self, drawn: DrawnLine, part: int) -> Cut:
         """What of a line is drawn on one of the terminal lines that it takes."""
-        text, starts = shown.text, shown.starts
+        text, starts = drawn.text, drawn.starts
         if self.wrap:
             if part >= len(starts):
                 return Cut(len(text.text), len(text.text), 0, False, False)

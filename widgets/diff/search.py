@@ -1,40 +1,45 @@
-"""Where a search matches."""
+"""Searching in a change."""
 
+import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from app.proposals.models import FileDiff
+from widgets.diff.cursor import Cursor
 from widgets.diff.paint_code import occurrences
-from widgets.diff.rows import LineRow, Side
+from widgets.diff.rows import LineRow, Side, SourceLine, row_of, text_of
+from widgets.diff.sheet import Sheet
+
+SEARCHED_AT_ONCE = 20_000
+"""Lines up to which a search is done at once rather than in a thread."""
+
+Job = Callable[[], Awaitable[None]]
 
 
 class Found(NamedTuple):
     """A line that matches a search."""
 
-    file: int
+    line: SourceLine
     hunk: int | None
-    side: Side
-    line: int
 
     @property
     def row(self) -> LineRow:
         """A row that shows it."""
-        old, new = (self.line, None) if self.side == "old" else (None, self.line)
-        return LineRow(self.file, old, new, self.hunk, 0)
+        return row_of(self.line, self.hunk)
 
 
-def first_from(found: Sequence[Found], diffs: Sequence[FileDiff], row: LineRow) -> int:
+def _first_from(found: Sequence[Found], diffs: Sequence[FileDiff], row: LineRow) -> int:
     """Which of the found lines is the first at a row or below it; the first of all if there is none."""
 
-    def place(file: int, side: Side, line: int, hunk: int | None) -> tuple[int, int, bool, int]:
+    def order(hit: Found) -> tuple[int, int, bool, int]:
         # Removed lines stand above the new lines of their hunk.
-        new = side == "new"
-        return file, line if new else diffs[file].change.hunks[hunk or 0].new_start, new, line
+        file, side, line = hit.line
+        is_new = side == "new"
+        return file, line if is_new else diffs[file].change.hunks[hit.hunk or 0].new_start, is_new, line
 
-    here = place(row.file, *(("old", row.old or 0) if row.new is None else ("new", row.new)), row.hunk)
-    at = bisect_left(found, here, key=lambda hit: place(hit.file, hit.side, hit.line, hit.hunk))
-    return at % len(found)
+    return bisect_left(found, order(Found(row.newest, row.hunk)), key=order) % len(found)
 
 
 def search(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True) -> list[Found]:
@@ -45,13 +50,13 @@ def search(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = l
     found: list[Found] = []
     if not query:
         return found
-    folded = query == query.lower()
+    any_case = query == query.lower()
 
     def scan(file: int, hunk: int | None, side: Side, lines: Sequence[str], start: int, end: int) -> None:
         found.extend(
-            Found(file, hunk, side, line)
+            Found(SourceLine(file, side, line), hunk)
             for line in range(start, end)
-            if query in (lines[line].lower() if folded else lines[line])
+            if query in (lines[line].lower() if any_case else lines[line])
         )
 
     for file, diff in enumerate(diffs):
@@ -67,9 +72,84 @@ def search(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = l
     return found
 
 
-def count_matches(diffs: Sequence[FileDiff], found: Sequence[Found], query: str) -> int:
+def _count(diffs: Sequence[FileDiff], found: Sequence[Found], query: str) -> int:
     """Occurrences on the found lines."""
-    return sum(
-        len(occurrences((diffs[hit.file].old if hit.side == "old" else diffs[hit.file].new)[hit.line], query))
-        for hit in found
-    )
+    return sum(len(occurrences(text_of(diffs[hit.line.file], hit.line.side)[hit.line.line], query)) for hit in found)
+
+
+class Search:
+    """What is looked for in the change on a sheet, where it is, and which of these lines the cursor was sent to."""
+
+    def __init__(self, sheet: Sheet, cursor: Cursor, run: Callable[[Job], None], changed: Callable[[], None]) -> None:
+        """Look for nothing.
+
+        Args:
+            sheet: its change is searched, and its scene shows what was found.
+            cursor: from it on the first is looked for.
+            run: runs the search of a large change in the place of the one before.
+            changed: called when a search begins or has its result.
+        """
+        self._sheet = sheet
+        self._cursor = cursor
+        self._run = run
+        self._changed = changed
+        self.forget()
+
+    def forget(self) -> None:
+        """Look for nothing any more."""
+        self.query = ""
+        self.found: list[Found] = []
+        """Lines that match."""
+        self.matches = 0
+        """Occurrences on them."""
+        self.running = False
+        """Whether a thread is at it."""
+        self.current: int | None = None
+        """Which of the found lines the cursor was sent to last."""
+        self.wanted_step = 0
+        """The step that was wanted before there was a result."""
+
+    def start(self, query: str) -> None:
+        """Look for something, everywhere in the files; for nothing, if the query is empty."""
+        self.forget()
+        diffs, scene = self._sheet.diffs, self._sheet.scene
+        self.query = scene.query = query
+        scene.found = None
+        self.running = bool(query) and sum(len(diff.new) for diff in diffs) > SEARCHED_AT_ONCE
+        if self.running:
+            self._run(partial(self._search_beside, diffs, query))
+        else:
+            self.found, self.matches = _found_and_counted(diffs, query)
+        self._changed()
+
+    async def _search_beside(self, diffs: Sequence[FileDiff], query: str) -> None:
+        """Search in a thread, which ends early if something else is searched for meanwhile."""
+
+        def wanted() -> bool:
+            return self.running and self.query == query and self._sheet.diffs is diffs
+
+        found, matches = await asyncio.to_thread(_found_and_counted, diffs, query, wanted)
+        if wanted():
+            self.running, self.found, self.matches = False, found, matches
+            self._changed()
+
+    def step(self, by: int) -> Found | None:
+        """The next line that was found, or the one before (-1); at first, the first from the cursor on."""
+        self.wanted_step = by if self.running else 0
+        if not self.found:
+            return None
+        if self.current is not None:
+            self.current = (self.current + by) % len(self.found)
+        else:
+            line = self._cursor.next_line()
+            self.current = 0 if line is None else _first_from(self.found, self._sheet.diffs, line)
+        hit = self.found[self.current]
+        self._sheet.scene.found = hit.line
+        return hit
+
+
+def _found_and_counted(
+    diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True
+) -> tuple[list[Found], int]:
+    found = search(diffs, query, wanted)
+    return found, _count(diffs, found, query)

@@ -7,9 +7,8 @@ seen when a re-base moves the hunk.
 from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.models import Hunk, HunkState
-
-Span = tuple[int, int]
-"""Characters of a line of source, from, to."""
+from widgets.diff.cells import Span
+from widgets.diff.rows import line_of, number_of
 
 
 def changed_lines(hunk: Hunk) -> int:
@@ -69,9 +68,8 @@ class Seen:
 
     def inherit(self, whole: Hunk, part: Hunk) -> None:
         """A hunk was cut: what was seen of it has been seen of the part."""
-        old, new = part.old_start - whole.old_start, whole.old_count + part.new_start - whole.new_start
         for number in range(changed_lines(part)):
-            if self.is_seen(whole, old + number if number < part.old_count else new + number - part.old_count):
+            if self.is_seen(whole, number_of(whole, *line_of(part, number))):
                 self.note(part, number)
 
     # Asking

@@ -1,104 +1,269 @@
-"""The drawing side of the diff preview: lines of a layout as strips, made as they are looked at; selected text."""
+"""The drawing side of the diff preview: it holds what is shown and its parts, and keeps them in step.
 
-from textwrap import wrap
-from typing import ClassVar, NamedTuple
+What keys and the mouse do to them is `DiffView`'s.
+"""
 
-from rich.segment import Segment
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar
+
 from rich.style import Style
-from textual.cache import LRUCache
+from textual import events
 from textual.geometry import Region
-from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from app.proposals.models import FileDiff, Proposal
 from widgets.common.selection import selection_style
-from widgets.diff.cells import display
+from widgets.diff.arrange import Comment
+from widgets.diff.background import Background
+from widgets.diff.canvas import Canvas, Frame
 from widgets.diff.colours import COMPONENTS, DIFF_CSS
-from widgets.diff.copying import copied_text
+from widgets.diff.cursor import Bookmark, Cursor
 from widgets.diff.layout import Layout
-from widgets.diff.paint import Painter
-from widgets.diff.scene import Scene
-
-_KEPT_STRIPS = 1024
-
-
-class _Frame(NamedTuple):
-    """What is the same for all lines of a frame."""
-
-    top: int
-    """The first terminal line of the view."""
-    width: int
-    cursor: str
-    """The component class of the cursor; empty where there is none."""
-    selection: Selection | None
-    lit: range
-    """Rows that are shown as the cursor's."""
+from widgets.diff.messages import CameOnScreen, ViewMoved
+from widgets.diff.on_screen import OnScreen
+from widgets.diff.picking import Picking
+from widgets.diff.rows import LineRow, NoteRow
+from widgets.diff.search import Job, Search
+from widgets.diff.seen import Seen
+from widgets.diff.selected_text import copied_text
+from widgets.diff.shape import Shape
+from widgets.diff.sheet import Sheet
 
 
 class DiffSurface(ScrollView):
-    """Draws the rows of a layout; knows nothing of where they come from."""
+    """Shows a proposal's file diffs: what is on the sheet, drawn by the canvas, with the cursor in view."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     DEFAULT_CSS = DIFF_CSS
 
-    class ViewMoved(Message):
-        """The cursor, the scroll position or the layout changed."""
-
-        def can_replace(self, message: Message) -> bool:
-            """The newest stands for all."""
-            return isinstance(message, DiffSurface.ViewMoved)
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self.rows = Layout()
-        self.cursor = 0
-        """The row that the keys act on."""
-        self.plain_text = False
-        """Whether plain lines are shown, without a cursor."""
-        self.scene = Scene()
-        self._painter = Painter(self.scene, self._style)
-        self._wrap = False
-        self._message = ""
-        self._strips: LRUCache[tuple[int, int, int, str], Strip] = LRUCache(_KEPT_STRIPS)
-        self._styles: dict[tuple[str, ...], Style] = {}
-        self._frame: _Frame | None = None
+        self.sheet = Sheet()
+        self.canvas = Canvas(self.sheet, self._look_up)
+        self.cursor = Cursor(self.sheet, self)
+        self.picking = Picking(self.sheet, self.cursor, self.repaint)
+        self.search = Search(self.sheet, self.cursor, partial(self._run, "search"), self._search_changed)
+        self.on_screen = OnScreen(self.sheet, self)
+        self.drawn: Callable[[], None] = lambda: None
+        """Called whenever some of it has been painted."""
+        self._background = Background(self.sheet, self._run, self.redraw, self._grown)
+        self._frame: Frame | None = None
+        self._goes_to_hunk = False
+        """Whether the cursor is to go to the first hunk once there is a layout."""
+
+    # What is shown
 
     @property
-    def lit(self) -> range:
-        """Rows that are shown as the cursor's, beside its own."""
-        return range(0)
+    def rows(self) -> Layout:
+        """Which row stands where."""
+        return self.sheet.rows
 
-    def set_scene(self, scene: Scene) -> None:
-        """Draw with other surroundings."""
-        self.scene = scene
-        self._painter = Painter(scene, self._style)
+    @property
+    def diffs(self) -> tuple[FileDiff, ...]:
+        """What is shown of the files."""
+        return self.sheet.diffs
 
-    def _style(self, classes: tuple[str, ...]) -> Style:
-        style = self._styles.get(classes)
-        if style is None:
-            if classes[-1] == "screen--selection":
-                style = self._style(classes[:-1]) + selection_style(self)
-            else:
-                style = self.get_visual_style(*classes).rich_style
-            self._styles[classes] = style
-        return style
+    @property
+    def proposal(self) -> Proposal | None:
+        """The proposal that is shown."""
+        return self.sheet.proposal
+
+    @property
+    def split(self) -> bool:
+        """Whether the two sides stand side by side."""
+        return self.sheet.split_at(self.size.width)
+
+    @property
+    def read_to_end(self) -> bool:
+        """Whether the last of the plain lines has been on screen."""
+        return self.on_screen.furthest >= self.rows.height
+
+    def show(
+        self,
+        proposal: Proposal,
+        diffs: Sequence[FileDiff],
+        *,
+        extra: Sequence[NoteRow] = (),
+        versions: bool = False,
+        seen: Seen | None = None,
+    ) -> None:
+        """Show a change. The place, the folds, the search and what was seen are kept if the same proposal is shown.
+
+        `extra` are notes that stand above the first file. With `versions`, the change is between two versions of the
+        proposal: there is nothing in it to choose or to comment on. `seen` is what of the proposal was on screen
+        before; it is added to.
+        """
+        same = self.sheet.shows(proposal)
+        bookmark = self.cursor.bookmark() if same else Bookmark(None, 0)
+        if not same:
+            self._forget()
+        self.sheet.show(proposal, diffs, versions=versions)
+        self.sheet.notes = tuple(extra)
+        self.on_screen.begin(self.on_screen.seen if seen is None else seen)
+        self._background.look_at_diffs()
+        self._lay_out(bookmark._replace(row=self.sheet.found_again(bookmark.row)))
+        if not same:
+            self.scroll_to(0, 0, animate=False, immediate=True)
+            self._goes_to_hunk = True
+            self._go_to_first_hunk()
+        self.refresh_bindings()
+        if self.search.query:
+            self.search.start(self.search.query)
+
+    def clear(self, message: str = "") -> None:
+        """Show nothing but a line of words in the middle."""
+        self.sheet.clear(message)
+        self._show_no_diff()
+
+    def show_text(self, notes: Sequence[NoteRow]) -> None:
+        """Show plain lines instead of a diff (a command that asks to be run)."""
+        self.sheet.clear(plain_text=notes)
+        self._show_no_diff()
+        self.scroll_to(0, 0, animate=False, immediate=True)
+
+    def _show_no_diff(self) -> None:
+        self.cursor.number = 0
+        self._forget()
+        self._lay_out(Bookmark(None, 0))
+
+    def _forget(self) -> None:
+        """Forget everything that belongs to the change that was shown before."""
+        self.sheet.forget()
+        self.search.forget()
+        self.picking.start = None
+        self.on_screen.begin()
+        self.refresh_bindings()
+
+    def _go_to_first_hunk(self) -> None:
+        if self._goes_to_hunk and self.rows.rows:
+            self._goes_to_hunk = False
+            self.cursor.number = self.sheet.first_hunk()
+
+    def set_left_out(self, hunks: frozenset[str]) -> None:
+        """Say which hunks an approval would not write."""
+        self.sheet.scene.left_out = hunks
+        self.on_screen.count_anew()
+        self.repaint()
+
+    def set_comments(self, comments: Sequence[Comment]) -> None:
+        """Show these remarks under their lines."""
+        if tuple(comments) != self.sheet.comments:
+            self.sheet.comments = tuple(comments)
+            self.relayout()
+
+    def set_extra(self, notes: Sequence[NoteRow]) -> None:
+        """Replace the notes above the first file."""
+        self.sheet.notes = tuple(notes)
+        self.relayout()
+
+    def set_split(self, split: bool | None) -> None:
+        """Stand side by side or not, whatever the width; None goes by the width."""
+        self.sheet.split_wanted = split
+        self.relayout()
+
+    def set_wrap(self, wrap: bool) -> None:
+        """Wrap long lines, or scroll them."""
+        self.sheet.wrap = wrap
+        self.scroll_to(x=0, animate=False, immediate=True)
+        self.relayout()
+
+    # Layout
+
+    def reshape(self, shape: Shape) -> None:
+        """Show more of the change, or less."""
+        self.sheet.shape = shape
+        self.relayout()
+
+    def relayout(self) -> None:
+        """Lay out again, with the cursor on the same line at the same height."""
+        self._lay_out(self.cursor.bookmark())
+
+    def _lay_out(self, bookmark: Bookmark) -> None:
+        self.picking.start = None
+        number = self.sheet.lay_out(self.size, bookmark.row)
+        if not self.size.width:
+            return
+        self.on_screen.reset()
+        self.cursor.number = self.rows.nearest(self.cursor.number if bookmark.row is None else number)
+        if bookmark.row is not None and self.rows.rows:
+            self.fit()
+            line = self.rows.line_of(self.cursor.number)
+            self.scroll_to(y=max(0, line - bookmark.above), animate=False, immediate=True)
+        self._go_to_first_hunk()
+        self._background.lay_out()
+        self.sheet.measure()
+        self.fit()
+        self.repaint()
+
+    def fit(self) -> None:
+        """Let the view be scrolled as far as there are lines, and cells in them."""
+        self.virtual_size = self.sheet.size
+
+    def _grown(self) -> None:
+        self.fit()
+        self.post_message(ViewMoved())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the rows to the new width."""
+        if event.size.width != self.sheet.scene.width:
+            self.relayout()
+
+    # Drawing
+
+    def _look_up(self, classes: tuple[str, ...]) -> Style:
+        if classes[-1] == "screen--selection":
+            return self.canvas.style(classes[:-1]) + selection_style(self)
+        return self.get_visual_style(*classes).rich_style
 
     def notify_style_update(self) -> None:
         """Forget everything that was drawn with the old colours."""
         super().notify_style_update()
-        self._styles.clear()
-        self._strips.clear()
+        self.canvas.forget_styles()
 
     def redraw(self) -> None:
         """Draw every line anew."""
-        self._strips.clear()
+        self.canvas.forget_strips()
         self.refresh()
 
     def repaint(self) -> None:
         """Draw everything anew, and tell who draws the position."""
         self.redraw()
-        self.post_message(self.ViewMoved())
+        self.post_message(ViewMoved())
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw, and note what was on screen."""
+        self._frame = frame = self._look()
+        try:
+            strips = super().render_lines(crop)
+        finally:
+            self._frame = None
+        if crop.height:
+            self._after_drawing(frame.top + crop.y, frame.top + crop.y + crop.height)
+        return strips
+
+    def _look(self) -> Frame:
+        """The state that the next lines are drawn in."""
+        (x, y), (width, height) = self.scroll_offset, self.size
+        self.sheet.scene.scroll = 0 if self.sheet.wrap else x
+        cursor = "" if self.sheet.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
+        return Frame(y, width, height, self.cursor.number, cursor, self.picking.lit, self.text_selection)
+
+    def render_line(self, y: int) -> Strip:
+        """One terminal line of the view; outside of drawing, as the mouse asks, its pieces tell where they stand."""
+        if self._frame is None:
+            return self.canvas.line(y, self._look(), offsets=True)
+        return self.canvas.line(y, self._frame)
+
+    def _after_drawing(self, first: int, last: int) -> None:
+        """Note what was on screen, and start the work that should not hold up the first frame."""
+        if self.on_screen.note(first, last, self.scroll_offset.y):
+            self.post_message(CameOnScreen())
+        if self._background.after_frame():
+            self.call_later(self._background.start)
+        self.drawn()
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the selected text."""
@@ -106,55 +271,52 @@ class DiffSurface(ScrollView):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected source text, without line numbers and signs."""
-        return copied_text(self.rows, self.scene, selection), "\n"
+        return copied_text(self.rows, self.sheet.scene, selection), "\n"
 
-    def after_drawing(self, first: int, last: int) -> None:
-        """Terminal lines `first` to `last`, the last not included, have been drawn."""
+    def _run(self, name: str, job: Job) -> None:
+        self.run_worker(job, group=name, exclusive=True, exit_on_error=False, description=name)
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw."""
-        self._frame = frame = self._look()
-        try:
-            strips = super().render_lines(crop)
-        finally:
-            self._frame = None
-        if crop.height:
-            self.after_drawing(frame.top + crop.y, frame.top + crop.y + crop.height)
-        return strips
+    # Cursor
 
-    def _look(self) -> _Frame:
-        """The state that the next lines are drawn in."""
-        offset = self.scroll_offset
-        self.scene.scroll = 0 if self._wrap else offset.x
-        cursor = "" if self.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
-        return _Frame(offset.y, self.size.width, cursor, self.text_selection, self.lit)
+    def cursor_moved(self) -> None:
+        """Draw what is picked up to the cursor, and tell who draws the position."""
+        if self.picking.start is not None:
+            self.redraw()
+        self.post_message(ViewMoved())
 
-    def render_line(self, y: int) -> Strip:
-        """One terminal line of the viewport; outside of drawing, as the mouse asks, its pieces tell their places."""
-        frame = self._frame or self._look()
-        line = y + frame.top
-        if self._message:
-            words = wrap(display(self._message).text, max(1, frame.width - 2))
-            above = self.size.height // 2 - len(words) // 2
-            if above <= y < above + len(words):
-                return self._centred(words[y - above])
-        if line >= self.rows.height:
-            return Strip.blank(frame.width, self._style(("diff--plain",)))
-        number, row, part = self.rows.at(line)
-        cursor = frame.cursor if number == self.cursor else "diff--cursor-blurred" if number in frame.lit else ""
-        if self._frame is None:
-            return self._painter.paint(row, part, line, cursor=cursor, selection=frame.selection, offsets=True)
-        if frame.selection is not None:
-            return self._painter.paint(row, part, line, cursor=cursor, selection=frame.selection)
-        key = (line, self.scene.scroll, frame.width, cursor)
-        strip = self._strips.get(key)
-        if strip is None:
-            strip = self._strips[key] = self._painter.paint(row, part, line, cursor=cursor)
-        return strip
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Tell who draws the position."""
+        super().watch_scroll_y(old_value, new_value)
+        self.post_message(ViewMoved())
 
-    def _centred(self, message: str) -> Strip:
-        style = self._style(("diff--plain", "diff--message"))
-        text = Strip([Segment(message, style)])
-        return (
-            text.text_align(self.size.width, "center").adjust_cell_length(self.size.width, style).apply_style(style)
-        )
+    def on_focus(self) -> None:
+        """Show the cursor as active."""
+        self.cursor.refresh()
+
+    def on_blur(self) -> None:
+        """Show the cursor as resting."""
+        self.cursor.refresh()
+
+    # Search
+
+    def _search_changed(self) -> None:
+        self.repaint()
+        if not self.search.running and self.search.wanted_step:
+            self.go_to_match(self.search.wanted_step)
+
+    def go_to_match(self, by: int) -> None:
+        """Go to the next line that was found (1), or to the one before (-1)."""
+        hit = self.search.step(by)
+        if hit is None:
+            return
+        row = self.cursor.find(hit.row)
+        shown = None if row is None else self.rows.row(row)
+        if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):
+            hunks, shape = self.diffs[hit.line.file].change.hunks, self.sheet.shape
+            self.reshape(
+                shape.with_file(hit.line.file) if hit.hunk is not None else shape.with_unchanged(hit.line, hunks)
+            )
+            row = self.cursor.find(hit.row)
+        self.repaint()
+        if row is not None:
+            self.cursor.go_to(row)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from widgets.diff.rows import Side
+from widgets.diff.runs import Stretch
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -33,9 +34,6 @@ _CHUNKS_AT_ONCE = 4
 
 _KEPT_CHUNKS = 400
 
-Span = tuple[int, int, str]
-"""Characters of a line from, to, and the kind of token."""
-
 
 class ChunkKey(NamedTuple):
     """A stretch of one side of a file."""
@@ -52,10 +50,10 @@ class Syntax:
     def __init__(self, path: Callable[[int], str], lines: Callable[[int, Side], Sequence[str]]) -> None:
         self._path = path
         self._lines = lines
-        self._chunks: OrderedDict[ChunkKey, list[tuple[Span, ...]]] = OrderedDict()
+        self._chunks: OrderedDict[ChunkKey, list[tuple[Stretch, ...]]] = OrderedDict()
         self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
 
-    def spans(self, file: int, side: Side, line: int) -> tuple[Span, ...]:
+    def spans(self, file: int, side: Side, line: int) -> tuple[Stretch, ...]:
         """The tokens of a line; empty, and noted as wanted, while it isn't lexed."""
         whole = len(self._lines(file, side)) <= WHOLE_FILE_LINES
         key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
@@ -80,11 +78,11 @@ class Syntax:
             self._chunks.popitem(last=False)
         return True
 
-    def _lex(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[Span, ...]]]:
+    def _lex(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[Stretch, ...]]]:
         return {key: _lex_chunk(self._path(key.file), self._lines(key.file, key.side), key.chunk) for key in keys}
 
 
-def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Span, ...]]:
+def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Stretch, ...]]:
     """The tokens of each line of a chunk; empty ones if no lexer knows the file."""
     if chunk < 0:
         return lex(path, lines)
@@ -97,12 +95,12 @@ def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Span, 
     return lex(path, lines[lead : start + CHUNK_LINES])[start - lead :]
 
 
-def lex(path: str, lines: Sequence[str]) -> list[tuple[Span, ...]]:
+def lex(path: str, lines: Sequence[str]) -> list[tuple[Stretch, ...]]:
     """The tokens of these lines, which need not begin at the start of the file."""
     lexer = _lexer_for(path)
     if lexer is None:
         return [()] * len(lines)
-    found: list[list[Span]] = [[] for _ in lines]
+    found: list[list[Stretch]] = [[] for _ in lines]
     text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
     row = column = 0
     for _, kind, value in lexer.get_tokens_unprocessed(text):

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from widgets.diff.cells import DisplayText, display, width_of
+from widgets.diff.marks import suspects
+from widgets.diff.measuring import breaks, rows_of, wrap_words
 from widgets.diff.remembering import remembered
-from widgets.diff.suspects import suspects
-from widgets.diff.wrapping import breaks, rows_of, wrap_words
 
 TEXT = st.text(
     st.one_of(
@@ -92,7 +92,7 @@ def test_what_deceives_is_flagged_anywhere_in_a_very_long_line() -> None:
 
 def test_emoji_sequences_stay_whole() -> None:
     family = "👩\u200d👩\u200d👧"
-    assert display(f"x{family}y") == DisplayText(f"x{family}y", 4, display(f"x{family}y").places)
+    assert display(f"x{family}y") == DisplayText(f"x{family}y", 4, display(f"x{family}y").stops)
 
 
 @settings(max_examples=100)
@@ -106,14 +106,14 @@ def test_a_drawn_character_is_led_back_to_its_source(line: str) -> None:
 def test_a_long_run_of_wide_characters_needs_few_places() -> None:
     line = "日本語" * 100_000
     shown = display(line)
-    assert len(shown.places) < 4
+    assert len(shown.stops) < 4
     assert shown.width == 600_000
     assert shown.cut(301, 401) == (151, 200, 1)
 
 
 def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
     line = "x = y;" * 80_000
-    assert display(line).places == ()
+    assert display(line).stops == ()
     assert display(line).cut(400_000, 400_100) == (400_000, 400_100, 0)
 
 

@@ -12,7 +12,7 @@ from app.proposals.text.pairing import Pair, pair_lines
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
 from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, Shape, arrange
 from widgets.diff.layout import Layout
-from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, Unified
+from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, SourceLine, Unified
 from widgets.diff.search import search
 
 
@@ -64,7 +64,7 @@ def rows_of(layout: Layout) -> list[Row]:
 def test_every_line_is_there_once_and_in_order(
     diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]
 ) -> None:
-    comments = [Comment(0, "new", line, f"about {line}") for line in remarks if line < len(diff.new)]
+    comments = [Comment(SourceLine(0, "new", line), f"about {line}") for line in remarks if line < len(diff.new)]
     layout = arrange(
         [diff], Shape(split=split, whole=whole), comments=comments, measure=height, fits=never if wrap else None
     )
@@ -186,7 +186,7 @@ def test_search_finds_lines_in_the_order_of_the_screen() -> None:
     layout = arrange(diffs, Shape(whole=True), measure=height)
     numbers = [layout.locate(hit.row) for hit in found]
     assert numbers == sorted(numbers, key=lambda number: number or 0)
-    assert len(found) == len({(hit.file, hit.side, hit.line) for hit in found}) > 5
+    assert len(found) == len({hit.line for hit in found}) > 5
 
 
 def test_search_minds_case_only_if_asked_with_capitals() -> None:
@@ -230,7 +230,7 @@ def test_lines_of_hunks_that_nobody_looks_at_are_not_paired(monkeypatch: pytest.
 def test_many_remarks_stand_each_under_its_line() -> None:
     lines = [f"line {number}" for number in range(20_000)]
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
-    remarks = [Comment(0, "new", line, f"about {line}") for line in range(0, 20_000, 2)]
+    remarks = [Comment(SourceLine(0, "new", line), f"about {line}") for line in range(0, 20_000, 2)]
     layout = arrange([diff], Shape(), comments=remarks, measure=lambda row: 1)
     rows = rows_of(layout)
     for above, row in pairwise(rows):
@@ -242,7 +242,11 @@ def test_many_remarks_stand_each_under_its_line() -> None:
 
 def test_remarks_on_both_sides_of_a_hunk_are_in_the_order_of_the_rows() -> None:
     diff = file_diff_of_hunks("a.py", ["a", "b", "c"], ["x", "y", "z"], [(0, 3, 0, 3)])
-    remarks = [Comment(0, "new", 0, "x"), Comment(0, "old", 2, "c"), Comment(0, "old", 0, "a")]
+    remarks = [
+        Comment(SourceLine(0, "new", 0), "x"),
+        Comment(SourceLine(0, "old", 2), "c"),
+        Comment(SourceLine(0, "old", 0), "a"),
+    ]
     for split, order in ((False, ["a", "c", "x"]), (True, ["a", "x", "c"])):
         rows = rows_of(arrange([diff], Shape(split=split), comments=remarks, measure=lambda row: 1))
         assert [row.text for row in rows if isinstance(row, CommentRow)] == order

@@ -1,10 +1,17 @@
-"""Where long lines break: source at the last cell, words of people and of the program between words."""
+"""How much room lines take: where long ones break, and how wide they are.
+
+Source breaks at the last cell, words of people and of the program between words.
+"""
+
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, chop_cells
 
-from widgets.diff.cells import DisplayText, display
-from widgets.diff.elision import Spans, display_around
+from app.proposals.models import FileDiff
+from widgets.diff.cells import TAB_SIZE, DisplayText, Spans, display, width_of
+from widgets.diff.elision import display_around
 from widgets.diff.remembering import remembered
+from widgets.diff.rows import Segment
 
 
 @remembered(512)
@@ -14,7 +21,7 @@ def breaks(line: str, width: int, kept: Spans | None = None) -> tuple[int, ...]:
     `kept` are the stretches of the line that are shown, if that is not all of it.
     """
     shown = display(line) if kept is None else display_around(line, kept)
-    if not shown.places:
+    if not shown.stops:
         return tuple(range(0, max(1, len(shown.text)), width))
     return tuple(_breaks(shown, width))
 
@@ -54,3 +61,29 @@ def wrap_words(text: str, width: int) -> list[str]:
             lines += full
         lines.append(current)
     return lines
+
+
+def widest(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
+    """Cells of the longest line of source in these segments of a layout; folded lines are in none."""
+    best = 0
+    for segment in segments:
+        old, new = segment.lines
+        if old:
+            best = _widest_of(diffs[segment.file].old, old.start, old.stop, best)
+        if new:
+            best = _widest_of(diffs[segment.file].new, new.start, new.stop, best)
+    return best
+
+
+def _widest_of(lines: Sequence[str], start: int, end: int, best: int) -> int:
+    stretch = lines[start:end]
+    longest = max(map(len, stretch), default=0)
+    joined = "".join(stretch)
+    if joined.isascii() and "\t" not in joined:
+        return max(best, longest)
+    for line in stretch:
+        if line.isascii():
+            best = max(best, len(line.expandtabs(TAB_SIZE)))
+        elif 2 * len(line.expandtabs(TAB_SIZE)) > best:
+            best = max(best, width_of(line))
+    return best
