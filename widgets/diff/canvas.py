@@ -1,4 +1,4 @@
-"""The terminal lines of the diff preview as strips, made when they are looked at and kept as long as they look alike."""
+"""The terminal lines of the diff preview as strips: made when looked at, and kept as long as they look alike."""
 
 from textwrap import wrap
 from typing import NamedTuple

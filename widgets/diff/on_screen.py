@@ -5,7 +5,7 @@ from textual.widget import Widget
 from widgets.diff.rows import FileRow, LineRow, Side, number_of
 from widgets.diff.seen import Seen
 from widgets.diff.sheet import Sheet
-from widgets.diff.unseen import Unseen
+from widgets.diff.unseen import UnseenLines
 
 _PROBES = 3
 """Cells of a line, evenly spread, that have to be the widget's own for the line to count as visible."""
@@ -25,7 +25,7 @@ class OnScreen:
         """The lines down to the last that was there."""
         self.seen = Seen()
         """Of what is shown, as far as it waits for a decision."""
-        self.unseen = Unseen(sheet.scene, self.seen)
+        self.unseen = UnseenLines(sheet.scene, self.seen)
 
     def begin(self, seen: Seen | None = None) -> None:
         """Another change is shown, or the same as it is now; `seen` is what of it was on screen before."""
@@ -35,7 +35,7 @@ class OnScreen:
 
     def count_anew(self) -> None:
         """Something else counts."""
-        self.unseen = Unseen(self._sheet.scene, self.seen)
+        self.unseen = UnseenLines(self._sheet.scene, self.seen)
 
     def reset(self) -> None:
         """There is another layout."""

@@ -24,7 +24,7 @@ class UnseenLine(NamedTuple):
     """Of the line in the hunk."""
 
 
-class Unseen:
+class UnseenLines:
     """Counts what of a scene was not seen, and finds it.
 
     Hunks that are left out, and those that were decided while others wait, don't count.
