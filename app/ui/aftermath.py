@@ -1,6 +1,6 @@
 """What follows a decision: whether the user's words are heard, the model goes on, and where the focus is then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from app.agent.updates import PhaseChanged
@@ -53,9 +53,12 @@ class Aftermath:
         if review.in_focus and review.question is None:
             self._leave()
 
-    def words_sent(self) -> str:
-        """What becomes of words that were said with a decision, as a sentence."""
-        if self._session.get().question is not None:
+    def words_sent(self, about: Iterable["Proposal"]) -> str:
+        """What becomes of words that were said with decisions on these, as a sentence."""
+        session = self._session.get()
+        if all(one.session not in ("", session.id) for one in about):
+            return " Your words go to the session that it is of."
+        if session.question is not None:
             return _WITH_THE_ANSWER
         return " Your words are on their way to the model."
 

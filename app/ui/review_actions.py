@@ -93,13 +93,13 @@ class Decisions:
     async def approve(self, event: messages.Approve) -> None:
         """Write a proposal, or some hunks of it."""
         (result,) = await self._each((event,), self._write)
-        follows = self._fate((event,)) or await self.aftermath.go_on(result.proposal, asked=event.go_on)
+        follows = self._fate((event,), (result,)) or await self.aftermath.go_on(result.proposal, asked=event.go_on)
         self._say_written(result, follows)
 
     async def approve_all(self, event: messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; the first that cannot be written stops it."""
         written = await self._each(event.each, self._write)
-        follows = self._fate(event.each) or await self.aftermath.go_on(written[-1].proposal, asked=False)
+        follows = self._fate(event.each, written) or await self.aftermath.go_on(written[-1].proposal, asked=False)
         if len(written) == 1:
             self._say_written(written[0], follows)
         else:
@@ -109,17 +109,17 @@ class Decisions:
 
     async def deny(self, event: messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
-        await self._each((event,), self._discard)
+        denied = await self._each((event,), self._discard)
         what = f"{plural(len(event.hunks), 'hunk')} of {event.proposal_id}" if event.hunks else event.proposal_id
         back = "" if event.hunks else f" {self._key('undo')} reopens it."
-        said = self._fate((event,))
+        said = self._fate((event,), denied)
         self._say(f"{what} denied; nothing was written.{said}{back}", passing=bool(said))
 
     async def deny_all(self, event: messages.DenyAll) -> None:
         """Discard several proposals."""
-        await self._each(event.each, self._discard)
+        denied = await self._each(event.each, self._discard)
         what = f"{plural(len(event.each), 'proposal')} denied; nothing was written."
-        self._say(f"{what}{self._fate(event.each)} {self._key('undo')} reopens the last.")
+        self._say(f"{what}{self._fate(event.each, denied)} {self._key('undo')} reopens the last.")
 
     async def _write(self, event: messages.Approve) -> "DecisionResult":
         words = event.words
@@ -150,8 +150,9 @@ class Decisions:
             self._review.said(event.proposal_id, event.words)
         return results
 
-    def _fate(self, events: "Sequence[messages.Approve | messages.Deny]") -> str:
-        return self.aftermath.words_sent() if any(event.words for event in events) else ""
+    def _fate(self, events: "Sequence[messages.Approve | messages.Deny]", results: "Sequence[DecisionResult]") -> str:
+        spoken = [result.proposal for event, result in zip(events, results, strict=True) if event.words]
+        return self.aftermath.words_sent(spoken) if spoken else ""
 
     async def undo(self, event: messages.Undo) -> None:
         """Take a decision back."""

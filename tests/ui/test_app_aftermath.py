@@ -12,6 +12,7 @@ from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import Request, WireServer
+from widgets.common.key_bar import KeyBar
 
 
 def in_composer(run: Running) -> bool:
@@ -271,3 +272,35 @@ async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, ser
         assert run.file == FILE
         assert [one.state for one in run.proposals] == [ProposalState.PENDING]
         assert run.app.workbench.review.state.current == "P1"
+
+
+async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their_way_to_this_model(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        first = run.app.session().id
+        await run.command("new")
+        await run.until(lambda: run.app.session().id != first, "the new session")
+        await run.review()
+        await write_feedback(run, "No.")
+        await run.pilot.press("ctrl+s")
+        await run.see("Your words go to the", "session that it is of.")
+        assert "on their way" not in run.text
+
+
+async def test_the_footer_names_what_a_key_answers_while_something_is_asked(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        footer = run.app.workbench.query_one(KeyBar)
+        await run.until(lambda: "y Approve" in str(footer.render()), "what y does to a proposal")
+        await write_feedback(run, "No.")
+        await run.pilot.press("escape")
+        await run.until(lambda: run.app.workbench.review.guard.open, "the keys")
+        await run.pilot.press("n")
+        await run.see("Deny?")
+        await run.until(lambda: "y Yes  n No" in str(footer.render()), "the answers")
+        assert "Approve" not in str(footer.render())

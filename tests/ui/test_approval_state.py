@@ -132,11 +132,20 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
     moved = proposal("P3", [file_diff("c.py", "a\n", "b\n", rebased=True)])
     gone = proposal("P4", [file_diff("d.py", "a\n", None)])
     stale = one("P5", state=ProposalState.STALE)
-    state = ReviewState(waiting=[one("P1"), loose, moved, gone, stale])
+    bits = file_diff("e.sh", "a\n", "b\n")
+    assert bits.change.result is not None
+    runs = bits.change.result.model_copy(update={"mode": 0o755})
+    bits = bits.model_copy(update={"change": bits.change.model_copy(update={"result": runs})})
+    deceives = file_diff("f.py", "a\n", "b\n", warnings=("A letter that looks like another.",))
+    state = ReviewState(
+        waiting=[one("P1"), loose, moved, gone, stale, proposal("P6", [bits]), proposal("P7", [deceives])]
+    )
     verdict = approve_all(state)
     assert isinstance(verdict, Ask)
     assert verdict.ids == ("P1",)
-    assert verdict.named == ("P2", "P3", "P4")
+    assert verdict.named == ("P2", "P3", "P4", "P6", "P7")
+    assert "P6 (mode 644 → 755 of e.sh" in verdict.question
+    assert "P7 (deceiving text in f.py" in verdict.question
     assert all(name in verdict.question for name in verdict.named)
     assert "P5" not in verdict.question
 

@@ -26,6 +26,16 @@ SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider"})
 _OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
 _OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
 
+_ANSWERS = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
+_TO_PERMISSIONS = {"approve": "Allow once", "request_changes": "Deny, say why"}
+
+
+def title_now(action: str, state: ReviewState, question: Ask | None) -> str:
+    """What a key means at this moment, if that is not what its action is called; else an empty string."""
+    if question is not None:
+        return _ANSWERS.get(action, "")
+    return _TO_PERMISSIONS.get(action, "") if state.permission_first else ""
+
 
 def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:
     """Whether an action of `DECIDES` or `SHAPES` has something to act on.

@@ -22,6 +22,7 @@ from widgets.approval.decide import Ask
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.guard import GRACE_SECONDS, Guard
 from widgets.approval.notes import Notes
+from widgets.approval.offered import title_now
 from widgets.approval.pane import ApprovalPane
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.shown import content_of, content_of_diffs
@@ -364,6 +365,10 @@ class ReviewPanes(Vertical):
     def _end_grace(self) -> None:
         if self.guard.open:
             self.pane.remove_class("-changed")
+
+    def title_of(self, action: str) -> str:
+        """What a key answers at this moment; empty if it does what its action is called."""
+        return title_now(action, self.state, self.question)
 
     def key_of(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from app.proposals.facts import LineComment
 from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
+from app.proposals.remarks import mode_words
 from app.proposals.splitting import Part
 from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation
@@ -421,6 +422,10 @@ def change_caveats(change: FileChange) -> list[str]:
         found.append(f"inexact match in {change.path}")
     if change.rebased:
         found.append(f"re-based {change.path}")
+    if mode := mode_words(change):
+        found.append(f"{mode} of {change.path}")
+    if change.warnings:
+        found.append(f"deceiving text in {change.path}")
     return found
 
 

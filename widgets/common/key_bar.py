@@ -4,7 +4,7 @@ Where it is too narrow for all of them, it leaves out the ones that matter least
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 _GAP = 2
 _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order, action in enumerate(ACTIONS)}
+
+
+@runtime_checkable
+class Retitles(Protocol):
+    """A widget whose keys mean something else at times, such as the answer to a question."""
+
+    def title_of(self, action: str) -> str:
+        """What an action means now; empty if it means what it is called."""
+        ...
 
 
 class KeyBar(HintLine):
@@ -62,12 +71,13 @@ class KeyBar(HintLine):
 def shown_keys(active: "Sequence[ActiveBinding]") -> tuple[tuple[KeyHint, int, bool], ...]:
     """The keys to name, in the order of the registry; what is in no registry belongs to the focused widget."""
     found: dict[str, tuple[tuple[bool, int], KeyHint, int, bool]] = {}
-    for position, (_, binding, enabled, _tooltip) in enumerate(active):
+    for position, (node, binding, enabled, _tooltip) in enumerate(active):
         if not binding.show or binding.action in found:
             continue
         order, action = _ACTIONS.get(binding.id or "", (position - len(active), None))
         everywhere = action is not None and action.scope == "app"
-        hint = KeyHint(binding.key, binding.description, enabled)
+        title = node.title_of(binding.action) if isinstance(node, Retitles) else ""
+        hint = KeyHint(binding.key, title or binding.description, enabled)
         found[binding.action] = ((everywhere, order), hint, action.footer if action else 1, everywhere)
     return tuple(
         (hint, rank, everywhere) for _, hint, rank, everywhere in sorted(found.values(), key=lambda one: one[0])
