@@ -48,7 +48,12 @@ def check_names(wheel: Path) -> None:
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {"signoff"}, tops
-    for needed in ("__main__.py", "_bundle/app/cli/main.py", "_bundle/themes/signoff-dark.toml"):
+    for needed in (
+        "__main__.py",
+        "_bundle/app/cli/main.py",
+        "_bundle/app/demo/words.toml",
+        "_bundle/themes/signoff-dark.toml",
+    ):
         assert f"signoff/{needed}" in names, needed
     assert any("sample_files" in name for name in names)
     print("import names:", ", ".join(sorted(tops)))

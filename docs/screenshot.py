@@ -7,9 +7,8 @@ import tempfile
 from pathlib import Path
 
 from app.agent.updates import Phase
-from app.demo.process import DemoServer
-from app.demo.requests import MODEL_ID
 from app.demo.sample import create_sample
+from app.demo.server import demo_server
 from app.runtime.workspace import open_runtime
 from app.ui.app import SignoffApp
 from app.ui.start import Opened
@@ -23,10 +22,8 @@ async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = st
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(SIGNOFF_HOME=f"{folder}/home", TERM="xterm-256color", COLORTERM="truecolor")
         root = create_sample(Path(folder))
-        async with DemoServer() as server:
-            runtime = open_runtime(
-                root, {"base_url": server.base_url, "model": MODEL_ID, "api_key": "demo", "theme": theme}, {}
-            )
+        async with demo_server() as settings:
+            runtime = open_runtime(root, {**settings, "theme": theme}, {})
 
             async def opener() -> Opened:
                 return Opened(runtime, runtime.settings, None, True)

@@ -1,16 +1,28 @@
 """`signoff demo-server`: the demo model by itself."""
 
 import argparse
-from collections.abc import Sequence
+import asyncio
+import signal
+from contextlib import suppress
+
+from app.cli.output import CommandError, Exit
 
 
-def demo_server(arguments: argparse.Namespace) -> int:
+def serve_demo(arguments: argparse.Namespace) -> Exit:
     """Serve until interrupted; prints the base URL when it is ready."""
-    from app.demo.server import main
+    with suppress(KeyboardInterrupt, BrokenPipeError):
+        asyncio.run(_serve(arguments.port, arguments.tokens_per_second))
+    return Exit.DONE
 
-    words: Sequence[str] = ["--port", str(arguments.port)]
-    if arguments.tokens_per_second is not None:
-        words = [*words, "--tokens-per-second", str(arguments.tokens_per_second)]
-    if arguments.until_stdin_closes:
-        words = [*words, "--until-stdin-closes"]
-    return main(words)
+
+async def _serve(port: int, tokens_per_second: float) -> None:
+    from app.demo.server import DemoServerFailed, demo_server
+
+    try:
+        async with demo_server(tokens_per_second, port) as settings:
+            stopped = asyncio.Event()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+            print(settings["base_url"], flush=True)
+            await stopped.wait()
+    except DemoServerFailed as error:
+        raise CommandError(str(error)) from error

@@ -104,9 +104,9 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
 
             return _in_workspace(doctor)
         case "demo-server":
-            from app.cli.demo_server import demo_server
+            from app.cli.demo_server import serve_demo
 
-            return demo_server
+            return serve_demo
         case "keys":
             from app.cli.keys import keys
 

@@ -30,7 +30,7 @@ def open_app(arguments: argparse.Namespace) -> int:
         return asyncio.run(_run(arguments))
     except Exception as error:
         from app.cli.output import CommandError, print_error
-        from app.demo.process import DemoServerFailed
+        from app.demo.server import DemoServerFailed
 
         if not isinstance(error, CommandError | DemoServerFailed):
             raise
@@ -101,12 +101,10 @@ async def _open(arguments: argparse.Namespace, stack: AsyncExitStack) -> Opened:
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
-    from app.demo.process import DemoServer
-    from app.demo.requests import MODEL_ID
     from app.demo.sample import create_sample
+    from app.demo.server import demo_server
 
-    server = await stack.enter_async_context(DemoServer())
-    flags: dict[str, object] = {"base_url": server.base_url, "model": MODEL_ID, "api_key": "demo"}
+    flags = await stack.enter_async_context(demo_server())
     if workspace:
         return Path(workspace), flags
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True))

@@ -142,8 +142,9 @@ def command_parser() -> argparse.ArgumentParser:
         workspace=False,
     )
     server.add_argument("--port", type=int, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)")
-    server.add_argument("--tokens-per-second", type=float, metavar="N", help="how fast it streams")
-    server.add_argument("--until-stdin-closes", action="store_true", help=argparse.SUPPRESS)
+    server.add_argument(
+        "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
+    )
     return parser
 
 
@@ -200,6 +201,13 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
     parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
     parser.add_argument("--gate", metavar="POLICY", type=_gate, help="every-edit (default), chain, or chain:N")
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not rate > 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return rate
 
 
 def _gate(text: str) -> str:

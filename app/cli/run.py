@@ -72,15 +72,10 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.demo.process import DemoServer
-    from app.demo.requests import MODEL_ID
+    from app.demo.server import demo_server
 
-    server = DemoServer()
-    await server.start()
-    try:
-        yield {**flags, "base_url": server.base_url, "model": MODEL_ID, "api_key": "demo"}
-    finally:
-        await server.stop()
+    async with demo_server() as settings:
+        yield flags | settings
 
 
 async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) -> int:

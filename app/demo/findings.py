@@ -1,35 +1,21 @@
-"""What the tools have told: files, folders and matches, taken out of the text of their results.
-
-A model has to read such text as it comes, so this takes the usual ways of numbering lines and of listing matches.
-"""
+"""What the tools have told: files, folders and matches, taken out of the text of their results."""
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from app.demo.history import Call
-from app.demo.reply import NewCall
+from app.demo.words import NewCall
 
-_NUMBERED = re.compile(r"^ {0,9}(\d+)(?:\t|\||│|→)(.*)$")
-_MORE = re.compile(r"^\[.*start_line[ =](\d+).*\]$", re.MULTILINE)
+_NUMBERED = re.compile(r"^(\d+)\t(.*)$")
+_MORE = re.compile(r"^\[.*start_line=(\d+)\]$", re.MULTILINE)
 _NO_FINAL_NEWLINE = re.compile(r"^\[no newline at the end", re.MULTILINE)
-_VERSION = re.compile(r"^\S.*\(version (\w+)", re.MULTILINE)
-_UNDER_HEADING = re.compile(r"^ +(\d+)(?::|\t|\|) ?(.*)$")
-_NO_MATCH = re.compile(r"^\W*(?:no\b|0\b|nothing)", re.IGNORECASE)
-_CUT_SEARCH = re.compile(r"^\[.*\b(?:narrow|stopped after)\b.*\]$", re.MULTILINE)
-_MATCH = re.compile(r"^(?P<path>[^\s:\[][^:\n]*):(?P<line>\d+)[:\t] ?(?P<text>.*)$")
+_VERSION = re.compile(r"^\S.*\(version (\w+)")
+_MATCH = re.compile(r"^ +(\d+): (.*)$")
 _MARK = re.compile(r" {2,}\[.*\]$")
 """What `list_files` puts behind a path: `[staged, not on disk yet]`."""
 
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A line that a search found."""
-
-    path: str
-    line: int
-    """Counted from 1."""
-    text: str
+Match = tuple[str, int, str]
+"""A line that a search found: its path, number and text."""
 
 
 class Findings:
@@ -42,91 +28,76 @@ class Findings:
         """The matches of the last search, or None if nothing was searched."""
         self.search_error = ""
         """What the last search said where it neither found something nor said that there is nothing."""
-        self.search_was_cut = False
-        """Whether the last search found more than it showed."""
         self.texts: dict[str, str] = {}
         """Path to content, of files that were read to the end."""
         self.versions: dict[str, str] = {}
-        """Path to version, as `edit_file` takes it."""
         self.asked: set[str] = set()
         """Paths that a reading was tried of, also in vain."""
-        self._begun: dict[str, str] = {}
-        """Path to content so far, of long files that come in pages."""
-        self._next_line: dict[str, int] = {}
+        self._begun: dict[str, tuple[str, int]] = {}
+        """Of long files that come in pages: path to content so far and the next line."""
         for call in calls:
-            if call.void:
-                continue
             match call.name:
-                case "list_files":
+                case "list_files" if call.result:
                     self.paths = listed_paths(call.result)
-                case "search_text":
+                case "search_text" if call.result:
                     self.matches = found_matches(call.result)
-                    failed = not self.matches and not _NO_MATCH.search(call.result)
-                    self.search_error = call.result if failed else ""
-                    self.search_was_cut = bool(_CUT_SEARCH.search(call.result))
-                case "read_file":
+                    self.search_error = "" if self.matches or call.result.startswith("No line") else call.result
+                case "read_file" if call.result:
                     self._take_page(call)
 
     def _take_page(self, call: Call) -> None:
-        path = str(call.arguments.get("path", ""))
-        first = call.arguments.get("start_line")
+        path, first = str(call.arguments.get("path", "")), call.arguments.get("start_line")
         start = first if isinstance(first, int) else 1
         self.asked.add(path)
+        before, expected = self._begun.get(path, ("", 1)) if start > 1 else ("", start)
         page = file_text(call.result, start)
-        if page is None or (start > 1 and start != self._next_line.get(path)):
+        if page is None or start != expected:
             return
-        text = (self._begun.pop(path, "") if start > 1 else "") + page
+        self._begun.pop(path, None)
         if version := _VERSION.search(call.result):
             self.versions[path] = version[1]
-        self._next_line.pop(path, None)
         if more := _MORE.search(call.result):
-            self._begun[path], self._next_line[path] = text, int(more[1])
+            self._begun[path] = before + page, int(more[1])
         else:
-            self.texts[path] = text
+            self.texts[path] = before + page
 
     def readings(self, paths: Iterable[str]) -> list[NewCall]:
         """The calls that are still needed to have read `paths` to their ends."""
-        calls: list[NewCall] = []
-        for path in dict.fromkeys(paths):
-            if path in self._next_line:
-                calls.append(NewCall("read_file", {"path": path, "start_line": self._next_line[path]}))
-            elif path not in self.asked:
-                calls.append(NewCall("read_file", {"path": path}))
-        return calls
+        pages = [(path, self._begun.get(path)) for path in dict.fromkeys(paths)]
+        return [
+            NewCall("read_file", {"path": path, "start_line": begun[1]} if begun else {"path": path})
+            for path, begun in pages
+            if begun or path not in self.asked
+        ]
+
+    def read(self, paths: Iterable[str]) -> dict[str, str]:
+        """Path to content, of those of `paths` that could be read."""
+        return {path: self.texts[path] for path in paths if path in self.texts}
 
 
 def file_text(result: str, start: int = 1) -> str | None:
-    """The content of a file in the result of `read_file`: the lines numbered from `start` on.
-
-    None if there are none, as in an error or for an empty file.
-    """
+    """The content of a file in a result of `read_file`: its lines from `start` on; None if it has none."""
     lines: list[str] = []
     for line in result.split("\n"):
-        numbered = _NUMBERED.match(line)
-        if numbered and int(numbered[1]) == start + len(lines):
+        if (numbered := _NUMBERED.match(line)) and int(numbered[1]) == start + len(lines):
             lines.append(numbered[2])
         elif lines:
             break
-    if not lines:
-        return None
-    return "\n".join(lines) + ("" if _NO_FINAL_NEWLINE.search(result) else "\n")
+    return "\n".join(lines) + ("" if _NO_FINAL_NEWLINE.search(result) else "\n") if lines else None
 
 
 def listed_paths(result: str) -> list[str]:
-    """The files in the result of `list_files`, one a line; folders and remarks are left out."""
+    """The files in a result of `list_files`, one a line; folders and remarks are left out."""
     names = (_MARK.sub("", line).strip() for line in result.splitlines())
     return [name for name in names if name and name[0] != "[" and not name.endswith((".", "/", ")"))]
 
 
 def found_matches(result: str) -> list[Match]:
-    """The matches in the result of `search_text`: `path:line: text`, or a path with numbered lines under it."""
-    matches: list[Match] = []
-    heading = ""
+    """The matches in a result of `search_text`: a path, and numbered lines under it."""
+    matches, path = list[Match](), ""
     for line in result.splitlines():
-        if (numbered := _UNDER_HEADING.match(line)) and heading:
-            matches.append(Match(heading, int(numbered[1]), numbered[2]))
-        elif found := _MATCH.match(line):
-            matches.append(Match(found["path"], int(found["line"]), found["text"]))
-        elif line and line[0] not in " [":
-            heading = _MARK.sub("", line).rstrip(":")
+        if (found := _MATCH.match(line)) and path:
+            matches.append((path, int(found[1]), found[2]))
+        elif not line.startswith((" ", "[")):
+            path = line
     return matches

@@ -7,39 +7,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from app.demo.words import WORDS
 
 _TEMPLATES = Path(__file__).parent / "sample_files"
 _SUFFIX = ".txt"
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """One step of the sample's history."""
-
-    message: str
-    date: str
-    paths: tuple[str, ...]
-    """Files and folders that come with it."""
-
-
-_HISTORY = (
-    _Commit(
-        "Work out high and low water from one known tide",
-        "2026-04-12T07:40:00+01:00",
-        (
-            ".gitignore",
-            "README.md",
-            "pyproject.toml",
-            *(f"tideline/{module}.py" for module in ("__init__", "harbours", "moon", "tides")),
-        ),
-    ),
-    _Commit("Lay the day out as a table, in metres or feet", "2026-04-19T18:05:00+01:00", ("tideline",)),
-    _Commit(
-        "Check the times against the harbour master's tide book", "2026-04-26T20:30:00+01:00", ("AGENTS.md", "tests")
-    ),
-)
 
 
 def create_sample(parent: Path | None = None) -> Path:
@@ -65,10 +38,10 @@ def _record_history(folder: Path) -> None:
     if git is None:
         return
     try:
-        _git(git, folder, _HISTORY[0].date, "init", "--quiet", "--initial-branch=main", "--template=")
-        for commit in _HISTORY:
-            _git(git, folder, commit.date, "add", "--", *commit.paths)
-            _git(git, folder, commit.date, "commit", "--quiet", "--no-verify", f"--message={commit.message}")
+        _git(git, folder, "", "init", "--quiet", "--initial-branch=main", "--template=")
+        for commit in WORDS["commits"]:
+            _git(git, folder, commit["date"], "add", "--", *commit["paths"])
+            _git(git, folder, commit["date"], "commit", "--quiet", "--no-verify", f"--message={commit['message']}")
     except (subprocess.SubprocessError, OSError):
         shutil.rmtree(folder / ".git", ignore_errors=True)
 
@@ -76,24 +49,12 @@ def _record_history(folder: Path) -> None:
 def _git(git: str, folder: Path, date: str, *arguments: str) -> None:
     """Run git on `folder` alone, deaf to the user's own configuration, repository variables and hooks."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_AUTHOR_NAME": "Maren Tregenza",
-        "GIT_AUTHOR_EMAIL": "maren@tideline.example",
-        "GIT_AUTHOR_DATE": date,
-        "GIT_COMMITTER_NAME": "Maren Tregenza",
-        "GIT_COMMITTER_EMAIL": "maren@tideline.example",
-        "GIT_COMMITTER_DATE": date,
-    }
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for role in ("AUTHOR", "COMMITTER"):
+        facts = {"NAME": "Maren Tregenza", "EMAIL": "maren@tideline.example", "DATE": date}
+        environment |= {f"GIT_{role}_{fact}": value for fact, value in facts.items()}
     settings = ("commit.gpgsign=false", "core.autocrlf=false", f"core.hooksPath={os.devnull}")
     options = [part for setting in settings for part in ("-c", setting)]
-    subprocess.run(
-        [git, *options, *arguments],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=20,
-        check=True,
-    )
+    null = subprocess.DEVNULL
+    command = [git, *options, *arguments]
+    subprocess.run(command, cwd=folder, env=environment, stdin=null, capture_output=True, timeout=20, check=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from app.demo.findings import Findings
-from app.demo.history import EDIT_TOOLS, Call, History, Turn
-from app.demo.intents import Intent, Kind, read_intent
-from app.demo.reply import NewCall
+from app.demo.history import EDIT_TOOLS, Call, Turn
+from app.demo.intents import Intent, read_intent
+from app.demo.words import NewCall
 
 
 @dataclass(frozen=True)
@@ -44,42 +44,34 @@ class Task:
         return self.earlier_findings.paths
 
     def is_new(self, calls: Sequence[NewCall]) -> bool:
-        """Whether `calls` differ from every earlier attempt."""
-        attempt = {_essence(call) for call in calls}
-        return all(attempt != earlier for earlier in self._attempts)
-
-    @cached_property
-    def _attempts(self) -> list[set[str]]:
-        """The edits of the first editing step of each turn."""
-        steps = (
-            next((step.calls for step in turn.steps if any(call.name in EDIT_TOOLS for call in step.calls)), [])
-            for turn in self.thread
-        )
-        return [{_essence(call) for call in calls if call.name in EDIT_TOOLS} for calls in steps if calls]
+        """Whether `calls` differ from what the first editing step of every turn proposed."""
+        steps = ([_edits(step.calls) for step in turn.steps] for turn in self.thread)
+        return _edits(calls) not in [next(filter(None, edits), set()) for edits in steps]
 
 
-def _essence(call: Call | NewCall) -> str:
-    """What a call does, without the words that describe it."""
-    arguments = {name: value for name, value in call.arguments.items() if name not in ("summary", "version")}
-    return json.dumps([call.name, arguments], sort_keys=True)
+def _edits(calls: Sequence[Call | NewCall]) -> set[str]:
+    """What the edits among `calls` do, without the words that describe it."""
+    edits = [
+        (call.name, {**call.arguments, "summary": "", "version": ""}) for call in calls if call.name in EDIT_TOOLS
+    ]
+    return {json.dumps(edit, sort_keys=True) for edit in edits}
 
 
-def current_task(history: History) -> Task:
+def current_task(turns: Sequence[Turn]) -> Task:
     """The task to go on with."""
-    turns = history.turns
     start = len(turns) - 1
     while start > 0 and _continues(turns[start]):
         start -= 1
-    thread = turns[start:]
+    thread = tuple(turns[start:])
     text, intent = thread[0].text, read_intent(thread[0].text)
     feedback: list[str] = []
     for turn in thread:
-        if turn.denied and turn.text and turn is not thread[0]:
+        if turn.told("denied") and turn.text and turn is not thread[0]:
             feedback.append(turn.text)
         for answer in turn.answers:
-            chosen = read_intent(answer)
-            if intent.kind is Kind.VAGUE:
+            if intent.kind == "vague":
                 # The answer says what the vague request meant; what it was about still stands.
+                chosen = read_intent(answer)
                 text, intent = answer, replace(chosen, paths=chosen.paths or intent.paths)
             else:
                 feedback.append(answer)
@@ -88,7 +80,5 @@ def current_task(history: History) -> Task:
 
 def _continues(turn: Turn) -> bool:
     """Whether `turn` goes on with what was asked before: feedback on a denial, a decision alone, or "continue"."""
-    if not turn.text or turn.brings_feedback:
-        return True
-    kind = read_intent(turn.text).kind
-    return kind is Kind.CONTINUE or (turn.denied and kind is Kind.SEARCH)
+    kind, denied = read_intent(turn.text).kind, turn.told("denied")
+    return not turn.text or kind == "continue" or (denied and (kind == "search" or turn.told("own_words")))

@@ -6,59 +6,45 @@ flat steps of 12 and 6 hours in another. A lunar day is 24 h 50 min, and the sea
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 
-from app.demo.intents import PATH
+from app.demo.words import PATH, WORDS
 
 _CONSTANT = re.compile(r"^(?P<name>\w*LUNAR\w*) = timedelta\(hours=24(?P<rest>, minutes=50)?\)$", re.MULTILINE)
 _FLAT_STEP = re.compile(r"timedelta\(hours=(12|6)\)")
 _CAPITALS = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
-_IMPORT = re.compile(r"^(?:from|import) ")
+_WAYS: dict[str, dict[str, str]] = WORDS["fix"]
+_TEXT: dict[str, str] = WORDS["fix_text"]
 
 
 @dataclass(frozen=True, slots=True)
 class TideBug:
-    """Where the bug is."""
+    """Where the bug is: the name of the lunar day and the file with it, the file that steps by flat hours, a test."""
 
     constant: str
-    """The name of the lunar day."""
     moon: str
-    """The file that defines it."""
     tides: str
-    """The file that steps by flat hours; empty if none does."""
+    """Empty if none does."""
     test: str
-    """A test of the tides; empty if none was read."""
+    """Empty if none was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixStyle:
     """How to mend it."""
 
-    name: str = ""
-    """Give half a lunar day this name."""
-    comment: bool = False
-    docstring: bool = False
-    test: bool = False
-    literal: bool = False
-    """Write the hours and minutes out where they are used: fewer lines, and the number in two places."""
+    ways: frozenset[str] = frozenset()
+    """What the fix has besides: keys of `fix` in words.toml."""
+    name: str = "TIDAL_PERIOD"
+    """What half a lunar day is called, if it gets a name."""
     only: str = ""
     """Leave every other file alone."""
 
-    def reasons(self, bug: TideBug) -> list[str]:
-        """What sets this fix apart from the plain one, a sentence each."""
-        told = [
-            (self.only, f"It touches `{self.only}` and nothing else, so the other half of the bug stays for now."),
-            (
-                self.literal and not self.only,
-                "It stays small: no new import, the times are written where they are used.",
-            ),
-            (self.name, f"Half a lunar day has a name of its own, `{self.name}`, next to `{bug.constant}`."),
-            (self.comment, "A comment says why the number is what it is."),
-            (self.docstring, f"`{bug.constant}` has a docstring."),
-            (self.test, f"`{bug.test}` gets a test that looks a whole week ahead."),
-        ]
-        return [sentence for wanted, sentence in told if wanted]
+    def told(self, bug: TideBug) -> str:
+        """What sets this fix apart from the plain one."""
+        facts = {**asdict(bug), "name": self.name, "only": self.only}
+        return " ".join(way["told"].format(**facts) for key, way in _WAYS.items() if key in self.ways)
 
 
 def find_bug(sources: Mapping[str, str]) -> TideBug | None:
@@ -69,10 +55,8 @@ def find_bug(sources: Mapping[str, str]) -> TideBug | None:
     moon, match = found
     code = [path for path in sources if path.endswith(".py") and not _is_test(path) and path != moon]
     tides = next((path for path in code if _FLAT_STEP.search(sources[path])), "")
-    if match["rest"] and not tides:
-        return None
     test = next((path for path in sources if _is_test(path) and "high_waters(" in sources[path]), "")
-    return TideBug(match["name"], moon, tides, test)
+    return TideBug(match["name"], moon, tides, test) if tides or not match["rest"] else None
 
 
 def styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
@@ -81,42 +65,30 @@ def styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
     for words in feedback:
         asked = _follow(words, asked, bug)
     yield asked
-    named = replace(asked, name=asked.name or "TIDAL_PERIOD", literal=False)
-    yield replace(named, comment=True)
-    yield named
-    yield replace(asked, comment=not asked.comment)
-    yield replace(asked, docstring=not asked.docstring)
-    yield replace(asked, comment=True, docstring=True)
-    yield replace(named, comment=True, docstring=True)
+    for more in ({"name", "comment"}, {"name"}, {"comment"}, {"docstring"}, {"comment", "docstring"}):
+        yield replace(asked, ways=asked.ways - {"small"} | more)
+    yield replace(asked, ways=asked.ways - {"comment", "docstring"})
     if bug.test:
-        yield replace(named, comment=True, docstring=True, test=True)
-    yield FixStyle(literal=True)
+        yield replace(asked, ways=asked.ways - {"small"} | {"name", "comment", "docstring", "test"})
+    yield FixStyle(frozenset({"small"}))
 
 
 def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
-    """`style`, changed as one piece of feedback says."""
-    lowered = words.lower()
+    """`style`, changed as one piece of feedback says; what the words don't speak of stays, but for being small."""
+    asked, refused = set[str](), set[str]()
+    for key, way in _WAYS.items():
+        no = r"(?P<no>(?:no|not|without|don't|drop|remove)\b[^.;,\n]{0,16})?"
+        if way["asked"] and (found := re.search(rf"\b{no}\b(?:{way['asked']})\b", words, re.IGNORECASE)):
+            (refused if found["no"] else asked).add(key)
+    capitals = [name for name in _CAPITALS.findall(words) if name != bug.constant]
+    if capitals or "name" in asked:
+        asked = asked - {"small"} | {"name"}
+    ways = style.ways - {"small", "only"} - refused | asked - (set() if bug.test else {"test"})
     files = [path for path in PATH.findall(words) if path.endswith(".py")]
-    only = next((path for path in (bug.moon, bug.tides) for name in files if path and path.endswith(name)), "")
-    small = bool(re.search(r"\b(?:smaller|minimal|only|just|simpler|shorter|less|fewer|no import)\b", lowered))
-    capitals = next((name for name in _CAPITALS.findall(words) if name != bug.constant), "")
-    named = capitals or re.search(r"\b(?:constant|named?|call it|magic)\b", lowered)
-    name = (capitals or style.name or "TIDAL_PERIOD") if named else style.name
-    test = _wants(lowered, "tests?", style.test)
-    return FixStyle(
-        name=name,
-        comment=_wants(lowered, "comments?|why", style.comment),
-        docstring=_wants(lowered, "docstrings?|document", style.docstring),
-        test=test and bool(bug.test),
-        literal=small and not named,
-        only=only if small else "",
-    )
-
-
-def _wants(words: str, thing: str, otherwise: bool) -> bool:
-    """Whether `words` ask for `thing`; False if they ask to be without it."""
-    found = re.search(rf"\b(?P<no>(?:no|not|without|don't|drop|remove)\b[^.;,\n]{{0,16}})?\b(?:{thing})\b", words)
-    return otherwise if found is None else not found["no"]
+    only = next((path for path in (bug.moon, bug.tides) for file in files if path and path.endswith(file)), "")
+    if "small" in ways:
+        return FixStyle(ways - {"small", "name"} | {"only"}, only=only) if only else FixStyle(ways - {"name"})
+    return FixStyle(ways, capitals[0] if capitals else style.name)
 
 
 def mended(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict[str, str]:
@@ -124,71 +96,45 @@ def mended(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict[st
     after = {bug.moon: _mended_moon(sources[bug.moon], bug, style)}
     if bug.tides:
         after[bug.tides] = _mended_tides(sources[bug.tides], bug, style)
-    if style.test and bug.test:
-        after[bug.test] = _extended_test(sources[bug.test])
+    if "test" in style.ways:
+        after[bug.test] = sources[bug.test].rstrip("\n") + _TEXT["test"]
     return {path: text for path, text in after.items() if text != sources[path] and style.only in ("", path)}
 
 
 def _mended_moon(text: str, bug: TideBug, style: FixStyle) -> str:
-    lines = [f"{bug.constant} = timedelta(hours=24, minutes=50)"]
-    if style.comment:
-        lines.insert(
-            0, "# The moon moves on along its orbit, so the earth needs 50 minutes more to catch up with it."
-        )
-    if style.docstring:
-        lines.append('"""The moon stands over the same pier again after this time."""')
-    if style.name and style.name not in text:
+    lines = [_TEXT["comment"]] if "comment" in style.ways else []
+    lines.append(f"{bug.constant} = timedelta(hours=24, minutes=50)")
+    documented = "docstring" in style.ways
+    lines += [_TEXT["docstring"]] if documented else []
+    if "name" in style.ways and style.name not in text:
         lines += ["", f"{style.name} = {bug.constant} / 2"]
-        if style.docstring:
-            lines.append('"""From one high water to the next: the sea rises twice in a lunar day."""')
+        lines += [_TEXT["name_docstring"]] if documented else []
     return _CONSTANT.sub("\n".join(lines), text, count=1)
 
 
 def _mended_tides(text: str, bug: TideBug, style: FixStyle) -> str:
-    if style.literal or style.only:
-        text = text.replace("timedelta(hours=12)", "timedelta(hours=12, minutes=25)")
-        return text.replace("timedelta(hours=6)", "timedelta(hours=6, minutes=12, seconds=30)")
-    name = style.name or bug.constant
-    whole, half = (name, f"{name} / 2") if style.name else (f"{name} / 2", f"{name} / 4")
+    name = style.name if "name" in style.ways else bug.constant
+    whole, half = (name, f"{name} / 2") if "name" in style.ways else (f"{name} / 2", f"{name} / 4")
+    if in_place := style.ways & {"small", "only"}:
+        whole, half = "timedelta(hours=12, minutes=25)", "timedelta(hours=6, minutes=12, seconds=30)"
     text = text.replace("timedelta(hours=12)", whole).replace("timedelta(hours=6)", half)
-    if style.comment:
-        text = re.sub(
-            rf"^( *)(.*= {re.escape(whole)})$",
-            r"\1# Not 12 hours: the sea keeps the moon's time.\n\1\2",
-            text,
-            flags=re.MULTILINE,
-        )
-    return _with_import(text, f"from {_module(bug.moon)} import {name}")
+    if "comment" in style.ways:
+        step = re.compile(rf"^( *)(.*= {re.escape(whole)})$", re.MULTILINE)
+        text = step.sub(rf"\1{_TEXT['step_comment']}\n\1\2", text)
+    module = bug.moon.removeprefix("src/").removesuffix(".py").replace("/", ".")
+    return text if in_place else _with_import(text, f"from {module} import {name}")
 
 
 def _with_import(text: str, statement: str) -> str:
     """`text` with `statement` among its imports, in alphabetical order where they have one."""
-    lines = text.split("\n")
-    if statement in lines:
-        return text
-    package = " ".join(statement.split(".")[:1])
-    places = [number for number, line in enumerate(lines) if _IMPORT.match(line)]
-    siblings = [number for number in places if lines[number].startswith(package + ".")]
-    later = next((number for number in siblings if lines[number] > statement), None)
-    place = later if later is not None else (siblings or places or [-1])[-1] + 1
-    lines.insert(place, statement)
-    return "\n".join(lines)
-
-
-def _module(path: str) -> str:
-    return path.removeprefix("src/").removesuffix(".py").replace("/", ".")
-
-
-def _extended_test(text: str) -> str:
-    """The test file with one more case at the end of its last class."""
-    return text.rstrip("\n") + (
-        "\n\n"
-        "    def test_a_week_on_the_tides_have_slipped_by_nearly_six_hours(self) -> None:\n"
-        "        times = high_waters(datetime(2026, 5, 1, 6, 0), until=datetime(2026, 5, 9))\n"
-        "        self.assertEqual(times[14], datetime(2026, 5, 8, 11, 50))\n"
-    )
+    imports = [line for line in text.split("\n") if line.startswith(("from ", "import "))]
+    siblings = [line for line in imports if line.startswith(statement.split(".")[0] + ".")]
+    later = next((line for line in siblings if line > statement), "")
+    if statement in imports or not imports:
+        return text if imports else f"{statement}\n{text}"
+    place = later or (siblings or imports)[-1]
+    return text.replace(place, f"{statement}\n{place}" if later else f"{place}\n{statement}", 1)
 
 
 def _is_test(path: str) -> bool:
-    parts = PurePosixPath(path).parts
-    return "tests" in parts or parts[-1].startswith("test_")
+    return "tests" in PurePosixPath(path).parts or PurePosixPath(path).name.startswith("test_")

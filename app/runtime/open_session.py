@@ -5,7 +5,7 @@ UI-free: the app gives it a subscriber and calls its methods; tests drive it wit
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from app.agent.session import Session
 from app.agent.updates import Failed, ProposalsChanged, Update
 from app.config import Settings
 from app.conversation.events import Notice
-from app.demo.process import DemoServer
 from app.llm.client import ModelClient
 from app.proposals.disk.watching import ProposalWatcher
 from app.proposals.errors import UnknownProposal
@@ -45,7 +44,7 @@ class OpenSession:
         self._unsubscribe: Callable[[], None] = lambda: None
         self.model: ModelClient | None = None
         self.session: Session | None = None
-        self._demo: DemoServer | None = None
+        self._demo = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._known: dict[str, tuple[int, str]] = {}
         self._opening = asyncio.Lock()
@@ -117,13 +116,11 @@ class OpenSession:
         return session
 
     async def start_demo(self) -> tuple[str, str]:
-        """Start the demo model beside the app; returns its base URL and model."""
-        from app.demo.requests import MODEL_ID
+        """Start the demo model beside the app; returns its base URL and model. Raises DemoServerFailed."""
+        from app.demo.server import demo_server
 
-        if self._demo is None:
-            self._demo = DemoServer()
-            await self._demo.start()
-        return self._demo.base_url, MODEL_ID
+        settings = await self._demo.enter_async_context(demo_server())
+        return settings["base_url"], settings["model"]
 
     async def close(self) -> None:
         """End the turn, stop watching and looking through the workspace, close the connections."""
@@ -136,8 +133,7 @@ class OpenSession:
         await self.drafts.settled()
         if self.model is not None:
             await self.model.aclose()
-        if self._demo is not None:
-            await self._demo.stop()
+        await self._demo.aclose()
 
     async def list_models(self, settings: Settings) -> list[str]:
         """The models of the endpoint that these settings name; raises RequestFailed or NotConnected."""

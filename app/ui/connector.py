@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from app.demo.process import DemoServerFailed
 from app.runtime.connection import OPENAI_URL, NotConnected
 from app.ui.means import Ask
 from app.ui.preferences import Preferences
@@ -110,6 +109,8 @@ class Connector:
             self._hint(NO_MODEL)
             return
         if choice == DEMO:
+            from app.demo.server import DemoServerFailed
+
             try:
                 choice = await self._session.open_session.start_demo()
             except DemoServerFailed as error:

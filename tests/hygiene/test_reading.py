@@ -10,6 +10,7 @@ OPENS_OTHER_FILES = {
     "app/cli/proposals.py": "the patch that the user names",
     "app/config.py": "the user's own configuration",
     "app/demo/sample.py": "signoff's own sample",
+    "app/demo/words.py": "signoff's own words",
     "app/ui/terminal/editor.py": "a temporary file of its own",
     "app/ui/themes/first.py": "the user's own configuration and themes",
     "app/ui/chat_actions.py": "a session",

@@ -1,8 +1,6 @@
 """The installed command in a real terminal: what is typed, what the screen shows, what is on disk."""
 
-import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,22 +115,16 @@ def test_escape_interrupts_and_the_next_message_is_answered(demo: Terminal) -> N
     demo.wait_for("nterrupted")
     demo.type("What can you do?")
     demo.press("enter")
-    # The demo server refuses an invalid history with a 400.
     demo.wait_for("rename", without=["invalid", "400"])
     demo.press("ctrl+q")
     assert demo.wait_for_exit() == 0
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(120, 40)])
-def test_the_demo_server_ends_with_the_app(demo: Terminal, temp: Path) -> None:
-    children = subprocess.run(
-        ["ps", "--ppid", str(demo.pid), "-o", "pid="], capture_output=True, text=True, check=False
-    ).stdout.split()
-    assert children
+def test_the_sample_is_removed_at_the_end(demo: Terminal, temp: Path) -> None:
     demo.press("ctrl+q")
     assert demo.wait_for_exit() == 0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
-    assert list(temp.glob("signoff-demo-*")) == [], "the sample is removed"
+    assert list(temp.glob("signoff-demo-*")) == []
 
 
 def test_nothing_hostile_reaches_the_terminal(tmp_path: Path) -> None:
@@ -176,23 +168,6 @@ def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "needs a terminal" in done.stderr and "Traceback" not in done.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="POSIX only")
-def test_a_killed_app_leaves_no_demo_server(tmp_path: Path, temp: Path) -> None:
-    environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp))
-    with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as terminal:
-        terminal.wait_for("gate open")
-        children = subprocess.run(
-            ["ps", "--ppid", str(terminal.pid), "-o", "pid="], capture_output=True, text=True, check=False
-        ).stdout.split()
-        os.kill(terminal.pid, signal.SIGKILL)
-        for pid in children:
-            for _ in range(100):
-                if not Path(f"/proc/{pid}").exists():
-                    break
-                subprocess.run(["sleep", "0.05"], check=True)
-            assert not Path(f"/proc/{pid}").exists()
 
 
 def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(tmp_path: Path, temp: Path) -> None:

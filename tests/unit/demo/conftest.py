@@ -1,30 +1,15 @@
 """A demo server, a client for it and the sample workspace."""
 
 import math
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from openai import AsyncOpenAI
 
 from app.demo.sample import create_sample
-from app.demo.server import DemoHttpServer
+from app.demo.server import demo_server
 from tests.unit.demo.player import Player
-
-
-@contextmanager
-def serving(tokens_per_second: float) -> Iterator[DemoHttpServer]:
-    """A running server."""
-    with DemoHttpServer(tokens_per_second) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.fixture
@@ -34,16 +19,16 @@ def sample(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server() -> Iterator[DemoHttpServer]:
+async def server() -> AsyncIterator[str]:
     """A running server that streams without pauses."""
-    with serving(math.inf) as server:
-        yield server
+    async with demo_server(math.inf) as settings:
+        yield str(settings["base_url"])
 
 
 @pytest.fixture
-async def client(server: DemoHttpServer) -> AsyncIterator[AsyncOpenAI]:
+async def client(server: str) -> AsyncIterator[AsyncOpenAI]:
     """The SDK's client of it."""
-    async with AsyncOpenAI(base_url=server.base_url, api_key="none needed", max_retries=0) as client:
+    async with AsyncOpenAI(base_url=server, api_key="none needed", max_retries=0) as client:
         yield client
 
 

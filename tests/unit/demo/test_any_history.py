@@ -12,8 +12,9 @@ from app.conversation.decisions import decision_facts
 from app.conversation.events import Decision, ProposalDecided
 from app.demo.completion import Completion
 from app.demo.model import respond
-from app.demo.requests import MODEL_ID, parse_request
+from app.demo.words import MODEL_ID
 from app.tools.registry import standard_tools
+from tests.wire import strict
 
 TOOLS = standard_tools()
 WORDS = st.sampled_from(
@@ -102,16 +103,16 @@ def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_ch
     body: dict[str, Any] = {"model": MODEL_ID, "messages": messages, "tools": TOOLS.schemas}
     if tool_choice:
         body["tool_choice"] = tool_choice
-    request = parse_request(json.dumps(body).encode())
-    reply = respond(request)
+    reply = respond(body)
+    assert strict.openai_adjacency(body) is None
     assert reply.text.strip() or reply.calls
     for call in reply.calls:
         TOOLS.parse(call.name, call.arguments)
     if tool_choice == "none":
         assert not reply.calls
-    message = Completion(request, reply).whole()["choices"][0]["message"]
+    message = Completion(body, reply).whole()["choices"][0]["message"]
     results = [
         {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
     ]
     following = [*messages, {key: value for key, value in message.items() if value is not None}, *results]
-    parse_request(json.dumps({"model": MODEL_ID, "messages": following}).encode())
+    assert strict.openai_adjacency({"model": MODEL_ID, "messages": following}) is None
