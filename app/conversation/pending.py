@@ -45,7 +45,7 @@ class PendingProposals:
 
     @property
     def denials_in_row(self) -> int:
-        """Whole proposals denied since the user last approved anything."""
+        """Whole proposals of the model denied since the user last approved one; patches of the user's don't count."""
         return len(self._row)
 
     @property
@@ -58,8 +58,21 @@ class PendingProposals:
         row = self._row
         for event in events:
             if isinstance(event, ProposalDecided):
-                row = _row_after(row, event)
+                row = self._row_after(row, event)
         return len(row)
+
+    def _row_after(self, row: frozenset[str], decided: ProposalDecided) -> frozenset[str]:
+        """The proposals denied in a row, once this is decided too."""
+        if decided.proposal not in self.proposed:
+            return row
+        match decided.decision:
+            case Decision.APPROVED | Decision.PARTLY_APPROVED:
+                return frozenset()
+            case Decision.DENIED if not decided.still_pending:
+                return row | {decided.proposal}
+            case Decision.REOPENED:
+                return row - {decided.proposal}
+        return row
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
@@ -77,7 +90,7 @@ class PendingProposals:
                     self._waiting[event.proposal] = replace(known, state=event.state, reason=event.reason)
 
     def _decided(self, decided: ProposalDecided) -> None:
-        self._row = _row_after(self._row, decided)
+        self._row = self._row_after(self._row, decided)
         match decided.decision:
             case Decision.DENIED if not decided.still_pending:
                 if known := self._waiting.get(decided.proposal):
@@ -91,15 +104,3 @@ class PendingProposals:
         known = self._waiting.pop(decided.proposal, None)
         if known is not None and decided.still_pending:
             self._waiting[decided.proposal] = replace(known, partly_decided=True)
-
-
-def _row_after(row: frozenset[str], decided: ProposalDecided) -> frozenset[str]:
-    """The proposals denied in a row, once this is decided too."""
-    match decided.decision:
-        case Decision.APPROVED | Decision.PARTLY_APPROVED:
-            return frozenset()
-        case Decision.DENIED if not decided.still_pending:
-            return row | {decided.proposal}
-        case Decision.REOPENED:
-            return row - {decided.proposal}
-    return row

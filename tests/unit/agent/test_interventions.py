@@ -102,6 +102,8 @@ def test_what_is_pending_is_one_message_for_this_turn() -> None:
 
 def test_denials_in_a_row_are_counted_until_an_approval() -> None:
     fold = PendingProposals()
+    for number in range(1, 7):
+        fold.apply(ProposalStaged(proposal=f"P{number}", summary="", files=(), calls=()))
     counts = []
     for event in (
         decide(1, Decision.DENIED),
@@ -113,10 +115,13 @@ def test_denials_in_a_row_are_counted_until_an_approval() -> None:
         decide(6, Decision.DENIED),
         decide(1, Decision.REOPENED),
         decide(6, Decision.REOPENED),
+        decide(2, Decision.DENIED),
+        decide(77, Decision.DENIED),
+        decide(78, Decision.APPROVED),
     ):
         fold.apply(event)
         counts.append(fold.denials_in_row)
-    assert counts == [1, 1, 1, 2, 3, 0, 1, 1, 0]
+    assert counts == [1, 1, 1, 2, 3, 0, 1, 1, 0, 1, 1, 1], "a patch of the user's is no answer to the model"
 
 
 def test_a_denial_that_was_taken_back_waits_again() -> None:
