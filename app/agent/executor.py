@@ -24,20 +24,19 @@ from app.conversation.events import (
     ToolStarted,
 )
 from app.conversation.log import EventLog
+from app.conversation.payload.missing_results import (
+    ABORTED_BEFORE,
+    ABORTED_DURING,
+    AFTER_QUESTION,
+    REFUSED,
+    malformed,
+)
 from app.proposals.draft import Draft
 from app.proposals.facts import FileStat
 from app.proposals.service import ProposalService
 from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
 from app.tools.registry import ToolSet
 from app.workspace.paths import Workspace
-
-_GATE_CLOSED = (
-    "Not run: an edit of yours is staged and awaits the user's approval, so no tools run now. "
-    "Hand control back to the user."
-)
-_AFTER_QUESTION = "Not run: the question to the user comes first. Call again after the answer if it is still needed."
-_INTERRUPTED = "Aborted by the user before it finished."
-_NOT_STARTED = "Aborted by the user before it ran."
 
 
 @dataclass(slots=True)
@@ -77,7 +76,7 @@ class Executor:
         """Record that these calls did not run, because the gate is closed."""
         await self._log.append(
             *(
-                ToolResult(call=call.uid, outcome=Outcome.REFUSED, text=_GATE_CLOSED, summary="refused: gate closed")
+                ToolResult(call=call.uid, outcome=Outcome.REFUSED, text=REFUSED, summary="refused: gate closed")
                 for call in calls
             )
         )
@@ -108,15 +107,14 @@ class Executor:
 
     async def _run_call(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> None:
         if progress.asked:
-            await self._record(call, Outcome.REFUSED, _AFTER_QUESTION, "not run: question first")
+            await self._record(call, Outcome.REFUSED, AFTER_QUESTION, "not run: question first")
             return
         if interrupter.stopped:
-            await self._record(call, Outcome.ABORTED, _NOT_STARTED, "not run: interrupted")
+            await self._record(call, Outcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return
         tool = self._tools.get(call.name)
-        if call.invalid or call.arguments is None:
-            text = f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
-            await self._record(call, Outcome.INVALID, text, "malformed call")
+        if call.arguments is None or malformed(call):
+            await self._record(call, Outcome.INVALID, malformed(call), "malformed call")
             return
         if tool is None:
             names = ", ".join(schema["function"]["name"] for schema in self._tools.schemas)
@@ -157,7 +155,7 @@ class Executor:
             # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
             output = await (work if tool.kind == "edit" else interrupter.wait_for(work))
         except Interrupted:
-            result = _result(call, Outcome.ABORTED, _INTERRUPTED, "interrupted")
+            result = _result(call, Outcome.ABORTED, ABORTED_DURING, "interrupted")
         except Rejected as rejected:
             result = _result(call, Outcome.REJECTED, str(rejected), "denied by you")
         except ToolError as error:

@@ -48,9 +48,9 @@ from app.conversation.events import (
     ToolCall,
     ToolResult,
     TurnEnded,
-    Usage,
 )
 from app.conversation.log import EventLog
+from app.conversation.payload.missing_results import ABORTED_BEFORE, TRUNCATED
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import RequestFailed as RequestError
@@ -63,7 +63,6 @@ from app.llm.types import (
     ReasoningDelta,
     RetryScheduled,
     TextDelta,
-    TokenUsage,
 )
 from app.tools.registry import ToolSet
 
@@ -174,7 +173,7 @@ class Turn:
         self, stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"], message: str
     ) -> None:
         aborted = [
-            ToolResult(call=call.uid, outcome=Outcome.ABORTED, text=_NOT_STARTED, summary="not run: interrupted")
+            ToolResult(call=call.uid, outcome=Outcome.ABORTED, text=ABORTED_BEFORE, summary="not run: interrupted")
             for call in self._state.unfinished_calls
             if stopped == "aborted" and call.uid not in self._state.open_questions
         ]
@@ -284,16 +283,7 @@ class Turn:
         assert completed is not None, "a stream ends with Completed or raises"
         number = self._state.responses + sum(isinstance(one, AssistantMessage) for one in received.records) + 1
         calls = tuple(
-            ToolCall(
-                uid=f"c{number}.{position}",
-                wire_id=call.wire_id,
-                name=call.name,
-                arguments=call.arguments,
-                raw_arguments=call.raw_arguments,
-                invalid=call.invalid,
-                extras=call.extras,
-            )
-            for position, call in enumerate(completed.calls)
+            ToolCall(uid=f"c{number}.{position}", **dict(call)) for position, call in enumerate(completed.calls)
         )
         return AssistantMessage(
             text=completed.text,
@@ -301,7 +291,7 @@ class Turn:
             calls=calls,
             finish_reason=completed.finish_reason,
             state="truncated" if completed.truncated else "complete",
-            usage=_usage(completed.usage),
+            usage=completed.usage,
             endpoint=self._model.endpoint.base_url,
             # What was asked for, not the dated alias that some servers answer with: opaque fields go back by it.
             model=self._model.endpoint.model,
@@ -325,22 +315,7 @@ class Turn:
         await self._log.append(
             *received.records,
             message,
-            *(ToolResult(call=one.uid, outcome=Outcome.INVALID, text=_CUT_OFF, summary="cut off") for one in cut),
+            *(ToolResult(call=one.uid, outcome=Outcome.INVALID, text=TRUNCATED, summary="cut off") for one in cut),
         )
         self._room_made = False
         return message
-
-
-_NOT_STARTED = "Aborted by the user before it ran."
-_CUT_OFF = "Not run: the response was cut off, so the arguments may not be whole. Send the call again."
-
-
-def _usage(usage: TokenUsage | None) -> Usage | None:
-    if usage is None:
-        return None
-    return Usage(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cached_tokens=usage.cached_tokens,
-        cost=usage.cost,
-    )

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from app.llm.types import ReceivedCall, Usage
 from app.proposals.facts import FileStat, HunkFact, LineComment
 
 
@@ -74,32 +75,11 @@ class QueueTaken(EventBase):
     """Ids of `MessageQueued` events."""
 
 
-class ToolCall(Record):
+class ToolCall(ReceivedCall):
     """One call that the model made."""
 
     uid: str
     """signoff's own id, unique in the session whatever the server sent (`c12.0`: response 12, first call)."""
-    wire_id: str = ""
-    """The id that the server gave; may be empty, repeated or too long."""
-    name: str
-    arguments: dict[str, Any] | None
-    """The parsed arguments, or None if `raw_arguments` is not a JSON object."""
-    raw_arguments: str = ""
-    """The arguments as they came, kept where they did not parse."""
-    invalid: str = ""
-    """Why the call cannot run (the parser's message); empty for a good call."""
-    extras: dict[str, Any] = Field(default_factory=dict)
-    """Opaque fields that some servers want echoed (Gemini's thought signature)."""
-
-
-class Usage(Record):
-    """Tokens as the server counted them."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    cost: float | None = None
-    """US dollars, where the server says so."""
 
 
 class AssistantMessage(EventBase):

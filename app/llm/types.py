@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.llm.capabilities.profile import Profile
 
@@ -29,26 +29,34 @@ class Payload:
     """Limit of the response; sent when set."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedCall:
-    """A tool call as assembled from the stream; `invalid` says why it cannot run."""
+class ReceivedCall(BaseModel):
+    """A tool call as assembled from the stream."""
 
-    wire_id: str
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    wire_id: str = ""
+    """The id that the server gave; may be empty, repeated or too long."""
     name: str
     arguments: dict[str, Any] | None
-    raw_arguments: str
+    """The parsed arguments, or None if `raw_arguments` is not a JSON object."""
+    raw_arguments: str = ""
+    """The arguments as they came, kept where they did not parse."""
     invalid: str = ""
-    extras: dict[str, Any] = field(default_factory=dict)
+    """Why the call cannot run (the parser's message); empty for a good call."""
+    extras: dict[str, Any] = Field(default_factory=dict)
+    """Opaque fields that some servers want echoed (Gemini's thought signature)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
+class Usage(BaseModel):
     """Tokens as the server counted them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     cost: float | None = None
+    """US dollars, where the server says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,7 @@ class Completed:
     finish_reason: str | None
     truncated: bool
     """The stream ended early or the length limit cut it: calls must not run."""
-    usage: TokenUsage | None
+    usage: Usage | None
     model: str
     extras: dict[str, Any] = field(default_factory=dict)
 

@@ -4,7 +4,6 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Protocol
 
 from app.proposals.changes import line_counts, op_of
 from app.proposals.disk.filesystem import default_mode, version_of
@@ -15,54 +14,11 @@ from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.locate.rewrite import rewrite
 from app.proposals.models import FileVersion, Match, Op
 from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
-from app.proposals.patch.parts import FilePatch, named_paths
+from app.proposals.patch.parts import ReadPatch
 from app.proposals.rebase import merged_bytes
 from app.proposals.refusals import EditRefused, NotEditable
 from app.proposals.text.document import Document, encode
 from app.workspace.paths import Workspace
-
-__all__ = ["Draft", "OverlayFile", "Replacement"]
-
-
-class ReplacementLike(Protocol):
-    """A search/replace edit as a tool gives it."""
-
-    @property
-    def old(self) -> str:
-        """Text to replace."""
-        ...
-
-    @property
-    def new(self) -> str:
-        """Text in its stead."""
-        ...
-
-    @property
-    def replace_all(self) -> bool:
-        """Whether every exact occurrence is meant."""
-        ...
-
-    @property
-    def line(self) -> int | None:
-        """About where."""
-        ...
-
-    @property
-    def inside_words(self) -> bool:
-        """Whether places inside longer words are meant too."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPatch:
-    """A patch as the engine understands it, before any file is looked into."""
-
-    parts: tuple[FilePatch, ...]
-
-    @property
-    def paths(self) -> Sequence[str]:
-        """Every path that it touches or is made from; nothing else is read for it."""
-        return named_paths(self.parts)
 
 
 @dataclass(slots=True)
@@ -196,7 +152,7 @@ class Draft:
                     added.add(path)
             return added, removed
 
-    def edit(self, path: str, replacements: Sequence[ReplacementLike], version: str = "") -> EditReport:
+    def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> EditReport:
         """Replace stretches of a file.
 
         Args:
@@ -205,14 +161,11 @@ class Draft:
             version: What the model had read (SHA-256 hex, or its first digits). The places are looked for in that
                 content, if it is still known, and the edit is then merged into what the file is now.
         """
-        wanted = [
-            Replacement(each.old, each.new, each.replace_all, each.line, each.inside_words) for each in replacements
-        ]
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
             data = self._existing(overlay, real)
-            after, matches, note = self._resolved(real, data, wanted, version)
+            after, matches, note = self._resolved(real, data, replacements, version)
             return self._put(overlay, real, after, matches, [*notes, *([note] if note else [])])
 
     def write(self, path: str, content: str) -> EditReport:
@@ -304,7 +257,7 @@ class Draft:
         return self._held_overlay or self._take_overlay()
 
     def _resolved(
-        self, path: str, data: bytes, wanted: list[Replacement], version: str
+        self, path: str, data: bytes, wanted: Sequence[Replacement], version: str
     ) -> tuple[bytes, Sequence[Match], str]:
         """The edited bytes, how they were found, and what to note about it."""
         current = version_of(data, 0).sha256

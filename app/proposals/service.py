@@ -14,7 +14,7 @@ from app.proposals.disk.locking import WorkspaceLock
 from app.proposals.disk.preflight import check
 from app.proposals.disk.recovery import recover
 from app.proposals.disk.undo import Replay, Step, backward, forward
-from app.proposals.draft import Draft, ReadPatch
+from app.proposals.draft import Draft
 from app.proposals.editing import with_text
 from app.proposals.errors import (
     ChangedSinceSeen,
@@ -30,6 +30,7 @@ from app.proposals.history import reopened, starts, transition_stats, undenied
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, undecided
 from app.proposals.patch.exporting import as_patch, file_diff
+from app.proposals.patch.parts import ReadPatch
 from app.proposals.patch.staging import taken, waiting_with
 from app.proposals.pending_paths import PendingPaths
 from app.proposals.rebase import rebase

@@ -8,6 +8,10 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from app.proposals.edit_report import EditReport
+from app.proposals.locate.matching import Replacement
+from app.proposals.overlay import OverlayFile
+from app.proposals.patch.parts import ReadPatch
 from app.tools.command.forms import CommandForm
 from app.workspace.paths import Workspace
 
@@ -99,95 +103,6 @@ class ConfirmationAnswer:
     """What the user allowed before, which is why nothing was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
-    """One stretch of text to replace."""
-
-    old: str
-    new: str
-    replace_all: bool = False
-    line: int | None = None
-    """Where `old` begins, to choose among several places."""
-    inside_words: bool = False
-    """Take `old` inside longer words too."""
-
-
-class OverlayFile(Protocol):
-    """A file as it would be with the pending edits."""
-
-    @property
-    def content(self) -> bytes | None:
-        """The bytes; None if there is no such file."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """SHA-256 hex of the bytes."""
-        ...
-
-    @property
-    def pending(self) -> tuple[str, ...]:
-        """The proposals whose edits it shows, which are not on disk."""
-        ...
-
-    @property
-    def strange_names(self) -> tuple[str, ...]:
-        """The paths that the pending content has been at, if anyone but the model that asks had a hand in it."""
-        ...
-
-
-class FileReport(Protocol):
-    """One file that an edit touched."""
-
-    @property
-    def path(self) -> str:
-        """Workspace path."""
-        ...
-
-    @property
-    def op(self) -> str:
-        """`create`, `edit`, `delete`, `rename`."""
-        ...
-
-    @property
-    def added(self) -> int:
-        """Lines."""
-        ...
-
-    @property
-    def removed(self) -> int:
-        """Lines."""
-        ...
-
-
-class EditReport(Protocol):
-    """What one edit call did to the draft."""
-
-    @property
-    def files(self) -> Sequence[FileReport]:
-        """The files that it touched."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """What the model should know: how an inexact place was found, and the like."""
-        ...
-
-    @property
-    def summary(self) -> str:
-        """One line for the user."""
-        ...
-
-
-class ReadPatch(Protocol):
-    """A patch as the engine understands it, before any file is looked into."""
-
-    @property
-    def paths(self) -> Sequence[str]:
-        """Every path that it touches or is made from, as the engine takes them."""
-        ...
-
-
 class DraftPort(Protocol):
     """The edits of one step as the tools see them; synchronous, so it is called on a thread."""
 
@@ -233,7 +148,7 @@ class DraftPort(Protocol):
         """Read a patch without looking into any file; raises EditRefused."""
         ...
 
-    def patch(self, patch: Any) -> EditReport:
+    def patch(self, patch: ReadPatch) -> EditReport:
         """Apply what `read_patch` gave, over any number of files; raises EditRefused."""
         ...
 

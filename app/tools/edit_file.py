@@ -2,7 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.tools.contract import Replacement, Tool, ToolArguments, ToolContext, ToolOutput
+from app.proposals.locate.matching import Replacement
+from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.staging import stage
 from app.tools.targets import ask_if_secret, locate
 
@@ -56,9 +57,6 @@ class EditFile(Tool):
         path = locate(context.workspace, arguments.path)
         # A refusal quotes the file, so the question comes before the edit.
         await ask_if_secret(context, path)
-        replacements = [
-            Replacement(edit.old, edit.new, edit.replace_all, edit.line, edit.inside_words)
-            for edit in arguments.edits
-        ]
+        replacements = [Replacement(**dict(edit)) for edit in arguments.edits]
         version = arguments.version or ""
         return await stage(context, arguments.summary, lambda: context.draft.edit(path, replacements, version))

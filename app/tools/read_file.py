@@ -4,9 +4,10 @@ import asyncio
 
 from pydantic import Field
 
+from app.proposals.overlay import OverlayFile
 from app.proposals.pending_paths import named
 from app.proposals.text.document import Document
-from app.tools.contract import OverlayFile, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import ask_if_secret, explained, locate, similar_files
 
 PAGE_LINES = 800

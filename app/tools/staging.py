@@ -5,8 +5,9 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from app.proposals.edit_report import EditReport
 from app.proposals.refusals import EditRefused
-from app.tools.contract import EditReport, ToolContext, ToolError, ToolOutput
+from app.tools.contract import ToolContext, ToolError, ToolOutput
 from app.workspace.paths import WorkspaceError
 
 TOLD_FILES = 50

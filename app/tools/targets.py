@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import PurePosixPath
 
-from app.tools.contract import Confirmation, DraftPort, OverlayFile, Rejected, ToolContext, ToolError
+from app.proposals.overlay import OverlayFile
+from app.tools.contract import Confirmation, DraftPort, Rejected, ToolContext, ToolError
 from app.workspace.paths import Workspace, WorkspaceError
 from app.workspace.secrets import secret_reason
 

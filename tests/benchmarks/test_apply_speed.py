@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.proposals.draft import Replacement
+from app.proposals.locate.matching import Replacement
 from app.proposals.service import ProposalService
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.proposals.disk.filesystem import OPEN_FOLDERS, PosixFilesystem
-from app.proposals.draft import Replacement
 from app.proposals.errors import ApplyFailed, ProposalError, RecoveryNeeded
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import ProposalState
 from app.proposals.service import ProposalService
 from app.storage.database import Database

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.disk.filesystem import PosixFilesystem
-from app.proposals.draft import Replacement
 from app.proposals.errors import ProposalError
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import ProposalState
 from app.proposals.service import ProposalService
 from app.workspace.paths import Workspace

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.llm.transport import Timeouts
-from app.llm.types import ReasoningDelta, TokenUsage
+from app.llm.types import ReasoningDelta, Usage
 from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, Reply, chunk, stream
 from tests.wire.server import WireServer
@@ -21,6 +21,7 @@ def choice(**fields: Any) -> dict[str, Any]:
     return odd(choices=[fields])
 
 
+COUNTED = Usage(prompt_tokens=9, completion_tokens=4)
 HELLO = (chunk("Hel"), chunk("lo"), chunk(finish="stop"))
 
 
@@ -128,38 +129,38 @@ USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 @pytest.mark.parametrize(
     ("parts", "expected"),
     [
-        pytest.param([*HELLO, odd(choices=[], usage=USAGE)], TokenUsage(9, 4), id="chunk of its own"),
-        pytest.param([*HELLO[:2], chunk(finish="stop", usage=USAGE)], TokenUsage(9, 4), id="finish chunk"),
+        pytest.param([*HELLO, odd(choices=[], usage=USAGE)], COUNTED, id="chunk of its own"),
+        pytest.param([*HELLO[:2], chunk(finish="stop", usage=USAGE)], COUNTED, id="finish chunk"),
         pytest.param(
             [chunk("Hello", usage={**USAGE, "completion_tokens": 1}), chunk(finish="stop", usage=USAGE)],
-            TokenUsage(9, 4),
+            COUNTED,
             id="every chunk",
         ),
         pytest.param([*HELLO[:2], chunk(finish="stop", usage=None)], None, id="null"),
         pytest.param([*HELLO, odd(choices=[], usage={"prompt_tokens": 0, "completion_tokens": 0})], None, id="zero"),
         pytest.param(
             [chunk("Hello", usage=USAGE), chunk(finish="stop", usage={"prompt_tokens": "?"})],
-            TokenUsage(9, 4),
+            COUNTED,
             id="odd",
         ),
-        pytest.param([*HELLO[:2], odd(choices=[], x_groq={"usage": USAGE}), HELLO[2]], TokenUsage(9, 4), id="x_groq"),
+        pytest.param([*HELLO[:2], odd(choices=[], x_groq={"usage": USAGE}), HELLO[2]], COUNTED, id="x_groq"),
         pytest.param(
-            [*HELLO[:2], choice(index=0, delta={}, finish_reason="stop", usage=USAGE)], TokenUsage(9, 4), id="choice"
+            [*HELLO[:2], choice(index=0, delta={}, finish_reason="stop", usage=USAGE)], COUNTED, id="choice"
         ),
         pytest.param(
             [*HELLO, odd(choices=[], usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 8}, "cost": 0.25})],
-            TokenUsage(9, 4, 8, 0.25),
+            Usage(prompt_tokens=9, completion_tokens=4, cached_tokens=8, cost=0.25),
             id="cached tokens and cost",
         ),
         pytest.param(
             [*HELLO, odd(choices=[], usage={**USAGE, "prompt_cache_hit_tokens": 8})],
-            TokenUsage(9, 4, 8),
+            Usage(prompt_tokens=9, completion_tokens=4, cached_tokens=8),
             id="deepseek",
         ),
         pytest.param(list(HELLO), None, id="never"),
     ],
 )
-async def test_usage(server: WireServer, parts: list[Any], expected: TokenUsage | None) -> None:
+async def test_usage(server: WireServer, parts: list[Any], expected: Usage | None) -> None:
     server.script([stream(*parts, DONE)])
     assert (await complete(server)).usage == expected
 

@@ -16,7 +16,7 @@ ENDED_DURING = "The program ended while this call ran; whether it took effect is
 TURN_OVER = "Not run: the turn ended before this call began; nothing was done."
 TURN_OVER_DURING = "No result: the turn ended while this call ran; whether it took effect is unknown."
 TRUNCATED = "Not run: the response was cut off, so the arguments may be incomplete. Send the call again, whole."
-REFUSED = "Refused: no tool runs until the user has the word again; hand control back."
+REFUSED = "Not run: no tool runs until the user has the word again. Hand control back to the user."
 AFTER_QUESTION = "Not run: the question to the user comes first. Call again after the answer if it is still needed."
 UNANSWERED = "The user has not answered yet."
 ANSWERED_OTHERWISE = "The user did not answer this question as such; see the user's next message."
@@ -91,11 +91,18 @@ def missing_reason(slot: Slot, around: Circumstances) -> str:
     return _why_not_started(slot.call, around)
 
 
+def malformed(call: ToolCall) -> str:
+    """Why a call can't run as it came; empty if it can."""
+    if not call.invalid and call.arguments is not None:
+        return ""
+    return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
+
+
 def _why_not_started(call: ToolCall, around: Circumstances) -> str:
     if around.truncated:
         return TRUNCATED
-    if call.invalid or call.arguments is None:
-        return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
+    if reason := malformed(call):
+        return reason
     if around.closing:
         return REFUSED
     if around.question:

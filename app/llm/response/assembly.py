@@ -7,7 +7,7 @@ from typing import Any
 from app.llm.response.calls import CallAssembly
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.response.usage import read_usage
-from app.llm.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, TokenUsage
+from app.llm.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
 
 MAX_CHARACTERS = 16 * 2**20
 """More than any model writes in one response; a server that goes on is broken."""
@@ -31,7 +31,7 @@ class ResponseAssembly:
     def __init__(self, tool_names: Iterable[str] = (), *, closing: bool = False) -> None:
         """`tool_names` helps with names that come in pieces; `closing` hides calls that are leaked as text."""
         self.finish_reason: str | None = None
-        self.usage: TokenUsage | None = None
+        self.usage: Usage | None = None
         self.model = ""
         self._text: list[str] = []
         self._reasoning: list[str] = []

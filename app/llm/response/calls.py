@@ -126,4 +126,11 @@ def _received(slot: _Slot) -> ReceivedCall:
     arguments, invalid = parse_arguments(raw)
     if not slot.name:
         arguments, invalid = None, "The call has no tool name."
-    return ReceivedCall(slot.id, slot.name, arguments, raw, invalid, slot.extras)
+    return ReceivedCall(
+        wire_id=slot.id,
+        name=slot.name,
+        arguments=arguments,
+        raw_arguments=raw,
+        invalid=invalid,
+        extras=slot.extras,
+    )

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.llm.types import TokenUsage
+from app.llm.types import Usage
 
 
-def read_usage(holder: Mapping[str, Any]) -> TokenUsage | None:
+def read_usage(holder: Mapping[str, Any]) -> Usage | None:
     """The usage in a chunk or a choice, or None if it has none that says anything.
 
     Groq puts it under `x_groq`, Moonshot into the choice, DeepSeek names cached tokens its own way, and OpenRouter
@@ -25,7 +25,7 @@ def read_usage(holder: Mapping[str, Any]) -> TokenUsage | None:
     cached = _count(details.get("cached_tokens")) if isinstance(details, Mapping) else 0
     cached = cached or _count(usage.get("prompt_cache_hit_tokens")) or _count(usage.get("cached_tokens"))
     cost = usage.get("cost")
-    return TokenUsage(
+    return Usage(
         prompt_tokens=prompt,
         completion_tokens=completion,
         cached_tokens=cached,

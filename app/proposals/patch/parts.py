@@ -94,6 +94,18 @@ def named_paths(parts: Iterable[FilePatch]) -> list[str]:
     return list(dict.fromkeys(path for part in made for path in (part.old_path, part.path) if path))
 
 
+@dataclass(frozen=True, slots=True)
+class ReadPatch:
+    """A patch as the engine understands it, before any file is looked into."""
+
+    parts: tuple[FilePatch, ...]
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Every path that it touches or is made from; nothing else is read for it."""
+        return named_paths(self.parts)
+
+
 def script_line(line: str, *, terminated: bool = True) -> ScriptLine:
     """A body line of a unified diff with its mark; a line without mark is an empty context line."""
     mark, text = (line[0], line[1:]) if line and line != "\r" else (" ", line)

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from app.proposals.disk.apply import reason_of
-from app.proposals.draft import Draft, ReadPatch
+from app.proposals.draft import Draft
 from app.proposals.edit_report import EditReport
 from app.proposals.errors import PatchRefused, ProposalError
 from app.proposals.overlay import Contents
+from app.proposals.patch.parts import ReadPatch
 from app.proposals.refusals import EditRefused
 from app.proposals.stacking import related
 from app.proposals.staging import compile_changes, outcome_of

@@ -3,8 +3,8 @@
 import pytest
 
 from app.conversation.compaction.tokens import TokenMeter, payload_tokens, text_tokens
-from app.conversation.events import AssistantMessage, RequestSent, Usage
-from app.llm.types import Payload
+from app.conversation.events import AssistantMessage, RequestSent
+from app.llm.types import Payload, Usage
 
 PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])
 

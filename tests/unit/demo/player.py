@@ -12,12 +12,12 @@ from app.agent.interventions import staged
 from app.conversation.decisions import decision_facts
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.facts import FileStat
+from app.proposals.locate.matching import Replacement
 from app.proposals.refusals import EditRefused
 from app.tools.contract import (
     Confirmation,
     ConfirmationAnswer,
     Rejected,
-    Replacement,
     ToolContext,
     ToolError,
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from app.proposals.disk.filesystem import Filesystem
-from app.proposals.draft import Replacement
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import Proposal
 from app.proposals.service import ProposalService
 from app.proposals.store import ProposalStore

@@ -12,8 +12,8 @@ from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.disk.journal import Transition, plan
 from app.proposals.disk.preflight import check
 from app.proposals.disk.renames import exchange, move
-from app.proposals.draft import Replacement
 from app.proposals.errors import ApplyFailed, NotWaiting, StaleProposal
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op, ProposalState
 from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused

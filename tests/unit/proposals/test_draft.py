@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.draft import Replacement
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op, Rung
 from app.proposals.refusals import EditRefused
 from tests.unit.proposals.bench import Bench, numbered

@@ -11,8 +11,8 @@ from unidiff import PatchSet
 
 import app.proposals
 from app.proposals.disk.commit import commit_proposal
-from app.proposals.draft import Replacement
 from app.proposals.errors import CommitFailed, PatchRefused, ProposalError
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op
 from app.proposals.refusals import EditRefused
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree

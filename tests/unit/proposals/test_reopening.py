@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.draft import Replacement
 from app.proposals.errors import NothingToUndo
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import HunkState, ProposalState
 from tests.unit.proposals.bench import Bench, numbered
 

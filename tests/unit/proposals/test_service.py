@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.draft import Replacement
 from app.proposals.errors import (
     ChangedSinceSeen,
     NothingStaged,
@@ -13,6 +12,7 @@ from app.proposals.errors import (
     UnknownHunk,
     UnknownProposal,
 )
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import HunkState, Op, Proposal, ProposalState
 from tests.unit.proposals.bench import Bench, numbered
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.draft import Replacement
 from app.proposals.errors import ChangedSinceSeen, StackedProposal, StaleProposal
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.stacking import related
 from app.proposals.store import ProposalStore

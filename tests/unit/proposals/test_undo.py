@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.draft import Replacement
 from app.proposals.errors import NothingToUndo, UndoConflict
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import ProposalState
 from tests.unit.proposals.bench import Bench, numbered
 

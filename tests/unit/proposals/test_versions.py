@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.proposals.draft import Replacement
 from app.proposals.errors import UnknownProposal
+from app.proposals.locate.matching import Replacement
 from app.proposals.service import ProposalService
 from app.proposals.versions import version_diffs
 from app.workspace.paths import Workspace

@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from app.proposals.locate.matching import Replacement
 from app.proposals.patch.parts import named_paths
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
 from app.tools.contract import (
     Confirmation,
     ConfirmationAnswer,
-    Replacement,
     Tool,
     ToolContext,
     ToolOutput,
