@@ -8,6 +8,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from app.llm.later_types import import_openai
+
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
@@ -42,8 +44,7 @@ async def loaded() -> Sdk:
 
 def _load(future: "Future[Sdk]") -> None:
     try:
-        openai = importlib.import_module("openai")
-        importlib.import_module("openai.resources.chat.completions")
+        openai = import_openai()
         httpx2 = importlib.import_module("httpx2")
         for needed_on_failure in (
             "app.llm.failures.classification",
