@@ -25,7 +25,7 @@ class _LaterPackage(SourceFileLoader):
         """Leave the package empty, with what fills it."""
         begun = False
 
-        def __getattr__(name: str) -> Any:  # noqa: N807
+        def __getattr__(name: str) -> Any:
             nonlocal begun
             with _filling:
                 if not begun:
@@ -43,9 +43,7 @@ class _LaterPackage(SourceFileLoader):
 class _LaterTypes(MetaPathFinder):
     """Finds the packages of the SDK's types."""
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """How to load the package; None for everything else, which is loaded as ever."""
         if f"{name}.".startswith(f"{_TYPES}."):
             spec = PathFinder.find_spec(name, path, target)

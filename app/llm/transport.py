@@ -105,10 +105,13 @@ class Transport:
         self._timeouts = timeouts
         self._reader = reader
         self._client: Any = None
+        # Beyond this machine a proxy may be in between, whatever the scheme.
+        plain = is_local(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
+        self._encrypted = not plain
 
     def preload(self) -> None:
         """Load the SDK on a thread; returns at once."""
-        preload()
+        preload(encrypted=self._encrypted)
 
     async def exchange(self, fields: dict[str, Any], patience: Patience) -> AsyncGenerator[ServerEvent | StreamEnd]:
         """Send a request and give out the events of the response, at last its end.
@@ -118,7 +121,7 @@ class Transport:
         Raises:
             AttemptFailed: Anything else than a response with status 200 whose body ended in good order.
         """
-        sdk = await loaded()
+        sdk = await loaded(encrypted=self._encrypted)
         try:
             client = self._connected(sdk)
         except Exception as problem:
@@ -155,7 +158,7 @@ class Transport:
         Raises:
             AttemptFailed: The endpoint gives no list.
         """
-        sdk = await loaded()
+        sdk = await loaded(encrypted=self._encrypted)
         try:
             async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
                 response = await self._connected(sdk).get(

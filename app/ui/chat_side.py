@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 
 from app.ui.means import Means
 from app.ui.screens.welcome import welcome
@@ -13,6 +12,7 @@ from app.ui.session import CurrentSession
 from app.workspace.paths import Workspace
 from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane
+from widgets.common.plain import Column
 
 if TYPE_CHECKING:
     from app.config import Settings
@@ -30,7 +30,7 @@ class Acts(Protocol):
         ...
 
 
-class ChatSide(Vertical):
+class ChatSide(Column):
     """Holds the chat over an open workspace; what the chat says goes to the one who acts on it."""
 
     def __init__(

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 
 from app.ui.means import Work
 from app.ui.review_actions import Decided, Decisions
 from app.ui.review_notes import ReviewNotes
 from widgets.approval import messages as wishes
 from widgets.approval.review import Review
+from widgets.common.plain import Column
 
 if TYPE_CHECKING:
     from app.config import Settings
 
 
-class ReviewSide(Vertical):
+class ReviewSide(Column):
     """Holds the review; its wishes go to the one who fulfils them."""
 
     def __init__(

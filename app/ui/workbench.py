@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.geometry import Region
 from textual.message import Message
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widget import Widget
 
 from app.ui.slash_commands import COMMANDS
@@ -21,6 +22,7 @@ from widgets.chat.column import ChatColumn
 from widgets.chat.composer import Composer
 from widgets.common.key_bar import KeyBar
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
+from widgets.common.plain import Column, Row, background_of
 from widgets.common.splitter import Splitter
 from widgets.common.status_bar import StatusBar
 
@@ -102,14 +104,18 @@ class Workbench(Screen[None]):
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield PaneTabs()
-        with Horizontal(id="sides"):
+        with Row(id="sides"):
             yield ChatColumn(self.composer)
             parting = Splitter(upright=True)
             parting.id = "parting"
             yield parting
-            yield Vertical(id="front-review")
+            yield Column(id="front-review")
         yield StatusBar()
         yield KeyBar()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The background, of which next to nothing is seen."""
+        return background_of(self, crop)
 
     def on_mount(self) -> None:
         """The composer is where everything begins."""

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import KeyOf, fitted, headline
+from widgets.common.plain import Column
 
 _SHARE = 0.3
 """Of the height of the review, which the approvals take unless the user drags the line above them."""
@@ -18,7 +18,7 @@ _MOST_ROWS = 10
 """Rows of the list."""
 
 
-class ApprovalPane(Vertical):
+class ApprovalPane(Column):
     """Draws a `ReviewState`; changes nothing in it."""
 
     DEFAULT_CSS = """

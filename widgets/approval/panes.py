@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 
 from app.actions import in_scope
@@ -28,6 +27,7 @@ from widgets.approval.queue import ReviewQueue
 from widgets.approval.shown import content_of, content_of_diffs
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import confirmation_notes, question_line, safe
+from widgets.common.plain import Column
 from widgets.common.sight import Sight
 from widgets.common.splitter import Splitter
 from widgets.diff.file_list import FileList
@@ -39,7 +39,7 @@ _A_LITTLE = 0.05
 """Seconds by which the look of the keys may lag behind their working again."""
 
 
-class ReviewPanes(Vertical):
+class ReviewPanes(Column):
     """The diff preview above the approvals, always showing one item of the queue."""
 
     DEFAULT_CSS: ClassVar[str] = """

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 
 from widgets.chat.composer import Composer
+from widgets.common.plain import Column
 
 if TYPE_CHECKING:
     from widgets.chat.pane import ChatPane
 
 
-class ChatColumn(Vertical):
+class ChatColumn(Column):
     """Holds the composer, and hands what it says to the chat once there is one."""
 
     DEFAULT_CSS = """
@@ -33,7 +33,7 @@ class ChatColumn(Vertical):
 
     def compose(self) -> ComposeResult:
         """The chat, or what keeps its place, and the composer below."""
-        yield self._pane or Vertical(id="front-chat")
+        yield self._pane or Column(id="front-chat")
         yield self.composer
 
     def take(self, pane: "ChatPane") -> None:

@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
@@ -21,6 +20,7 @@ from widgets.chat.matching import Names
 from widgets.chat.pastes import Draft, Folds
 from widgets.chat.popup import Choice, Popup
 from widgets.chat.queue import Queue
+from widgets.common.plain import Column, Row
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND = re.compile(r"/([\w-]*)$")
@@ -33,7 +33,7 @@ _MOST_FOUND = 50
 PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
 
 
-class Composer(Vertical):
+class Composer(Column):
     """A text field that grows with its text, a list of choices above it, and above that what is queued."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("composer")]
@@ -136,7 +136,7 @@ class Composer(Vertical):
         """Queue, choices, text field."""
         yield self._queue
         yield self.popup
-        with Horizontal(id="composer-row"):
+        with Row(id="composer-row"):
             yield Static("❯", id="composer-prompt", markup=False)
             yield self.editor
 

@@ -8,7 +8,6 @@ from itertools import groupby
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.message import Message
 
 from app.agent.updates import (
@@ -29,6 +28,7 @@ from widgets.chat.fold import Fold
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
+from widgets.common.plain import Column
 
 _FLUSH_INTERVAL = 1 / 30
 """Seconds between two looks at the text that streams in."""
@@ -40,7 +40,7 @@ _SLICE_INTERVAL = 0.004
 """Seconds for the keyboard between two slices of layout that did not fit into one."""
 
 
-class ChatPane(Vertical):
+class ChatPane(Column):
     """Shows a session and takes what the user says to it; knows nothing of how the session works."""
 
     DEFAULT_CSS = """

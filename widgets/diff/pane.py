@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 
+from widgets.common.plain import Column, Row
 from widgets.diff.arrange import Comment
 from widgets.diff.cells import display
 from widgets.diff.file_list import FileList
@@ -21,7 +21,7 @@ from widgets.diff.view import DiffView
 from widgets.diff.writing import WritingField
 
 
-class DiffPane(Vertical):
+class DiffPane(Column):
     """The upper pane of the review."""
 
     DEFAULT_CSS = """
@@ -59,7 +59,7 @@ class DiffPane(Vertical):
     def compose(self) -> ComposeResult:
         yield PositionBar()
         yield FileList(self.view)
-        with Horizontal():
+        with Row():
             yield self.view
             yield MiniMap(self.view)
         yield SearchBar()

@@ -34,3 +34,27 @@ def test_preloading_returns_at_once_and_loads_it_on_a_thread() -> None:
         "assert threading.current_thread() is threading.main_thread()"
     )
     assert {"openai", "httpx2"} <= modules_after(code)
+
+
+def test_types_of_the_sdk_are_loaded_when_somebody_asks_for_one() -> None:
+    code = (
+        "import sys\nfrom app.llm.sdk import preload\npreload().result(60)\n"
+        "loaded = [name for name in sys.modules if name.startswith('openai.types.responses.')]\n"
+        "assert len(loaded) < 5, loaded\n"
+        "from openai.types.responses import Response\nfrom openai.types import Batch, chat\nimport openai\n"
+        "assert openai.types.Batch is Batch and chat.ChatCompletion\n"
+        "assert Response.__module__ == 'openai.types.responses.response'\n"
+        "assert not hasattr(openai.types, 'nothing')\n"
+    )
+    assert "openai" in modules_after(code)
+
+
+def test_certificates_are_loaded_for_connections_that_need_them() -> None:
+    code = (
+        "from app.llm.sdk import preload\n"
+        "plain, safe = preload(encrypted=False).result(60), preload().result(60)\n"
+        "assert plain.openai is safe.openai\n"
+        "assert plain.ssl_context.verify_mode == safe.ssl_context.verify_mode\n"
+        "assert not plain.ssl_context.get_ca_certs()"
+    )
+    assert "httpx2" in modules_after(code)

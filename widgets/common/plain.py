@@ -1,0 +1,35 @@
+"""Containers of which nothing shows but their background: all their rows are one and the same strip.
+
+Textual would keep two strips, with seven caches each, for every row of every container, one behind the other: on an
+empty screen that was 4 MB, and a tenth of the first picture.
+"""
+
+from textual.containers import Horizontal, Vertical
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+
+def background_of(widget: Widget, crop: Region) -> list[Strip]:
+    """The rows of a widget without text, border and padding."""
+    strip = Strip.blank(crop.width, widget.visual_style.rich_style)
+    _, background = widget.background_colors
+    for line_filter in widget.get_line_filters():
+        strip = strip.apply_filter(line_filter, background)
+    return [strip] * crop.height
+
+
+class Column(Vertical):
+    """Widgets one below the other."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The background alone, unless there is a border or padding."""
+        return super().render_lines(crop) if self.styles.gutter else background_of(self, crop)
+
+
+class Row(Horizontal):
+    """Widgets side by side."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The background alone, unless there is a border or padding."""
+        return super().render_lines(crop) if self.styles.gutter else background_of(self, crop)
