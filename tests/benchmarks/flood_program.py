@@ -1,0 +1,136 @@
+"""The other programs of the flood: the server that pours, the text shown at once, and the stream merely read.
+
+Run as `python -m tests.benchmarks.flood_program KIND …`.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.binding import BindingType
+
+from app.conversation.events import AssistantMessage
+from tests.ui.chat_app import ChatApp
+from tests.wire.replies import BREAK, DONE, Action, Reply, call_delta, chunk, event, stream
+from tests.wire.server import Request, WireServer
+
+CHARACTERS_PER_TOKEN = 4
+END = "The end of"
+"""What the last line begins with; it goes on with the last word of the message that was answered."""
+
+SECTION = """## Section {number}
+
+A paragraph with **emphasis**, `code`, a [link](https://example.org/{number}) and enough words to be wrapped
+twice over, since that is what answers are made of, after all.
+
+- one item of a list
+- another, with `code`
+  - and one below it
+
+| Name | Value | Remark |
+|:--|--:|---|
+| first | {number} | what it is good for |
+| second | 2 | nothing much |
+
+```python
+def function_{number}(argument: int) -> str:
+    \"\"\"Says what it does.\"\"\"
+    return f"{{argument}} and {number}"  # a comment
+```
+
+"""
+
+
+def markdown(tokens: int) -> str:
+    """Markdown of so many tokens, every section different."""
+    text, number = "", 0
+    while len(text) < tokens * CHARACTERS_PER_TOKEN:
+        text += SECTION.format(number=number)
+        number += 1
+    return f"{text[: tokens * CHARACTERS_PER_TOKEN]}\n```\n\n"
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text token by token."""
+    for start in range(0, len(text), CHARACTERS_PER_TOKEN):
+        yield text[start : start + CHARACTERS_PER_TOKEN]
+
+
+def poured(what: str, tokens: int) -> list[bytes | Action]:
+    """The beginning of a response: so many tokens, one in each event; `answer`, `reasoning` or `call` is what they
+    are tokens of."""
+    text = markdown(tokens)
+    match what:
+        case "reasoning":
+            chunks = [chunk(reasoning=piece) for piece in pieces(text)]
+        case "call":
+            arguments = json.dumps({"path": "flood.md", "content": text})
+            begun = chunk(calls=[call_delta(0, call_id="c1", name="write_file", arguments="")])
+            chunks = [begun, *(chunk(calls=[call_delta(0, arguments=piece)]) for piece in pieces(arguments))]
+        case _:
+            chunks = [chunk(piece) for piece in pieces(text)]
+    # The response begins at once; what follows is there as fast as it is read.
+    return [event(chunk("", role="assistant")), BREAK, *map(event, chunks)]
+
+
+def serve(what: str, tokens: int) -> None:
+    """Pour into every request that is no closing one; prints where, and ends with its standard input."""
+    flood = poured(what, tokens)
+
+    def answer(request: Request) -> Reply:
+        asked = next(str(one["content"]) for one in reversed(request.messages) if one["role"] == "user")
+        end = event(chunk(f"{END} {asked.split()[-1]}."))
+        if what == "call" and not request.closing:
+            return stream(*flood, chunk(finish="tool_calls"), DONE)
+        return stream(*(() if request.closing else flood), end, chunk(finish="stop"), DONE)
+
+    with WireServer() as server:
+        server.model(answer)
+        print(server.base_url, flush=True)
+        sys.stdin.read()
+
+
+async def receive(base_url: str) -> None:
+    """Read a whole response, parse each of its events and do nothing else; prints the seconds of CPU it took."""
+    import httpx2
+
+    body = {"model": "m", "messages": [{"role": "user", "content": "1"}], "stream": True}
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+        started = time.process_time()
+        async with client.stream("POST", f"{base_url}/chat/completions", json=body) as response:
+            async for line in response.aiter_lines():
+                if line.startswith("data: {"):
+                    json.loads(line[6:])
+        print(time.process_time() - started, flush=True)
+
+
+class RenderOnce(ChatApp):
+    """The chat alone, which shows the whole text when asked to."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("f9", "show")]
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__()
+        self._text = markdown(tokens)
+        self._shown = 0
+
+    def action_show(self) -> None:
+        """Show all of it at once."""
+        self._shown += 1
+        self.pane.open_log([AssistantMessage(id=1, text=f"{self._text}{END} {self._shown}.\n")])
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["serve", what, tokens]:
+            serve(what, int(tokens))
+        case ["receive", base_url]:
+            asyncio.run(receive(base_url))
+        case ["render", tokens]:
+            RenderOnce(int(tokens)).run()
+        case ["busy"]:
+            while True:
+                pass

@@ -1,0 +1,236 @@
+"""How a key fares while a model pours text as fast as it can be read: from outside, in a pty, with signoff as
+installed, on an idle machine and with another process busy on each core.
+
+Run with `pytest tests/benchmarks/test_flood.py -n0 -s` to see the figures. Every figure is compared with one of the
+same run: a key's echo with that of the same app while nothing happens, the whole flood with reading the response and
+showing the finished text once. A flood is poured several times and the best counts, since a machine that does
+something else for a moment shows in everything.
+"""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.flood_program import END
+from tests.terminal.terminal import Terminal, signoff_command, terminal_environment
+
+TOKENS = 20_000
+FLOODS = 3
+KEY_INTERVAL = 0.25
+QUIET_KEYS = 20
+QUIET = 0.6
+"""Seconds without a byte after which the app is done."""
+
+MEDIAN_RATIO = 2.0
+"""The most that a key's echo may take in the flood, in units of the same key in the quiet app; the median."""
+WORST_KEY_MS = 50.0
+WORST_RATIO = 3.0
+"""The most that the slowest key may take: what one just doesn't notice, or, where a quiet app's are no faster than
+that, so many times its slowest."""
+WORK_RATIO = 1.2
+"""The most CPU that a flood may take, in units of reading the response and rendering the finished text once."""
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = [sys.executable, "-P", "-m", "tests.benchmarks.flood_program"]
+COLUMNS, ROWS = 160, 45
+LETTERS = "абвгдежзийклмнопрстуфхцчшщъыьэюяАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ"
+"""Keys to press, none of which is in the text: a letter is on the screen as soon as it comes out at all."""
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="CPU times come from /proc"),
+]
+
+
+class Probe(Terminal):
+    """A terminal that notes when bytes come and looks for letters in them, but draws no picture: that would take
+    more than the app that is measured."""
+
+    def __init__(self, command: Sequence[str], *, folder: Path, home: Path) -> None:
+        self.last_byte = 0.0
+        environment = {**terminal_environment(home), "PYTHONPATH": str(ROOT)}
+        super().__init__(command, columns=COLUMNS, rows=ROWS, folder=folder, environment=environment)
+
+    def _read(self, timeout: float) -> bool:
+        before = len(self.raw)
+        feed, self._stream.feed = self._stream.feed, lambda data: None  # type: ignore[method-assign]
+        try:
+            read = super()._read(timeout)
+        finally:
+            self._stream.feed = feed  # type: ignore[method-assign]
+        if len(self.raw) > before:
+            self.last_byte = time.perf_counter()
+        return read
+
+    def cpu(self) -> float:
+        """Seconds of CPU that the program has taken so far, all its threads together."""
+        tasks = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+    def since(self, start: int, text: str) -> bool:
+        """Whether the text came out after byte `start`."""
+        return self.raw.find(text.encode(), start) >= 0
+
+    def until(self, seconds: float) -> None:
+        """Read until that time."""
+        while (left := seconds - time.perf_counter()) > 0:
+            self._read(left)
+
+    def finished(self, start: int, end: str) -> float:
+        """Wait until the end is on the screen and nothing comes any more; returns when the last byte came."""
+        self.wait_until(lambda: self.since(start, end), "the end of the text")
+        self.settle(QUIET)
+        return self.last_byte
+
+
+@dataclass
+class Flood:
+    """What one flood took."""
+
+    seconds: float
+    cpu: float
+    keys: list[float] = field(default_factory=list)
+    """Milliseconds from each key to its echo."""
+
+
+def press(probe: Probe, letter: str) -> float:
+    """Press a key; milliseconds to its echo."""
+    start, pressed = len(probe.raw), time.perf_counter()
+    probe.type(letter)
+    probe.wait_until(lambda: probe.since(start, letter), f"the echo of {letter}")
+    return (time.perf_counter() - pressed) * 1000
+
+
+def quiet_keys(probe: Probe, letters: Iterator[str]) -> list[float]:
+    """Milliseconds from key to echo while nothing else happens."""
+    taken = []
+    for _ in range(QUIET_KEYS):
+        taken.append(press(probe, next(letters)))
+        probe.until(time.perf_counter() + 0.1)
+    return taken
+
+
+def clear(probe: Probe) -> None:
+    """Empty the composer."""
+    probe.type("\x01\x0b")
+    probe.settle(QUIET)
+
+
+def pour(probe: Probe, number: int, letters: Iterator[str]) -> Flood:
+    """Send a message, and press a key every quarter of a second until the answer is on the screen."""
+    clear(probe)
+    end = f"{END} {number}."
+    probe.type(f"flood {number}")
+    probe.settle(0.2)
+    start, cpu, begun = len(probe.raw), probe.cpu(), time.perf_counter()
+    probe.type("\r")
+    keys: list[float] = []
+    while not probe.since(start, end):
+        due = begun + (len(keys) + 1) * KEY_INTERVAL
+        while not probe.since(start, end) and (left := due - time.perf_counter()) > 0:
+            probe._read(left)
+        if not probe.since(start, end):
+            keys.append(press(probe, next(letters)))
+    ended = probe.finished(start, end)
+    return Flood(ended - begun, probe.cpu() - cpu, keys)
+
+
+@contextlib.contextmanager
+def served(what: str) -> Iterator[str]:
+    """The server that pours, in a process of its own; the base URL."""
+    with subprocess.Popen(
+        [*PROGRAM, "serve", what, str(TOKENS)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.stdin.close()
+
+
+@contextlib.contextmanager
+def busy(wanted: bool) -> Iterator[None]:
+    """Another process on each core."""
+    others = [subprocess.Popen([*PROGRAM, "busy"], cwd=ROOT) for _ in range(os.cpu_count() or 1) if wanted]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str], folder: Path) -> Iterator[Probe]:
+    """A program in a terminal."""
+    probe = Probe(command, folder=folder, home=folder / "home")
+    try:
+        yield probe
+    finally:
+        probe.close()
+
+
+def signoff(base_url: str) -> list[str]:
+    """The command as installed, talking to the server."""
+    return signoff_command("--base-url", base_url, "--model", "test-model")
+
+
+def rendered_once(folder: Path) -> float:
+    """Seconds of CPU to show the finished text."""
+    with started([*PROGRAM, "render", str(TOKENS)], folder) as probe:
+        probe.settle(2 * QUIET)
+        taken = []
+        for number in range(1, FLOODS + 1):
+            start, cpu = len(probe.raw), probe.cpu()
+            probe.type("\x1b[20~")
+            probe.finished(start, f"{END} {number}.")
+            taken.append(probe.cpu() - cpu)
+    return min(taken)
+
+
+def received(base_url: str) -> float:
+    """Seconds of CPU to read the response."""
+    command = [*PROGRAM, "receive", base_url]
+    done = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(FLOODS)]
+    return min(float(one.stdout) for one in done)
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["idle", "busy"])
+@pytest.mark.parametrize("what", ["answer", "reasoning"])
+def test_a_key_does_not_wait_behind_tokens(tmp_path: Path, what: str, loaded: bool) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    letters = iter(LETTERS * 4)
+    with served(what) as base_url, started(signoff(base_url), folder) as probe:
+        probe.wait_until(lambda: probe.since(0, "test-model"), "the status bar")
+        probe.settle(2 * QUIET)
+        pour(probe, 0, letters)
+        with busy(loaded):
+            clear(probe)
+            quiet = quiet_keys(probe, letters)
+            floods = [pour(probe, number, letters) for number in range(1, FLOODS + 1)]
+        receiving = received(base_url)
+    rendering = rendered_once(tmp_path) if what == "answer" else 0.0
+    keys = [key for flood in floods for key in flood.keys]
+    median, worst = statistics.median(keys), min(max(flood.keys, default=0.0) for flood in floods)
+    bare = statistics.median(quiet)
+    print(
+        f"\n{what}, {'busy' if loaded else 'idle'}: {len(keys)} keys, median {median:.0f} ms, worst {worst:.0f} ms "
+        f"of the best flood ({max(keys):.0f} of all); quiet app {bare:.0f} ms, worst {max(quiet):.0f}: "
+        f"x{median / bare:.1f}"
+        f"\n  until quiet {min(flood.seconds for flood in floods):.2f} s "
+        f"({', '.join(f'{flood.seconds:.2f}' for flood in floods)}), "
+        f"CPU {min(flood.cpu for flood in floods):.2f} s; "
+        f"receiving {receiving:.2f} s, rendering once {rendering:.2f} s"
+    )
+    assert median <= MEDIAN_RATIO * bare
+    assert worst <= max(WORST_KEY_MS, WORST_RATIO * max(quiet))
+    if what == "answer" and not loaded:
+        assert min(flood.cpu for flood in floods) <= WORK_RATIO * (receiving + rendering)
