@@ -1,7 +1,9 @@
 """What a running session tells its subscribers: the screen, and `signoff run`."""
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from app.conversation.events import Event
@@ -139,3 +141,35 @@ Update = (
     | ConfirmationResolved
     | Failed
 )
+
+
+def joined(updates: Iterable[Update]) -> list[Update]:
+    """The same updates in fewer: neighbouring pieces of one stream are put together."""
+    together: list[Update] = []
+    for _, group in groupby(updates, _stream):
+        pieces = list(group)
+        match pieces[-1]:
+            case TextStreamed() if len(pieces) > 1:
+                together.append(TextStreamed(_text(pieces)))
+            case ReasoningStreamed() if len(pieces) > 1:
+                together.append(ReasoningStreamed(_text(pieces)))
+            case CommandOutput(call=call) if len(pieces) > 1:
+                together.append(CommandOutput(call, _text(pieces)))
+            case last:
+                # Of a call that is being written, each piece says how much of it there is by now.
+                together.append(last)
+    return together
+
+
+def _stream(update: Update) -> Hashable:
+    """What an update is a piece of; something of its own if it stands alone."""
+    match update:
+        case TextStreamed() | ReasoningStreamed():
+            return (type(update),)
+        case CallStreamed(index=number) | CommandOutput(call=number):
+            return (type(update), number)
+    return id(update)
+
+
+def _text(pieces: Iterable[Update]) -> str:
+    return "".join([one.text for one in pieces if isinstance(one, TextStreamed | ReasoningStreamed | CommandOutput)])

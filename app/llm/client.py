@@ -169,7 +169,7 @@ class ModelClient:
         body = parse_body(event.data)
         if event.name == "error":
             raise AttemptFailed(self._reader.in_stream(body))
-        if not isinstance(body, Mapping):
+        if not isinstance(body, dict):
             raise AttemptFailed(self._reader.broken("contains something that is no JSON object", event.data))
         if event.damaged and _has_call(body):
             # U+FFFD may stand in a text that people read, but not in what a tool would write.
@@ -181,9 +181,9 @@ class ModelClient:
         if not text.strip():
             return {}
         body = parse_body(text)
-        if isinstance(body, Mapping):
+        if isinstance(body, dict):
             return body
-        if isinstance(body, list) and body and isinstance(body[0], Mapping):
+        if isinstance(body, list) and body and isinstance(body[0], dict):
             return body[0]
         if assembly.empty:
             raise AttemptFailed(self._reader.not_a_stream(text))
@@ -267,7 +267,7 @@ def _tool_names(payload: Payload) -> list[str]:
 def _has_call(chunk: Mapping[str, Any]) -> bool:
     choices = chunk.get("choices")
     return isinstance(choices, list) and any(
-        isinstance(choice, Mapping) and "tool_calls" in (choice.get("delta") or choice.get("message") or {})
+        isinstance(choice, dict) and "tool_calls" in (choice.get("delta") or choice.get("message") or {})
         for choice in choices
     )
 
@@ -280,7 +280,7 @@ def _error_in(chunk: Mapping[str, Any]) -> Any:
         choices = chunk["choices"]
         first = choices[0] if isinstance(choices, list) and choices else None
         # OpenRouter: an error inside the choice.
-        return first if isinstance(first, Mapping) and first.get("error") else None
+        return first if isinstance(first, dict) and first.get("error") else None
     if chunk.get("object") == "error" or chunk.get("type") == "error" or "detail" in chunk:
         return chunk
     return chunk if isinstance(chunk.get("message"), str) and ("code" in chunk or "status" in chunk) else None

@@ -1,6 +1,7 @@
 """The OpenAI SDK, loaded on a thread when it is first needed: importing it takes about half a second."""
 
 import asyncio
+import gc
 import importlib
 import ssl
 import threading
@@ -56,6 +57,9 @@ def _load(future: "Future[Sdk]", encrypted: bool) -> None:
             "app.llm.failures.wait_hints",
         ):
             importlib.import_module(needed_on_failure)
+        # It stays until the end. To look through it for garbage, time and again, would hold up everything else for a
+        # tenth of a second.
+        gc.freeze()
         # One that knows no authority trusts nobody, should it be used after all.
         context = httpx2.create_ssl_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         future.set_result(Sdk(openai, httpx2, context))

@@ -7,6 +7,7 @@ status 200, complete documents, damaged UTF-8).
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -23,6 +24,11 @@ from app.llm.types import Endpoint
 DRAIN = 0.1
 """Seconds for the rest of a body after its last event, so that the connection can serve the next request."""
 _NO_KEY = "none"
+
+_SLICE = 0.002
+"""Seconds of work that a response takes of the event loop at a time, however much of it has come."""
+_TURNS = 8
+"""Turns of the event loop in between that are the others': about what a key takes from the terminal to the screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +227,17 @@ class Transport:
     async def _events(self, response: Any, patience: Patience) -> AsyncGenerator[ServerEvent | StreamEnd]:
         decoder = EventDecoder()
         async with contextlib.aclosing(response.iter_bytes()) as pieces:
+            since = time.thread_time()
             while True:
+                # What is there already is handed out without a pause, by the HTTP client too.
+                if time.thread_time() - since > _SLICE:
+                    await _give_way()
+                    since = time.thread_time()
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await anext(pieces, None)
                 events = decoder.finish() if piece is None else decoder.feed(piece)
                 for event in events:
-                    if event.data.strip().startswith("[DONE]"):
+                    if event.data.lstrip().startswith("[DONE]"):
                         await _drain(pieces)
                         yield StreamEnd(done=True, unframed=decoder.unframed)
                         return
@@ -250,6 +261,11 @@ class Transport:
         if isinstance(problem, httpx2.DecodingError):
             return self._reader.broken("is damaged", str(problem))
         return self._reader.unexpected(problem)
+
+
+async def _give_way() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:

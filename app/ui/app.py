@@ -7,7 +7,6 @@ and sessions comes after it.
 import asyncio
 import io
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,6 +22,7 @@ from textual.theme import Theme
 
 from app.actions import Action, bindings, in_scope
 from app.ui.chat_actions import Talk
+from app.ui.inbox import Inbox
 from app.ui.means import Job, Means
 from app.ui.problems import told
 from app.ui.session import CurrentSession
@@ -58,11 +58,8 @@ _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "
 """Actions that make sense only while the workbench is in front."""
 
 
-@dataclass
 class SessionUpdated(Message, bubble=False):
-    """The running session has something to show."""
-
-    update: "Update"
+    """The running session has something to show, in the inbox."""
 
 
 class SignoffApp(FittedApp):
@@ -121,6 +118,8 @@ class SignoffApp(FittedApp):
         self.workbench = Workbench()
         self.current = CurrentSession()
         """Whom the user talks to."""
+        self._inbox = Inbox(lambda: self.post_message(SessionUpdated()))
+        """What the session has said and the screen does not show yet."""
         self._means = Means(self.work, self.tell, self.push_screen_wait)
         self._talk = Talk(self.workbench, self.current, self._means, lambda: self.settings.keys, self.show_proposals)
 
@@ -276,7 +275,7 @@ class SignoffApp(FittedApp):
             leave=self.action_quit,
             themes=lambda: self.available_themes,
         )
-        self.current.attach(OpenSession(self.runtime, self.settings, self.take_update), self.connector.choose)
+        self.current.attach(OpenSession(self.runtime, self.settings, self._inbox.put), self.connector.choose)
 
     async def _painted(self) -> None:
         painted = asyncio.Event()
@@ -313,17 +312,17 @@ class SignoffApp(FittedApp):
 
     # What the session says
 
-    def take_update(self, update: "Update") -> None:
-        """An update of the session, from whichever of its tasks."""
-        self.post_message(SessionUpdated(update))
-
     @on(SessionUpdated)
-    async def show_update(self, event: SessionUpdated) -> None:
+    async def show_updates(self) -> None:
+        """Show all that the session has said by now."""
+        for update in self._inbox.take():
+            await self._show_update(update)
+
+    async def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""
         from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Failed, ProposalsChanged
         from app.ui.status import begins_turn, calls_back, changes_status
 
-        update = event.update
         match update:
             case ProposalsChanged():
                 await self.show_proposals()

@@ -207,7 +207,7 @@ def received(base_url: str) -> float:
 def test_a_key_does_not_wait_behind_tokens(tmp_path: Path, what: str, loaded: bool) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
-    letters = iter(LETTERS * 4)
+    letters = iter(LETTERS * 40)
     with served(what) as base_url, started(signoff(base_url), folder) as probe:
         probe.wait_until(lambda: probe.since(0, "test-model"), "the status bar")
         probe.settle(2 * QUIET)

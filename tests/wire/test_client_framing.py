@@ -1,12 +1,15 @@
 """Framing: however a server cuts and wraps its events, the response arrives whole or the request is repeated."""
 
+import asyncio
 import json
+from contextlib import aclosing
+from itertools import groupby
 
 import pytest
 
 from app.llm.failures.errors import FailureKind, RequestFailed
 from app.llm.types import AttemptDiscarded, RetryScheduled
-from tests.wire.driving import client_of, complete, response, updates_of
+from tests.wire.driving import client_of, complete, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, END, Reply, Turn, call_delta, chunk, document, event, stream
 from tests.wire.server import WireServer
 
@@ -142,3 +145,21 @@ async def test_the_connection_serves_the_next_request(server: WireServer) -> Non
             await updates_of(client)
     assert not any(request.disconnected.is_set() for request in server.requests)
     assert server.connections == 1
+
+
+async def test_a_response_that_pours_leaves_turns_of_the_event_loop_to_others(server: WireServer) -> None:
+    server.script([stream(*[chunk("word ")] * 5000, chunk(finish="stop"), DONE)])
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    others = asyncio.create_task(count_turns())
+    async with client_of(server) as client, aclosing(client.stream(opening)) as updates:
+        begun = [turns async for _ in updates]
+    others.cancel()
+    # Left to itself the client hands out all that one read of the socket has brought, some 300 deltas, and reads on.
+    assert max(len(list(same)) for _, same in groupby(begun)) < 250

@@ -89,7 +89,7 @@ class MarkdownDocument:
     def advance(self, deadline: float | None = None) -> bool:
         """Lay out what has come; returns True when nothing is left to do.
 
-        `deadline` is a `time.perf_counter` value after which the rest is left to the next call.
+        `deadline` is a `time.thread_time` value after which the rest is left to the next call.
         """
         if not self._stale:
             return True
@@ -102,7 +102,7 @@ class MarkdownDocument:
         while self._position < len(self._waiting):
             self._settle(self._splitter.feed(self._cleaned(self._waiting[self._position])))
             self._position += 1
-            if deadline is not None and time.perf_counter() > deadline:
+            if deadline is not None and time.thread_time() > deadline:
                 return False
         self._waiting.clear()
         self._position = 0

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -20,6 +19,7 @@ from app.agent.updates import (
     Recorded,
     TextStreamed,
     Update,
+    joined,
 )
 from app.conversation.events import Event, TurnEnded
 from widgets.chat.composer import PLACEHOLDER, Composer
@@ -36,6 +36,13 @@ _TYPING_PAUSE = 0.01
 """Seconds that what streams in waits after a key, so that the key is painted first."""
 _LONGEST_PAUSE = 0.1
 """Seconds after which it waits no longer, however fast somebody types."""
+_FLOOD = 12_000
+"""Characters a second that nobody sees go by: of more, fewer pictures are made."""
+_REST, _FLOOD_REST = 1.0, 5.0
+"""How long a picture is left alone, in units of what it took to make it: the rest of the time is for reading what
+comes, and for other programs where there is but a part of a core for this one."""
+_LONGEST_REST = 0.4
+"""Seconds after which what has come is shown in any case."""
 _SLICE_INTERVAL = 0.004
 """Seconds for the keyboard between two slices of layout that did not fit into one."""
 
@@ -83,6 +90,10 @@ class ChatPane(Column):
         self.composer.steer_elsewhere = self.question_bar.steer
         self._fold = Fold()
         self._streamed: list[Update] = []
+        self._waiting = 0
+        """Characters in what is streamed and not shown yet."""
+        self._picture_took = 0.0
+        """Seconds from the last flush until it was on the screen."""
         self._flush_due: asyncio.TimerHandle | None = None
         self._flushed = 0.0
         self._typed = 0.0
@@ -107,7 +118,7 @@ class ChatPane(Column):
     def open_log(self, log: Iterable[Event]) -> None:
         """Show a session as its log tells it, from its end."""
         self._stop_flushing()
-        self._streamed.clear()
+        self._take_streamed()
         self._fold = Fold()
         self.transcript.load(self._fold.events(log))
         self.status_line.show_phase(Phase.IDLE)
@@ -117,11 +128,10 @@ class ChatPane(Column):
     def apply(self, update: Update) -> None:
         """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""
         match update:
-            case TextStreamed() | ReasoningStreamed() | CommandOutput() | CallStreamed():
-                # Thousands of these may come in a second: nothing is done here but to keep them.
-                self._streamed.append(update)
-                if self._flush_due is None:
-                    self._flush_soon(_FLUSH_INTERVAL)
+            case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
+                self._collect(update, len(text))
+            case CallStreamed():
+                self._collect(update, 0)
             case PhaseChanged(phase, detail, until):
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
@@ -158,31 +168,54 @@ class ChatPane(Column):
 
     # Streaming.
 
+    def _collect(self, update: Update, characters: int) -> None:
+        # Thousands of these may come in a second: nothing is done here but to keep them.
+        self._streamed.append(update)
+        self._waiting += characters
+        if self._flush_due is None:
+            self._flush_soon(_FLUSH_INTERVAL)
+
+    def _take_streamed(self) -> list[Update]:
+        taken, self._streamed, self._waiting = joined(self._streamed), [], 0
+        self._flushed = time.monotonic()
+        return taken
+
     def _flush_and_go_on(self) -> None:
         self._flush_due = None
-        now = time.monotonic()
-        if now - self._typed < _TYPING_PAUSE and now - self._flushed < _LONGEST_PAUSE:
+        since = time.monotonic() - self._flushed
+        flood = self._in_flood
+        rest = min(self._picture_took * (1 + (_FLOOD_REST if flood else _REST)), _LONGEST_REST)
+        if time.monotonic() - self._typed < _TYPING_PAUSE and since < _LONGEST_PAUSE:
             self._flush_soon(_TYPING_PAUSE)
-            return
-        self._flushed = now
-        self.flush()
+        elif since >= rest:
+            self.flush(flood=flood)
+        elif not self.transcript.work_on():
+            self._flush_soon(_SLICE_INTERVAL)
+        else:
+            self._flush_soon(rest - since)
 
-    def flush(self) -> None:
+    def _take_picture_time(self, flushed: float) -> None:
+        self._picture_took = time.monotonic() - flushed
+
+    @property
+    def _in_flood(self) -> bool:
+        """Whether more comes than anyone sees go by."""
+        return self._waiting > _FLOOD * (time.monotonic() - self._flushed)
+
+    def flush(self, *, flood: bool = False) -> None:
         """Show what has streamed in, and go on with layout that did not fit into its budget."""
-        waiting, self._streamed = self._streamed, []
-        if waiting:
-            joined = _joined(waiting)
-            self.status_line.count(sum(len(one.text) for one in joined if isinstance(one, _SPOKEN)))
-            self._show([change for update in joined for change in self._fold.update(update)])
+        if updates := self._take_streamed():
+            self.status_line.count(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
+            self._show([change for update in updates for change in self._fold.update(update)], flood=flood)
+            self.call_after_refresh(self._take_picture_time, self._flushed)
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
 
-    def _show(self, changes: list[Change]) -> None:
+    def _show(self, changes: list[Change], *, flood: bool = False) -> None:
         # Of several values for one entry, only the last is laid out.
         last = {change.entry.key: change for change in changes if isinstance(change, Put)}
-        done = self.transcript.apply(
-            change for change in changes if not isinstance(change, Put) or last[change.entry.key] is change
-        )
+        shown = [change for change in changes if not isinstance(change, Put) or last[change.entry.key] is change]
+        done = self.transcript.apply(shown, flood=flood)
         if not done:
             self._flush_soon(_SLICE_INTERVAL)
 
@@ -251,18 +284,3 @@ class ChatPane(Column):
 
 
 _SPOKEN = (TextStreamed, ReasoningStreamed)
-
-
-def _joined(updates: list[Update]) -> list[Update]:
-    """The updates with neighbouring pieces of the same stream put together."""
-    joined: list[Update] = []
-    for kind, group in groupby(updates, type):
-        pieces = list(group)
-        text = "".join([piece.text for piece in pieces if isinstance(piece, _SPOKEN)])
-        if kind is TextStreamed:
-            joined.append(TextStreamed(text))
-        elif kind is ReasoningStreamed:
-            joined.append(ReasoningStreamed(text))
-        else:
-            joined.extend(pieces)
-    return joined

@@ -25,7 +25,7 @@ from widgets.common.selection import selection_style
 _LAID_OUT = 400
 """Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
 _LAYOUT_BUDGET = 0.004
-"""Seconds of layout between two looks at the keyboard while text streams in."""
+"""Seconds of work on layout between two looks at the keyboard while text streams in."""
 _BEHIND_INTERVAL = 0.1
 """Seconds between two paints while layout lags behind a flood of text."""
 
@@ -73,6 +73,7 @@ class TranscriptView(ScrollView):
         """Slots that hold rows, by identity, the least lately laid out first."""
         self._painted = 0.0
         self._selection: Selection | None = None
+        self._flood = False
         self._greeting: Sequence[Content] = ()
         self._unfinished: set[str] = set()
         """Keys of entries whose layout did not fit into one budget."""
@@ -113,13 +114,17 @@ class TranscriptView(ScrollView):
             self._take(change)
         self._settle()
 
-    def apply(self, changes: Iterable[Change]) -> bool:
-        """Show changes; returns False while some layout is left for `work_on`."""
+    def apply(self, changes: Iterable[Change], *, flood: bool = False) -> bool:
+        """Show changes; returns False while some layout is left for `work_on`.
+
+        In a `flood` of text, what is shown cannot be selected: it is gone before anyone could.
+        """
+        self._flood = flood
         if not self._width:
             for change in changes:
                 self._take(change)
             return True
-        deadline = time.perf_counter() + _LAYOUT_BUDGET
+        deadline = time.thread_time() + _LAYOUT_BUDGET
         count = len(self._slots)
         changed: set[int] = set()
         for change in changes:
@@ -138,13 +143,13 @@ class TranscriptView(ScrollView):
         """Go on with layout that did not fit into its budget; returns True when nothing is left."""
         indices = {index for key in self._unfinished if (index := self._slots.index_of(key)) is not None}
         self._unfinished.clear()
-        self._work_on_indices(indices, time.perf_counter() + _LAYOUT_BUDGET)
+        self._work_on_indices(indices, time.thread_time() + _LAYOUT_BUDGET)
         self._settle_unless_behind()
         return not self._unfinished
 
     def _settle_unless_behind(self) -> None:
         """Paint, but not after every slice of work: a paint costs more than a slice."""
-        now = time.perf_counter()
+        now = time.monotonic()
         if not self._unfinished or now - self._painted > _BEHIND_INTERVAL:
             self._painted = now
             self._settle()
@@ -347,8 +352,8 @@ class TranscriptView(ScrollView):
             strip = row_strip(self._palette, slot, offset, width, cursor, span, selection_style(self))
             return strip.apply_offsets(0, row)
         strip = self._cached_strip(slot, offset, width, cursor)
-        # Offsets are for selecting text; in the middle of a flood nobody can, and they cost as much as the row.
-        return strip if self._unfinished else strip.apply_offsets(0, row)
+        # Offsets are for selecting text, and cost as much as the row.
+        return strip if self._flood or self._unfinished else strip.apply_offsets(0, row)
 
     def _greeting_row(self, y: int, width: int) -> Strip:
         """A row of the greeting, which stands as one block in the middle."""

@@ -1,7 +1,7 @@
 """From the chunks of a stream to one response, whatever the server makes of the Chat Completions protocol."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.llm.response.calls import CallAssembly
@@ -69,8 +69,8 @@ class ResponseAssembly:
         self._take_usage(chunk)
         updates: list[TextDelta | ReasoningDelta | CallProgress] = []
         choices = chunk.get("choices")
-        for choice in choices if isinstance(choices, Sequence) else ():
-            if isinstance(choice, Mapping) and not choice.get("index"):
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and not choice.get("index"):
                 self._choice(choice, whole=chunk.get("object") == "chat.completion", updates=updates)
         if self._size + self._calls.characters > MAX_CHARACTERS:
             raise ResponseTooLong(f"The response exceeds {MAX_CHARACTERS} characters.")
@@ -107,9 +107,9 @@ class ResponseAssembly:
 
     def _choice(self, choice: Mapping[str, Any], *, whole: bool, updates: list[Any]) -> None:
         delta, message = choice.get("delta"), choice.get("message")
-        if isinstance(delta, Mapping) and delta:
+        if isinstance(delta, dict) and delta:
             self._delta(delta, updates)
-        elif isinstance(message, Mapping):
+        elif isinstance(message, dict):
             self._delta(self._remainder(message, whole=whole or bool(choice.get("finish_reason"))), updates)
         self._take_usage(choice)
         reason = choice.get("finish_reason")
@@ -141,15 +141,15 @@ class ResponseAssembly:
         if isinstance(refusal := delta.get("refusal"), str):
             self._content(refusal, updates)
         calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ():
-            if isinstance(call, Mapping):
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict):
                 self._call(call, updates)
-        if isinstance(legacy := delta.get("function_call"), Mapping):
+        if isinstance(legacy := delta.get("function_call"), dict):
             self._call({"function": legacy}, updates)
         for key in _ECHOED_LISTS:
-            if isinstance(items := delta.get(key), Sequence) and not isinstance(items, str):
+            if isinstance(items := delta.get(key), list):
                 _extend(self._extras.setdefault(key, []), items)
-        if isinstance(extra := delta.get("extra_content"), Mapping):
+        if isinstance(extra := delta.get("extra_content"), dict):
             self._extras.setdefault("extra_content", {}).update(extra)
 
     def _content(self, content: Any, updates: list[Any]) -> None:
@@ -166,11 +166,11 @@ class ResponseAssembly:
         """One element of a content list; Mistral's thinking is a list inside a list."""
         if isinstance(part, str):
             self._content(part, updates)
-        elif isinstance(part, Mapping):
+        elif isinstance(part, dict):
             if "thinking" in part:
                 thoughts = part["thinking"]
                 for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
-                    text = thought.get("text") if isinstance(thought, Mapping) else thought
+                    text = thought.get("text") if isinstance(thought, dict) else thought
                     self._emit_reasoning(self._reasoning_joiner.feed(text if isinstance(text, str) else ""), updates)
             elif isinstance(text := part.get("text") or part.get("refusal"), str):
                 self._content(text, updates)
@@ -202,14 +202,14 @@ def _extend(items: list[Any], more: Iterable[Any]) -> None:
     """Append opaque reasoning parts; those that continue the last one (same type and index) are joined to it."""
     for part in more:
         last = items[-1] if items else None
-        if isinstance(part, Mapping) and isinstance(last, dict) and _continues(last, part):
+        if isinstance(part, dict) and isinstance(last, dict) and _continues(last, part):
             for key, value in part.items():
                 if key in _MERGED_TEXTS and isinstance(value, str) and isinstance(last.get(key), str):
                     last[key] += value
                 elif value is not None:
                     last[key] = value
         else:
-            items.append(dict(part) if isinstance(part, Mapping) else json.loads(json.dumps(part)))
+            items.append(dict(part) if isinstance(part, dict) else json.loads(json.dumps(part)))
 
 
 def _continues(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:

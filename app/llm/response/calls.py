@@ -53,7 +53,7 @@ class CallAssembly:
     def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
         """Take one element of `delta.tool_calls`; None if it says nothing."""
         function = delta.get("function")
-        function = function if isinstance(function, Mapping) else {}
+        function = function if isinstance(function, dict) else {}
         name = function.get("name") or delta.get("name")
         name = name if isinstance(name, str) else ""
         arguments = as_text(function.get("arguments"))
@@ -70,7 +70,7 @@ class CallAssembly:
             slot.pieces.append(arguments)
             slot.characters += len(arguments)
             self.characters += len(arguments)
-        if isinstance(extra, Mapping):
+        if isinstance(extra, dict):
             slot.extras.setdefault("extra_content", {}).update(extra)
         return CallProgress(slot.position, slot.name, slot.characters)
 

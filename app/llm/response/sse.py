@@ -7,7 +7,7 @@ an `error:` field, and bodies that are no event stream at all (a JSON document, 
 
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_UNFRAMED = 16 * 2**20
 """Bytes of a body without any event framing that are kept to find out what it is."""
@@ -16,8 +16,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELDS = ("data", "event", "id", "retry", "error")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEvent:
+class ServerEvent(NamedTuple):
     """One event with data; heartbeats are not events."""
 
     data: str
@@ -53,15 +52,17 @@ class EventDecoder:
         if b"\n" not in piece and b"\r" not in piece:
             self._pending += piece
             return []
-        self._pending += piece
         events: list[ServerEvent] = []
-        start = 0
-        for match in _LINE_END.finditer(self._pending):
-            self._line(bytes(self._pending[start : match.start()]), events)
-            start = match.end()
+        if self._pending:
+            self._pending += piece
+            piece = bytes(self._pending)
+            self._pending.clear()
+        *lines, rest = _LINE_END.split(piece) if b"\r" in piece else piece.split(b"\n")
+        for line in lines:
+            self._line(line, events)
         # A return at the very end may be the first half of CRLF.
-        self._after_return = start == len(self._pending) and self._pending.endswith(b"\r")
-        del self._pending[:start]
+        self._after_return = piece.endswith(b"\r")
+        self._pending += rest
         return events
 
     def finish(self) -> list[ServerEvent]:
@@ -86,25 +87,22 @@ class EventDecoder:
             line = raw.decode(errors="replace")
             self._damaged = True
         name, _, value = line.partition(":")
-        if not name:
-            return
-        if name not in _FIELDS:
-            self._outside(line, events)
-            return
-        value = value.removeprefix(" ")
         if name == "data":
-            self._data.append(value)
+            self._data.append(value.removeprefix(" "))
+        elif name and name not in _FIELDS:
+            self._outside(line, events)
         elif name == "event":
-            self._name = value
+            self._name = value.removeprefix(" ")
         elif name == "error":
             self._dispatch(events)
-            events.append(ServerEvent(value, "error"))
+            events.append(ServerEvent(value.removeprefix(" "), "error"))
 
     def _dispatch(self, events: list[ServerEvent]) -> None:
-        data = "\n".join(self._data)
-        if data.strip():
-            events.append(ServerEvent(data, self._name, self._damaged))
-        self._data.clear()
+        if self._data:
+            data = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
+            if data and not data.isspace():
+                events.append(ServerEvent(data, self._name, self._damaged))
+            self._data.clear()
         self._name = ""
         self._damaged = False
 

@@ -13,16 +13,16 @@ def read_usage(holder: Mapping[str, Any]) -> Usage | None:
     adds the cost in US dollars.
     """
     usage = holder.get("usage")
-    if not isinstance(usage, Mapping) and isinstance(groq := holder.get("x_groq"), Mapping):
+    if not isinstance(usage, dict) and isinstance(groq := holder.get("x_groq"), dict):
         usage = groq.get("usage")
-    if not isinstance(usage, Mapping):
+    if not isinstance(usage, dict):
         return None
     prompt = _count(usage.get("prompt_tokens")) or _count(usage.get("input_tokens"))
     completion = _count(usage.get("completion_tokens")) or _count(usage.get("output_tokens"))
     if not prompt and not completion:
         return None
     details = usage.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, Mapping) else 0
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
     cached = cached or _count(usage.get("prompt_cache_hit_tokens")) or _count(usage.get("cached_tokens"))
     cost = usage.get("cost")
     return Usage(

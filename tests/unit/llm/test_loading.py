@@ -58,3 +58,11 @@ def test_certificates_are_loaded_for_connections_that_need_them() -> None:
         "assert not plain.ssl_context.get_ca_certs()"
     )
     assert "httpx2" in modules_after(code)
+
+
+def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
+    code = (
+        "import gc\nfrom app.llm.sdk import preload\npreload().result(60)\n"
+        "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
+    )
+    assert "openai" in modules_after(code)

@@ -1,0 +1,55 @@
+"""Updates put together: nothing that a subscriber could tell is lost or comes in another order."""
+
+from itertools import groupby
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.agent.updates import (
+    CallStreamed,
+    CommandOutput,
+    Phase,
+    PhaseChanged,
+    ReasoningStreamed,
+    TextStreamed,
+    Update,
+    joined,
+)
+
+UPDATES = st.one_of(
+    st.builds(TextStreamed, st.text(max_size=3)),
+    st.builds(ReasoningStreamed, st.text(max_size=3)),
+    st.builds(CommandOutput, st.sampled_from("ab"), st.text(max_size=3)),
+    st.builds(CallStreamed, st.integers(0, 1), st.just("edit_file"), st.integers(0, 9)),
+    st.builds(PhaseChanged, st.sampled_from(Phase)),
+)
+
+
+def stream(update: Update) -> object:
+    """What the update goes on with, as a reader of the docstrings would say."""
+    match update:
+        case TextStreamed() | ReasoningStreamed():
+            return type(update).__name__
+        case CommandOutput(call=call):
+            return f"output of {call}"
+        case CallStreamed(index=index):
+            return f"call {index}"
+    return object()
+
+
+def said(updates: list[Update]) -> list[object]:
+    """Of each stretch of one stream all of its text, or the last that was said of it."""
+    return [told(list(stretch)) for _, stretch in groupby(updates, stream)]
+
+
+def told(stretch: list[Update]) -> object:
+    texts = [one.text for one in stretch if isinstance(one, TextStreamed | ReasoningStreamed | CommandOutput)]
+    return (stream(stretch[0]), "".join(texts)) if texts else stretch[-1]
+
+
+@settings(deadline=None)
+@given(st.lists(UPDATES, max_size=30))
+def test_joined_updates_say_the_same_in_as_few_as_possible(updates: list[Update]) -> None:
+    together = joined(updates)
+    assert said(together) == said(updates)
+    assert len(together) == len(said(updates))
