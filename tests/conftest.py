@@ -2,9 +2,11 @@
 
 import gc
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+import textual.screen
 from hypothesis import settings
 
 os.environ.update(
@@ -22,6 +24,15 @@ for _name in (
     *("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
 ):
     os.environ.pop(_name, None)
+
+_MEMORY = Path("/dev/shm")
+_ROOM = 2_000_000_000
+if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
+    # Each test has a store of its own that is flushed to the disk; on a real one, tests mostly wait for that.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+textual.screen.UPDATE_PERIOD = 1 / 20
+"""Seconds between two pictures of a screen that nobody looks at: what changed meanwhile is painted once."""
 
 settings.register_profile("signoff", deadline=None)
 settings.load_profile("signoff")
@@ -44,3 +55,9 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_sessionfinish() -> None:
+    """Look for garbage once, not the five times that pytest does over all that was imported."""
+    gc.collect()
+    gc.freeze()

@@ -6,13 +6,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.storage.session_lock import SessionLock
+from tests.commands.forking import Forking, forking
 from tests.wire.replies import STALL, chunk, stream
 from tests.wire.server import WireServer
 
@@ -37,21 +38,21 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Forking]:
+    """Where the commands are forked from."""
+    with forking() as started:
+        yield started
+
+
 @pytest.fixture
-def signoff(tmp_path: Path, workspace: Path) -> Run:
+def signoff(tmp_path: Path, workspace: Path, processes: Forking) -> Run:
     """Runs the command in the workspace, with a home of its own."""
 
     def run(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_"))}
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "signoff", *arguments],
-            input=stdin,
-            cwd=workspace,
-            env={**clean, "SIGNOFF_HOME": str(tmp_path / "home"), **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        own = {**clean, "SIGNOFF_HOME": str(tmp_path / "home"), **environment}
+        return processes.run(arguments, folder=workspace, environment=own, stdin=stdin)
 
     return run
 
@@ -613,7 +614,9 @@ def test_staging_a_diff_twice_names_the_proposal_that_waits_with_it(signoff: Run
     assert len(document(signoff("proposals", "--json"))) == 1
 
 
-@pytest.mark.parametrize("hunks", ["9" * 5_000, f"1-{'9' * 5_000}", "0" * 4_999 + "9"])
+@pytest.mark.parametrize(
+    "hunks", ["9" * 5_000, f"1-{'9' * 5_000}", "0" * 4_999 + "9"], ids=["many", "range", "zeros"]
+)
 def test_numbers_of_hunks_that_are_no_numbers_to_speak_of(signoff: Run, hunks: str) -> None:
     signoff("stage", stdin=PATCH)
     assert len(refused(signoff("approve", "P1", "--hunks", hunks), 2)) < 200

@@ -3,9 +3,7 @@ new, and the next start says which."""
 
 import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,27 +130,9 @@ def make_case(folder: Path, action: str) -> Case:
     return case
 
 
-@contextmanager
-def quick_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk in memory, where there is one: flushing costs nothing there."""
-    memory = Path("/dev/shm")
-    if not memory.is_dir():
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(prefix="signoff-crash-", dir=memory) as folder:
-        yield Path(folder)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    with quick_folder(tmp_path) as quick:
-        yield quick
-
-
 @pytest.fixture(scope="module", params=ACTIONS)
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
-    with quick_folder(tmp_path_factory.mktemp(request.param)) as folder:
-        yield make_case(folder, request.param)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp(request.param), request.param)
 
 
 def steps_of(case: Case, **how: bool) -> list[str]:
@@ -202,8 +182,8 @@ def test_killed_at_every_step(case: Case) -> None:
     assert len(outcomes) == 3, "killed before the journal, rolled back, and completed"
 
 
-def test_killed_in_the_middle_of_a_write(folder: Path) -> None:
-    case = make_case(folder, "apply")
+def test_killed_in_the_middle_of_a_write(tmp_path: Path) -> None:
+    case = make_case(tmp_path, "apply")
     for number, site in each_step(case, torn=True):
         steps = Steps(kill, lambda at, number=number: at == number)
         assert in_child(lambda site=site, steps=steps: case.act(site.open(steps, torn=True))) == signal.SIGKILL
@@ -212,11 +192,11 @@ def test_killed_in_the_middle_of_a_write(folder: Path) -> None:
         case.check(site, lines)
 
 
-def test_killed_at_every_step_of_the_recovery_too(folder: Path) -> None:
-    case = make_case(folder, "apply")
+def test_killed_at_every_step_of_the_recovery_too(tmp_path: Path) -> None:
+    case = make_case(tmp_path, "apply")
     broken_off = break_off(case, "broken")
     for number in range(1, 400):
-        site = Site(folder / f"again{number}")
+        site = Site(tmp_path / f"again{number}")
         shutil.copytree(broken_off.folder, site.folder)
         steps = Steps(kill, lambda at, number=number: at == number)
         ended = in_child(lambda site=site, steps=steps: site.open(steps).recover() or None)
@@ -227,8 +207,8 @@ def test_killed_at_every_step_of_the_recovery_too(folder: Path) -> None:
     assert number > 20
 
 
-def test_a_full_disk_at_any_step_leaves_every_file_as_it_was(folder: Path) -> None:
-    assert fail_once(make_case(folder, "apply"), no_space) >= 50
+def test_a_full_disk_at_any_step_leaves_every_file_as_it_was(tmp_path: Path) -> None:
+    assert fail_once(make_case(tmp_path, "apply"), no_space) >= 50
 
 
 def test_a_disk_that_fails_once_leaves_every_file_as_it_was(case: Case) -> None:
@@ -236,8 +216,10 @@ def test_a_disk_that_fails_once_leaves_every_file_as_it_was(case: Case) -> None:
 
 
 @pytest.mark.parametrize("fault", [no_space, broken])
-def test_a_write_that_fails_half_way_leaves_every_file_as_it_was(folder: Path, fault: Callable[[str], None]) -> None:
-    assert fail_once(make_case(folder, "apply"), fault, torn=True) >= 16
+def test_a_write_that_fails_half_way_leaves_every_file_as_it_was(
+    tmp_path: Path, fault: Callable[[str], None]
+) -> None:
+    assert fail_once(make_case(tmp_path, "apply"), fault, torn=True) >= 16
 
 
 def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> int:
@@ -265,8 +247,8 @@ def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> i
     return refused
 
 
-def test_a_disk_that_fails_for_good_is_recovered_from_once_it_works(folder: Path) -> None:
-    case = make_case(folder, "apply")
+def test_a_disk_that_fails_for_good_is_recovered_from_once_it_works(tmp_path: Path) -> None:
+    case = make_case(tmp_path, "apply")
     needed = 0
     for number, site in each_step(case):
         steps = Steps(broken, lambda at, number=number: at >= number)
@@ -281,8 +263,8 @@ def test_a_disk_that_fails_for_good_is_recovered_from_once_it_works(folder: Path
     assert needed > 20
 
 
-def test_a_full_disk_is_noticed_before_anything_is_written(folder: Path) -> None:
-    case = make_case(folder, "apply")
+def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path) -> None:
+    case = make_case(tmp_path, "apply")
     site = case.copy("full")
 
     class Full(PosixFilesystem):
@@ -299,8 +281,8 @@ def test_a_full_disk_is_noticed_before_anything_is_written(folder: Path) -> None
     case.check(site, [])
 
 
-def test_a_file_that_someone_changed_after_the_crash_stays_and_the_rest_is_rolled_back(folder: Path) -> None:
-    case = make_case(folder, "apply")
+def test_a_file_that_someone_changed_after_the_crash_stays_and_the_rest_is_rolled_back(tmp_path: Path) -> None:
+    case = make_case(tmp_path, "apply")
     site = break_off(case, "changed")
     assert site.tree()["edit3.txt"] == case.after["edit3.txt"]
     (site.root / "edit3.txt").write_text("mine\n")
@@ -318,8 +300,8 @@ def test_a_file_that_someone_changed_after_the_crash_stays_and_the_rest_is_rolle
 
 
 @pytest.mark.parametrize("decide", ["approve", "deny", "refresh"])
-def test_whoever_writes_next_finishes_first_what_another_process_left(folder: Path, decide: str) -> None:
-    case = make_case(folder, "apply")
+def test_whoever_writes_next_finishes_first_what_another_process_left(tmp_path: Path, decide: str) -> None:
+    case = make_case(tmp_path, "apply")
     site = break_off(case, "left")
     service = site.open()
     service.refresh() if decide == "refresh" else getattr(service, decide)("P1")

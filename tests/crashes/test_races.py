@@ -5,11 +5,10 @@ import errno
 import os
 import random
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -196,17 +195,8 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def folders() -> Iterator[Callable[[], Path]]:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="signoff-race-", dir=memory if memory.is_dir() else None) as top:
-        numbers = count()
-
-        def fresh() -> Path:
-            path = Path(top) / str(next(numbers))
-            path.mkdir()
-            return path
-
-        yield fresh
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    return lambda: tmp_path_factory.mktemp("race")
 
 
 def play(site: Site, script: Script, act: Callable[[ProposalService], Any]) -> None:

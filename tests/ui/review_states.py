@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from textual.widgets import Footer
+
 from app.proposals.facts import LineComment
 from app.proposals.models import Conflict, FileDiff, HunkState, Op, Proposal, ProposalState, Rung
 from app.tools.contract import Confirmation
@@ -111,6 +113,7 @@ def app_in(state: str, theme: str = "textual-dark") -> ReviewApp:
     """An app that will be in a state after its keys."""
     items, _ = STATES[state]
     app = ReviewApp(*items, theme=theme)
+    app.below = Footer()
     app.first_comments = COMMENTS if state == "revised" else ()
     app.first_confirmation = COMMAND if state == "command" else None
     return app

@@ -1,14 +1,11 @@
 """The whole app over the tests' server: the real store, service, loop and client behind a headless screen."""
 
 import contextlib
-import html
-import re
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from textual.app import App
 from textual.pilot import Pilot
 
 from app.conversation.events import TurnEnded
@@ -16,13 +13,10 @@ from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime, open_runtime
 from app.ui.app import SignoffApp
 from app.ui.start import Opened
+from tests.ui.screen_text import screen_text
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 
-_SVG_TEXT = re.compile(r'<text(?![^>]*text-anchor)[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
-"""All but the title of the window, which alone is anchored."""
-_CELL_WIDTH = 12.2
-_CELL_HEIGHT = 24.4
 _PATIENCE = 60.0
 """Seconds before what was waited for is held not to come; a test may take longer, since it waits more than once."""
 
@@ -107,21 +101,6 @@ class Running:
         """Wait until a screen of that class is in front."""
         await self.until(lambda: type(self.app.screen).__name__ == name, name)
         await self.pilot.pause(0.05)
-
-
-def screen_text(app: App[Any]) -> str:
-    """The text on screen, one line for each row of the terminal, read from a screenshot."""
-    rows: dict[float, list[tuple[float, str]]] = {}
-    for x, y, text in _SVG_TEXT.findall(app.export_screenshot()):
-        rows.setdefault(float(y), []).append((float(x), html.unescape(text).replace("\xa0", " ")))
-    lines: list[str] = []
-    for y, pieces in sorted(rows.items()):
-        line = ""
-        lines.extend("" for _ in range(round(y / _CELL_HEIGHT) - 1 - len(lines)))
-        for x, text in sorted(pieces):
-            line = line.ljust(round(x / _CELL_WIDTH)) + text
-        lines.append(line.rstrip())
-    return "\n".join(lines)
 
 
 @contextlib.asynccontextmanager

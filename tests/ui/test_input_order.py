@@ -16,7 +16,8 @@ from textual.widgets import Input, Static
 
 from app.proposals.models import ProposalState
 from app.ui.screens.ask import AskScreen
-from tests.ui.running_app import Running, running, screen_text
+from tests.ui.running_app import Running, running
+from tests.ui.screen_text import screen_text
 from tests.ui.test_app_decisions import stage
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer

@@ -18,7 +18,7 @@ PATCH = """--- a/greet.py
 
 
 async def test_a_denial_from_outside_reaches_the_model_at_once(server: WireServer, hosted: Hosted) -> None:
-    session = hosted.host.session
+    session = hosted.open_session.session
     assert session is not None
     server.turn(calls=[edit()])
     server.say("Have a look.")
@@ -33,7 +33,7 @@ async def test_a_denial_from_outside_reaches_the_model_at_once(server: WireServe
 
 
 async def test_an_approval_from_outside_is_taken_in_once(server: WireServer, hosted: Hosted) -> None:
-    session = hosted.host.session
+    session = hosted.open_session.session
     assert session is not None
     server.turn(calls=[edit()])
     server.say("Have a look.")
@@ -51,22 +51,22 @@ async def test_what_another_process_stages_shows(hosted: Hosted) -> None:
     hosted.updates.clear()
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
-    assert [proposal.id for proposal in hosted.host.runtime.service.waiting()] == ["P1"]
+    assert [proposal.id for proposal in hosted.open_session.runtime.service.waiting()] == ["P1"]
 
 
 async def test_a_change_on_disk_re_bases_what_waits(hosted: Hosted) -> None:
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
     (hosted.root / "greet.py").write_text("# a comment\n\n\n" + FILE)
-    service = hosted.host.runtime.service
+    service = hosted.open_session.runtime.service
     await hosted.until(lambda: any(change.rebased for change in service.get("P1").files))
     (hosted.root / "greet.py").write_text("something else\n")
     await hosted.until(lambda: service.get("P1").state == "stale")
 
 
 async def test_of_two_sessions_opened_at_once_only_the_last_goes_on(server: WireServer, hosted: Hosted) -> None:
-    opened = await asyncio.gather(hosted.host.open(), hosted.host.open())
-    (left,) = [session for session in opened if session is not hosted.host.session]
+    opened = await asyncio.gather(hosted.open_session.open(), hosted.open_session.open())
+    (left,) = [session for session in opened if session is not hosted.open_session.session]
     server.say("Hello.")
     await left.send("into the void")
     await left.settled()

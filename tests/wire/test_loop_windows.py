@@ -127,7 +127,7 @@ async def test_feedback_in_another_window_goes_to_the_model_that_proposed(server
         assert {"event": "notice"} in other.seen, "the other window says where the words went"
         assert not any(one.get("event") == "turn_started" for one in other.seen)
     assert decisions(list(hosted.session.log.events)) == [("P1", "denied", "Not like\nthat.")]
-    assert [(one.session, one.decided.decision) for one in hosted.host.runtime.sessions.decisions()] == [
+    assert [(one.session, one.decided.decision) for one in hosted.open_session.runtime.sessions.decisions()] == [
         (hosted.session.id, "denied")
     ]
 
@@ -146,14 +146,14 @@ async def test_a_third_window_shows_every_state_at_once(server: WireServer, host
 
 async def test_a_decision_for_a_session_that_is_closed_waits_in_its_log(server: WireServer, hosted: Hosted) -> None:
     await stage(server, hosted)
-    first = hosted.host.runtime.sessions.get(hosted.session.id)
-    second = await hosted.host.open()
+    first = hosted.open_session.runtime.sessions.get(hosted.session.id)
+    second = await hosted.open_session.open()
     await second.deny("P1", feedback="Not like that.")
     assert decisions(list(second.log.events)) == []
     (note,) = [event.text for event in second.log.events if isinstance(event, Notice)]
     assert "Be less formal" in note and "once you resume it" in note
     assert len(server.requests) == 2, "nobody is asked in the wrong conversation"
-    again = await hosted.host.open(first)
+    again = await hosted.open_session.open(first)
     assert len(server.requests) == 2, "to open a session asks nobody either"
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(one, ProposalsChanged) and "P2" in one.ids for one in hosted.updates))
@@ -167,8 +167,8 @@ async def test_a_decision_for_a_session_that_is_closed_waits_in_its_log(server: 
 async def test_a_fork_is_told_of_decisions_on_what_it_remembers(server: WireServer, hosted: Hosted) -> None:
     await stage(server, hosted)
     original = hosted.session.id
-    store = hosted.host.runtime.sessions
-    fork = await hosted.host.open(await asyncio.to_thread(store.fork, original))
+    store = hosted.open_session.runtime.sessions
+    fork = await hosted.open_session.open(await asyncio.to_thread(store.fork, original))
     assert fork.gate.closed
     server.say("I see.")
     await fork.deny("P1", feedback="Not like that.")
@@ -191,13 +191,13 @@ async def test_a_second_window_looks_on_and_takes_over_once_the_first_is_closed(
         await hosted.until(lambda: hosted.turns() == 2)
         await other.until(lambda one: one.get("event") == "turn_ended")
         assert of_role(server.last, "user") == ["Be less formal", "Not like that."], "decided there, told here, once"
-        first = hosted.host.runtime.sessions.get(hosted.session.id)
-        await hosted.host.open()
+        first = hosted.open_session.runtime.sessions.get(hosted.session.id)
+        await hosted.open_session.open()
         server.say("Here I am.")
         await other.do("send", "And now I")
         await other.do("settle")
         assert of_role(server.last, "user")[-1] == "And now I"
-        again = await hosted.host.open(first)
+        again = await hosted.open_session.open(first)
         assert again.follows
         with pytest.raises(OpenElsewhere):
             await again.send("Once more")
@@ -210,7 +210,7 @@ async def test_a_killed_window_leaves_its_session_and_its_queue(server: WireServ
         await other.do("send", "First")
         assert (await other.do("send", "Second"))["queue"] == ["Second"]
         other.kill()
-    opened = await hosted.host.open(hosted.host.runtime.sessions.get(session))
+    opened = await hosted.open_session.open(hosted.open_session.runtime.sessions.get(session))
     assert not opened.follows
     assert opened.queue == ("Second",)
     assert [event.text for event in opened.log.events if isinstance(event, UserMessage)] == ["First"]
