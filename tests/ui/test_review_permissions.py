@@ -19,6 +19,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         app.review.add_confirmation("c1", COMMAND)
         await pilot.pause()
         assert app.review.state.confirmation is COMMAND
+        assert app.review.title_of("approve") == "Allow once", "what the footer calls it"
         await pilot.press("y")
         assert posted(app) == [], "the keys are dead for a moment"
         app.clock.pass_grace()
@@ -29,6 +30,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
         await pilot.pause()
         assert app.review.state.current == "P2", "what was read before is shown again"
+        assert app.review.title_of("approve") == ""
 
 
 @pytest.mark.parametrize("key", ["y", "n", "r", "a", "Y", "N", "o", "x"])
