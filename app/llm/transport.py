@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from app.llm.failures.errors import AttemptFailed
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.server_words import parse_body
-from app.llm.response.sse import EventDecoder, ServerEvent
+from app.llm.response.sse import EventDecoder, EventTooLong, ServerEvent
 from app.llm.sdk import Sdk, loaded, preload
 from app.llm.types import Endpoint
 
@@ -235,7 +235,10 @@ class Transport:
                     since = time.thread_time()
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await anext(pieces, None)
-                events = decoder.finish() if piece is None else decoder.feed(piece)
+                try:
+                    events = decoder.finish() if piece is None else decoder.feed(piece)
+                except EventTooLong as endless:
+                    raise AttemptFailed(self._reader.broken("does not end", str(endless))) from endless
                 for event in events:
                     if event.data.lstrip().startswith("[DONE]"):
                         await _drain(pieces)

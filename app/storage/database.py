@@ -4,7 +4,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from app.storage.errors import StorageError
@@ -85,7 +85,9 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def rows(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    def rows(
+        self, statement: str, values: tuple[object, ...] | Mapping[str, object] = ()
+    ) -> list[tuple[object, ...]]:
         """All rows of a query."""
         with self._lock, self._explained():
             return self._connection.execute(statement, values).fetchall()

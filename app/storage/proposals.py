@@ -67,13 +67,14 @@ class SqliteProposalStore:
 
     def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> list[Proposal]:
         """Those that wait and name one of `paths`, a file below one of them, or one of `folders`; oldest first."""
-        exact, above = json.dumps([*paths, *folders]), json.dumps([*paths])
-        rows = self._database.rows(_WAITING_ON, (self._workspace, exact, above))
+        named = {"exact": json.dumps([*paths, *folders]), "above": json.dumps([*paths])}
+        rows = self._database.rows(_WAITING_ON, {"workspace": self._workspace, **named})
         return [_proposal(body) for (body,) in rows]
 
     def decided_on(self, paths: Collection[str]) -> list[Proposal]:
         """The latest of those that no longer wait and name one of the paths; oldest first."""
-        rows = self._database.rows(_DECIDED_ON, (self._workspace, json.dumps([*paths]), _LATEST_DECIDED))
+        named = {"workspace": self._workspace, "paths": json.dumps([*paths]), "most": _LATEST_DECIDED}
+        rows = self._database.rows(_DECIDED_ON, named)
         return [_proposal(body) for (body,) in reversed(rows)]
 
     def recent(self) -> list[Proposal]:
@@ -143,8 +144,9 @@ class SqliteProposalStore:
 
     def _save(self, connection: sqlite3.Connection, proposal: Proposal) -> None:
         if last := proposal.last:
-            name = (self._workspace, int(proposal.id[1:]), proposal.id)
-            connection.execute(_DECIDED, (*name, last.number, time.time(), last.model_dump_json()))
+            name = {"workspace": self._workspace, "number": int(proposal.id[1:]), "id": proposal.id}
+            body = {"last": last.number, "time": time.time(), "body": last.model_dump_json()}
+            connection.execute(_DECIDED, name | body)
         connection.execute(_SAVE, self._row(proposal))
         names = {path for change in proposal.files for path in (change.path, change.old_path) if path}
         number = int(proposal.id[1:])
@@ -210,19 +212,21 @@ _LATEST_DECIDED = 100
 """Decided proposals in which a new one is looked for as a repetition."""
 
 _WAITING_ON = """
-    SELECT body FROM proposals WHERE workspace = ?1 AND waiting = 1 AND number IN (
-        SELECT number FROM proposal_paths WHERE workspace = ?1 AND path IN (SELECT value FROM json_each(?2))
+    SELECT body FROM proposals WHERE workspace = :workspace AND waiting = 1 AND number IN (
+        SELECT number FROM proposal_paths
+        WHERE workspace = :workspace AND path IN (SELECT value FROM json_each(:exact))
         UNION
-        SELECT number FROM json_each(?3) AS wanted CROSS JOIN proposal_paths
-        WHERE workspace = ?1
+        SELECT number FROM json_each(:above) AS wanted CROSS JOIN proposal_paths
+        WHERE workspace = :workspace
           AND proposal_paths.path > wanted.value || '/' AND proposal_paths.path < wanted.value || '0'
     ) ORDER BY number
 """
 """What lies below a folder sorts between its name with a slash and its name with the character after the slash."""
 _DECIDED_ON = """
-    SELECT body FROM proposals WHERE workspace = ?1 AND waiting = 0 AND number IN (
-        SELECT number FROM proposal_paths WHERE workspace = ?1 AND path IN (SELECT value FROM json_each(?2))
-    ) ORDER BY number DESC LIMIT ?3
+    SELECT body FROM proposals WHERE workspace = :workspace AND waiting = 0 AND number IN (
+        SELECT number FROM proposal_paths
+        WHERE workspace = :workspace AND path IN (SELECT value FROM json_each(:paths))
+    ) ORDER BY number DESC LIMIT :most
 """
 _PUT = (
     "INSERT INTO blobs (sha256, data, added) VALUES (?, ?, ?)"
@@ -233,8 +237,8 @@ _PUT = (
 _UPDATE_JOURNAL = "UPDATE journal SET state = ?, body = ? WHERE id = ?"
 _DECIDED = """
     INSERT OR IGNORE INTO unrecorded (workspace, proposal, number, time, body)
-    SELECT ?1, ?3, ?4, ?5, ?6 FROM proposals WHERE workspace = ?1 AND number = ?2
-    AND coalesce(json_extract(body, '$.last.number'), 0) < ?4
+    SELECT :workspace, :id, :last, :time, :body FROM proposals WHERE workspace = :workspace AND number = :number
+    AND coalesce(json_extract(body, '$.last.number'), 0) < :last
 """
 """The user has decided since the proposal was saved last."""
 _SAVE = (

@@ -190,7 +190,8 @@ class SessionStore:
         A fork remembers the proposals of its original. The user's words are for the model of the one session.
         """
         told = decided.model_copy(update={"feedback": "", "comments": ()})
-        for (other,) in connection.execute(_FAMILY, (self._workspace, session_id, decided.proposal)).fetchall():
+        family = {"workspace": self._workspace, "session": session_id, "proposal": decided.proposal}
+        for (other,) in connection.execute(_FAMILY, family).fetchall():
             _insert_event(connection, other, told, decided.time)
 
     def events(self, session_id: str, after: int = 0) -> list[Event]:
@@ -322,15 +323,15 @@ _KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for ki
 _EVENTS_AFTER = "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id"
 _FAMILY = """
     WITH RECURSIVE family (id) AS (
-        SELECT ?2
+        SELECT :session
         UNION
         SELECT CASE sessions.id WHEN family.id THEN sessions.forked_from ELSE sessions.id END
         FROM family JOIN sessions ON family.id IN (sessions.id, sessions.forked_from)
-        WHERE family.id != '' AND sessions.workspace = ?1
+        WHERE family.id != '' AND sessions.workspace = :workspace
     )
-    SELECT id FROM family WHERE id NOT IN ('', ?2) AND EXISTS (
+    SELECT id FROM family WHERE id NOT IN ('', :session) AND EXISTS (
         SELECT 1 FROM events WHERE session = family.id AND type = 'proposal_staged'
-        AND json_extract(body, '$.proposal') = ?3
+        AND json_extract(body, '$.proposal') = :proposal
     )
 """
 """The sessions that one was forked from or that were forked from it, at any remove, and that know a proposal."""

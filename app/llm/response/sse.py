@@ -12,6 +12,9 @@ from typing import NamedTuple
 MAX_UNFRAMED = 16 * 2**20
 """Bytes of a body without any event framing that are kept to find out what it is."""
 
+MAX_EVENT = 64 * 2**20
+"""Bytes of one event; more than any response has, escaped as JSON."""
+
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELDS = ("data", "event", "id", "retry", "error")
 
@@ -26,6 +29,10 @@ class ServerEvent(NamedTuple):
     """Some of its bytes were not UTF-8 and stand as U+FFFD."""
 
 
+class EventTooLong(Exception):
+    """An event exceeds `MAX_EVENT`: a line or an event without end."""
+
+
 class EventDecoder:
     """Incremental decoder; `feed` returns the events that the bytes complete, `finish` what is left at the end."""
 
@@ -35,6 +42,7 @@ class EventDecoder:
         self._after_return = False
         self._name = ""
         self._data: list[str] = []
+        self._data_size = 0
         self._damaged = False
         self._unframed: list[str] = []
         self._unframed_size = 0
@@ -45,7 +53,9 @@ class EventDecoder:
         return "\n".join(self._unframed)
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
-        """Take the next bytes."""
+        """Take the next bytes; raises EventTooLong where they go on and on without completing an event."""
+        if len(self._pending) + self._data_size + len(piece) > MAX_EVENT:
+            raise EventTooLong(f"an event exceeds {MAX_EVENT:,} bytes")
         if self._after_return and piece:
             piece = piece.removeprefix(b"\n")
             self._after_return = False
@@ -89,6 +99,7 @@ class EventDecoder:
         name, _, value = line.partition(":")
         if name == "data":
             self._data.append(value.removeprefix(" "))
+            self._data_size += len(raw)
         elif name and name not in _FIELDS:
             self._outside(line, events)
         elif name == "event":
@@ -103,6 +114,7 @@ class EventDecoder:
             if data and not data.isspace():
                 events.append(ServerEvent(data, self._name, self._damaged))
             self._data.clear()
+            self._data_size = 0
         self._name = ""
         self._damaged = False
 

@@ -11,7 +11,7 @@ from unidiff import PatchSet
 
 import app.proposals
 from app.proposals.disk.commit import commit_proposal
-from app.proposals.errors import CommitFailed, PatchRefused, ProposalError
+from app.proposals.errors import CommitFailed, PatchRefused, ProposalError, UnreadablePatch
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op
 from app.proposals.refusals import EditRefused
@@ -129,6 +129,17 @@ def test_what_is_exported_is_what_is_left(bench: Make) -> None:
     assert "+last" in exported
     assert "+three" not in exported
     git(site.root, "apply", "--check", given=exported)
+
+
+def test_a_patch_of_a_damaged_record_does_not_go_out(bench: Make) -> None:
+    """Its hunks don't lead from the one content to the other, which the second reader finds."""
+    site = bench({"a.txt": numbered(30)})
+    proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 25\n", "last\n"))
+    (change,) = proposal.files
+    damaged = change.model_copy(update={"hunks": change.hunks[:1]})
+    site.store.save_proposal(proposal.model_copy(update={"files": (damaged,)}))
+    with pytest.raises(UnreadablePatch, match=r"a\.txt reads back as another"):
+        site.service.as_unified_diff(proposal.id)
 
 
 def test_files_that_change_names_with_each_other(bench: Make) -> None:
