@@ -1,14 +1,18 @@
 """From what the proposal service did to the events that record it, and the sessions that they belong to."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from app.agent.ports import OtherSession
 from app.conversation.events import Decision, Event, Notice, ProposalChanged, ProposalDecided
 from app.proposals.decision_result import DecisionResult
 from app.proposals.errors import NotRecorded
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.states import words
+
+if TYPE_CHECKING:
+    # A command that decides needs none of what a session works with.
+    from app.agent.ports import OtherSession
 
 
 def approval(
@@ -83,7 +87,7 @@ def changes(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event
     return by_owner
 
 
-def told_elsewhere(event: ProposalDecided, other: OtherSession) -> Notice:
+def told_elsewhere(event: ProposalDecided, other: "OtherSession") -> Notice:
     """Where a decision on another session's proposal went, for the user who made it here."""
     name = f"the session \u201c{other.title}\u201d" if other.title else "another session"
     if not speaks(event):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from app.proposals.disk.filesystem import DiskFile, Filesystem, Kind, files_below, version_of
+from app.proposals.disk.filesystem import DiskFile, Kind, Readable, files_below, version_of
 from app.proposals.errors import MissingContent
 from app.proposals.models import FileVersion
 from app.proposals.pending_paths import PendingPaths, parents, undecided
@@ -134,16 +134,12 @@ class Contents:
 class Overlay:
     """Reads fall through to the disk where no proposal has put anything; disk files are read once."""
 
-    filesystem: Filesystem
+    filesystem: Readable
     contents: Contents
     pending: PendingPaths = field(default_factory=PendingPaths)
     listings: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """The names in folders on disk by their folded form, as far as they were asked for."""
     _disk: dict[str, DiskFile | None] = field(default_factory=dict)
-
-    def reread(self) -> "Overlay":
-        """The same pending changes over the disk as it is now."""
-        return Overlay(self.filesystem, self.contents, self.pending)
 
     def version(self, path: str) -> FileVersion | None:
         """The version of a file; None if there is none.

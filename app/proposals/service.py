@@ -32,9 +32,9 @@ from app.proposals.overlay import Contents, Overlay, undecided
 from app.proposals.patch.exporting import as_patch, file_diff
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.patch.staging import taken, waiting_with
-from app.proposals.pending_paths import PendingPaths
 from app.proposals.rebase import rebase
 from app.proposals.splitting import Lines, Part
+from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of, related, restack
 from app.proposals.staging import (
     answered,
@@ -77,7 +77,7 @@ class ProposalService:
         self._reader = PosixFilesystem(workspace.root, workspace.read_limit)
         self._filesystem = filesystem or PosixFilesystem(workspace.root, workspace.read_limit, OPEN_FOLDERS)
         self._applier = Applier(self._filesystem, store, self._contents)
-        self._overlay: Overlay | None = None
+        self._stacks = StackCache(store, self._filesystem, self._contents, self._save)
         self.tell: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
         self._told: set[str] = set()
@@ -114,7 +114,6 @@ class ProposalService:
 
     def draft(self, session_id: str) -> Draft:
         """An empty draft for the edits of one step."""
-        self._overlay = None
         return Draft(session_id, self._workspace, self._contents, self._view, self._store.next_proposal_id)
 
     def stage(self, draft: Draft, summary: str, answers: Sequence[str] = ()) -> Proposal:
@@ -317,7 +316,6 @@ class ProposalService:
     def recover(self) -> list[str]:
         """Finish what a crash broke off; one line for each apply that was rolled back or forward."""
         with self._lock.held():
-            self._overlay = None
             try:
                 lines = recover(self._store, self._applier.rollback)
                 self._told.update(lines)
@@ -331,7 +329,6 @@ class ProposalService:
     def _writing(self) -> Iterator[None]:
         """Hold the lock, with nothing left unfinished by a process that died."""
         with self._lock.held():
-            self._overlay = None
             if self._store.journal(state="open"):
                 for line in recover(self._store, self._applier.rollback):
                     if line not in self._told:
@@ -342,16 +339,11 @@ class ProposalService:
             except OSError as error:
                 raise DiskFailed(f"The disk would not answer: {reason_of(error)}; nothing has changed.") from error
             finally:
-                self._overlay = None
                 self._filesystem.close()
 
     def _view(self) -> Overlay:
-        """The overlay for drafts; the pending proposals are read again after each change that this process sees."""
-        overlay = self._overlay
-        if overlay is None:
-            pending = PendingPaths(lambda paths: related(self._store, paths))
-            overlay = self._overlay = Overlay(self._reader, self._contents, pending)
-        return overlay.reread()
+        """The overlay for drafts, over the disk as it is now."""
+        return Overlay(self._reader, self._contents, self._stacks.pending())
 
     def _restack(self, paths: Collection[str] | None = None) -> list[Proposal]:
         """Re-base what waits, oldest first, each on the disk with those before it, and save what changed.
@@ -384,14 +376,14 @@ class ProposalService:
         with self._writing():
             old = answered(map(self.get, answers), draft)
             paths = draft.held.keys() | (paths_of(old) if old else set())
-            others = related(self._store, paths)
-            overlay, moved = restack(self._filesystem, self._contents, others)
-            if moved:
-                self._save(*moved)
+            stack = self._stacks.stack(paths)
             if old:
                 old = self.get(old.id)
                 others = [each for each in related(self._store, paths) if each.id != old.id]
                 overlay, _ = restack(self._filesystem, self._contents, others)
+                denied: Sequence[Proposal] = [*others, old]
+            else:
+                overlay, denied = Overlay(stack.disk, self._contents, self._stacks.pending()), stack.denied
             held = draft.held
             if old and old.state.waiting:
                 held = folded_into(self._contents, old, overlay, held)
@@ -407,10 +399,11 @@ class ProposalService:
                     "version": old.version + 1 if old else 1,
                 }
             )
-            earlier = [*self._store.decided_on(paths), *others, *([old] if old else [])]
-            proposal = with_repeats(rebase(overlay, proposal), earlier)
+            proposal = with_repeats(rebase(overlay, proposal), [*self._store.decided_on(paths), *denied])
             proposal = proposal.model_copy(update={"revision": 1})
             self._save(*([superseded(old, proposal.id)] if old else []), proposal)
+            if not old:
+                self._stacks.staged(stack, proposal)
             return proposal
 
     def _waiting(self, proposal_id: str) -> Proposal:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from app.proposals.disk.filesystem import Filesystem
+from app.proposals.disk.filesystem import Readable
 from app.proposals.models import Proposal
 from app.proposals.overlay import Contents, Overlay
 from app.proposals.pending_paths import parents
@@ -11,7 +11,7 @@ from app.proposals.store import ProposalStore
 
 
 def restack(
-    filesystem: Filesystem, contents: Contents, proposals: Iterable[Proposal]
+    filesystem: Readable, contents: Contents, proposals: Iterable[Proposal]
 ) -> tuple[Overlay, list[Proposal]]:
     """Re-base proposals, oldest first, each on the disk with those before it.
 

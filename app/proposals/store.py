@@ -62,6 +62,10 @@ class ProposalStore(Protocol):
         """Insert or replace, all or none."""
         ...
 
+    def generation(self) -> tuple[int, ...]:
+        """What differs once a proposal was written, by any process; at times also when none was."""
+        ...
+
     def proposal(self, proposal_id: str) -> Proposal | None:
         """One proposal by id, case-insensitive."""
         ...

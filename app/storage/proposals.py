@@ -29,6 +29,7 @@ class SqliteProposalStore:
         self._database = database
         self._workspace = workspace
         self._signal = signal
+        self._writes = 0
 
     def next_proposal_id(self) -> str:
         """Reserve the next short id."""
@@ -46,6 +47,10 @@ class SqliteProposalStore:
             for proposal in proposals:
                 self._save(connection, proposal)
         self._signal.send()
+
+    def generation(self) -> tuple[int, int]:
+        """What differs once a proposal was written, by any process; at times also when none was."""
+        return self._database.foreign_writes(), self._writes
 
     def proposal(self, proposal_id: str) -> Proposal | None:
         """One proposal by id, case-insensitive."""
@@ -143,6 +148,7 @@ class SqliteProposalStore:
         return [_read(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
 
     def _save(self, connection: sqlite3.Connection, proposal: Proposal) -> None:
+        self._writes += 1
         if last := proposal.last:
             name = {"workspace": self._workspace, "number": int(proposal.id[1:]), "id": proposal.id}
             body = {"last": last.number, "time": time.time(), "body": last.model_dump_json()}

@@ -39,6 +39,24 @@ def test_staging_is_linear_in_what_waits(tmp_path: Path) -> None:
     assert many < 2 * few
 
 
+def test_staging_is_linear_in_what_waits_on_the_same_file(tmp_path: Path) -> None:
+    def cpu_of_last(count: int) -> float:
+        """Seconds of CPU for each of the last 50 of so many proposals on one file."""
+        service = service_with(tmp_path / str(count), 1)
+        (tmp_path / str(count) / "workspace" / "f0.txt").write_text("".join(f"{line}\n" for line in range(MANY)))
+        for number in range(count):
+            if number == count - 50:
+                started = time.process_time()
+            service.stage_patch(
+                f"--- a/f0.txt\n+++ b/f0.txt\n@@ -{number + 1} +{number + 1} @@\n-{number}\n+{number}!\n"
+            )
+        return (time.process_time() - started) / 50
+
+    few, many = cpu_of_last(FEW), cpu_of_last(MANY)
+    print(f"\non one file: up to {FEW}: {few * 1000:.2f} ms, up to {MANY}: {many * 1000:.2f} ms: {many / few:.2f}")
+    assert many < 2 * few
+
+
 @pytest.mark.parametrize("kind", ["edits", "creations"])
 def test_a_patch_is_linear_in_files(tmp_path: Path, kind: str) -> None:
     def seconds(count: int) -> tuple[float, float]:

@@ -66,7 +66,7 @@ def spare(temp: str) -> str:
     return f"{temp}~"
 
 
-def files_below(filesystem: "Filesystem", folder: str) -> list[str]:
+def files_below(filesystem: "Readable", folder: str) -> list[str]:
     """Every file, and everything else that is no folder, below a folder."""
     found: list[str] = []
     for name in sorted(filesystem.names(folder)):
@@ -78,8 +78,8 @@ def files_below(filesystem: "Filesystem", folder: str) -> list[str]:
     return found
 
 
-class Filesystem(Protocol):
-    """What proposals need of the disk; every method raises OSError as the system does."""
+class Readable(Protocol):
+    """What laying proposals over the disk needs of it; every method raises OSError as the system does."""
 
     def kind(self, path: str) -> Kind:
         """What the path is; `other` for links, devices and pipes."""
@@ -92,6 +92,10 @@ class Filesystem(Protocol):
     def names(self, folder: str) -> list[str]:
         """Names in a folder; empty if there is no such folder."""
         ...
+
+
+class Filesystem(Readable, Protocol):
+    """What proposals need of the disk."""
 
     def node(self, path: str) -> Node | None:
         """What has the name, whatever it is; None if nothing has, or a folder on the way is none."""

@@ -8,11 +8,12 @@ a file, a name that differs by case only) goes first; every other removal comes 
 import secrets
 import time
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
-from app.proposals.disk.filesystem import Filesystem
+from app.proposals.disk.filesystem import Filesystem, Kind
 from app.proposals.models import FileVersion, Op, Proposal
 from app.proposals.overlay import parents, same
 from app.proposals.store import JournalEntry, JournalRecord
@@ -78,13 +79,15 @@ def plan(
     ]
     if dropped_folders is None:
         dropped_folders = {folder for step in steps if not step.after for folder in parents(step.path)}
-    made = {folder for folder in above_puts if filesystem.kind(folder) != "folder"}
+    # Many files lie in few folders.
+    kind = cache(filesystem.kind)
+    made = {folder for folder in above_puts if kind(folder) != "folder"}
     mark = secrets.token_hex(6)
     return JournalRecord(
         proposal=proposal.id,
         action=action,
         time=time.time(),
-        entries=tuple(_entry(filesystem, step, puts, f"{mark}-{n}") for n, step in enumerate(ordered)),
+        entries=tuple(_entry(kind, step, puts, f"{mark}-{n}") for n, step in enumerate(ordered)),
         made_folders=tuple(sorted(made, key=lambda folder: folder.count("/"))),
         dropped_folders=tuple(sorted(set(dropped_folders), key=lambda folder: -folder.count("/"))),
         prepared=False,
@@ -128,8 +131,8 @@ def undone(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     return effective(done[1:]) if done and done[0].action == "undo" else []
 
 
-def _entry(filesystem: Filesystem, step: Transition, puts: set[str], mark: str) -> JournalEntry:
-    folder = _temp_folder(filesystem, step, puts)
+def _entry(kind: Callable[[str], Kind], step: Transition, puts: set[str], mark: str) -> JournalEntry:
+    folder = _temp_folder(kind, step, puts)
     return JournalEntry(
         path=step.path,
         op=_op(step),
@@ -142,12 +145,12 @@ def _entry(filesystem: Filesystem, step: Transition, puts: set[str], mark: str) 
     )
 
 
-def _temp_folder(filesystem: Filesystem, step: Transition, puts: set[str]) -> str:
+def _temp_folder(kind: Callable[[str], Kind], step: Transition, puts: set[str]) -> str:
     """Where the prepared file, or the one that was moved away, lies: beside the path, or further up if that folder
     does not exist yet or is about to become a file."""
     above = parents(step.path)
     for index, folder in enumerate(above):
-        if folder in puts or filesystem.kind(folder) != "folder":
+        if folder in puts or kind(folder) != "folder":
             return above[index - 1] if index else ""
     return above[-1] if above else ""
 

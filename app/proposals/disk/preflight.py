@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.proposals.disk.apply import reason_of
-from app.proposals.disk.filesystem import Filesystem, files_below
+from app.proposals.disk.filesystem import Filesystem, Readable, files_below
 from app.proposals.disk.journal import Transition, folded
 from app.proposals.errors import ApplyFailed
 from app.proposals.models import Identity
@@ -54,7 +54,7 @@ class _Unfit(Exception):
 
 def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> Identity | None:
     """Which file it is, None for no file; raises _Unfit."""
-    if workspace.locate(step.path) != step.path or workspace.resolve(step.path) != step.path:
+    if workspace.trace(step.path) != (step.path, step.path):
         raise _Unfit(f"{step.path} is reached through a link now; look at it again")
     file = filesystem.read(step.path)
     found = file.version.sha256 if file else None
@@ -95,7 +95,7 @@ Listings = dict[str, dict[str, list[str]]]
 """The names in folders, by their folded form: read once for many paths."""
 
 
-def case_clash(filesystem: Filesystem, path: str, listings: Listings) -> str:
+def case_clash(filesystem: Readable, path: str, listings: Listings) -> str:
     """The path on disk that differs from a new one by case (or Unicode form) only; empty if there is none.
 
     `listings` is filled with what was read, for the next path.

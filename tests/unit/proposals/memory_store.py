@@ -14,6 +14,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.before_write: Callable[[str], None] = lambda name: None
         self._number = 0
+        self._writes = 0
         self._proposals: dict[str, str] = {}
         self._blobs: dict[str, bytes] = {}
         self._journal: list[str] = []
@@ -24,7 +25,11 @@ class MemoryStore:
 
     def save_proposal(self, *proposals: Proposal) -> None:
         self.before_write("save_proposal")
+        self._writes += 1
         self._proposals |= {proposal.id: proposal.model_dump_json() for proposal in proposals}
+
+    def generation(self) -> tuple[int, ...]:
+        return (self._writes,)
 
     def proposal(self, proposal_id: str) -> Proposal | None:
         body = self._proposals.get(proposal_id.strip().upper())
@@ -74,6 +79,7 @@ class MemoryStore:
 
     def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
         self.before_write("journal_close")
+        self._writes += 1
         self._journal[record.id - 1] = record.model_dump_json()
         if proposal:
             self._proposals[proposal.id] = proposal.model_dump_json()

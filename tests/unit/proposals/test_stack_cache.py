@@ -1,0 +1,198 @@
+"""What waits is looked at once, not once for each proposal more; and nothing comes of it that a fresh look would not
+come to."""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.proposals.disk.filesystem import DiskFile, PosixFilesystem
+from app.proposals.draft import Replacement
+from app.proposals.errors import ProposalError
+from app.proposals.models import Proposal, ProposalState
+from app.proposals.refusals import EditRefused
+from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.memory_store import MemoryStore
+
+Make = Callable[..., Bench]
+MANY = 40
+
+
+class CountingStore(MemoryStore):
+    """Counts the waiting proposals that it hands out."""
+
+    handed_out = 0
+
+    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
+        found = super().waiting_on(paths, folders)
+        self.handed_out += len(found)
+        return found
+
+
+class CountingDisk(PosixFilesystem):
+    """Counts the files that it reads."""
+
+    reads = 0
+
+    def read(self, path: str) -> DiskFile | None:
+        self.reads += 1
+        return super().read(path)
+
+
+@pytest.mark.parametrize("kind", ["an old file", "a new file", "two files in turn"])
+def test_the_next_proposal_on_a_file_does_not_look_at_those_that_wait(bench: Make, kind: str) -> None:
+    store = CountingStore()
+    site = bench({"a.txt": numbered(2 * MANY), "b.txt": numbered(2 * MANY)}, store=store)
+    disk = CountingDisk(site.root, site.workspace.read_limit)
+    site.reopened(disk)
+    if kind == "a new file":
+        site.write(**{"a.txt": None})
+        site.write(**{"a.txt": numbered(2 * MANY)})
+    names = ["a.txt", "b.txt"] if kind == "two files in turn" else ["a.txt"]
+
+    def stage(line: int) -> Proposal:
+        return site.edit(names[line % len(names)], (f"line {line}\n", f"changed {line}\n"))
+
+    for line in range(1, 5):
+        stage(line)
+    store.handed_out = disk.reads = 0
+    proposals = [stage(line) for line in range(5, MANY)]
+    assert store.handed_out == 0
+    assert disk.reads <= 4 * MANY
+    assert proposals[-1].files[0].stacked_on[-1] == proposals[-1 - len(names)].id
+    for proposal in store.proposals():
+        site.service.approve(proposal.id)
+    assert b"".join(site.read(name) for name in names).count(b"changed") == MANY - 1
+
+
+def test_what_was_denied_in_part_is_still_known_to_be_repeated(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30)})
+    site.edit("a.txt", ("line 5\n", "five\n"), ("line 25\n", "twenty-five\n"))
+    site.service.deny("P1", ["1"])
+    site.edit("a.txt", ("line 15\n", "fifteen\n"))
+    again = site.edit("a.txt", ("line 5\n", "five\n"))
+    assert [hunk.repeat_of for hunk in again.hunks] == ["P1"]
+
+
+def test_stacks_that_a_proposal_ties_together_are_looked_at_together(bench: Make) -> None:
+    site = bench({name: numbered(30) for name in ("a.txt", "b.txt", "c.txt")})
+
+    def edit(line: int, *names: str) -> None:
+        draft = site.service.draft("session")
+        for name in names:
+            draft.edit(name, [Replacement(f"line {line}\n", f"changed {line}\n")])
+        site.service.stage(draft, "Edit")
+
+    edit(5, "a.txt")
+    edit(5, "b.txt", "c.txt")
+    edit(15, "a.txt", "b.txt")
+    site.put(**{"c.txt": numbered(30, l1="from elsewhere")})
+    edit(25, "a.txt")
+    assert [change.rebased for change in site.service.get("P2").files] == [False, True]
+
+
+@pytest.mark.parametrize("change", ["a file has the folder's name", "one more file in the folder"])
+def test_what_comes_into_the_way_of_a_new_file_is_noticed(bench: Make, change: str) -> None:
+    site = bench({"x/y.txt": "old\n"})
+    if change == "one more file in the folder":
+        site.write(**{"x/y.txt": None, "x": numbered(9)})
+        name = "x"
+    else:
+        site.write(**{"new/y.txt": numbered(9)})
+        name = "new/y.txt"
+    site.edit(name, ("line 3\n", "three\n"))
+    site.put(**({"x/z.txt": "more\n"} if name == "x" else {"new": "a file\n"}))
+    with suppress(ProposalError, EditRefused):
+        site.edit(name, ("line 6\n", "six\n"))
+    assert site.service.get("P1").state is ProposalState.STALE
+
+
+names = st.sampled_from(["a.txt", "b.txt", "d/c.txt"])
+steps = st.one_of(
+    st.tuples(st.just("edit"), names, st.integers(1, 6)),
+    st.tuples(st.just("write"), names, st.integers(0, 3)),
+    st.tuples(st.just("delete"), names, st.just(0)),
+    st.tuples(st.just("move"), names, st.integers(0, 2)),
+    st.tuples(st.just("edit two"), names, st.integers(1, 6)),
+    st.tuples(st.just("approve"), st.just(""), st.integers(1, 9)),
+    st.tuples(st.just("approve one"), st.just(""), st.integers(1, 9)),
+    st.tuples(st.just("deny"), st.just(""), st.integers(1, 9)),
+    st.tuples(st.just("undo"), st.just(""), st.integers(1, 9)),
+    st.tuples(st.just("elsewhere"), names, st.integers(1, 6)),
+    st.tuples(st.just("on disk"), names, st.integers(0, 6)),
+)
+
+
+def take(site: Bench, step: tuple[str, str, int], other: Bench | None) -> str:
+    """One step of a user, a model, another process or an editor; what went wrong."""
+    kind, name, number = step
+    service, decided = site.service, f"P{number}"
+    steps: dict[str, Callable[[], object]] = {
+        "edit": lambda: site.edit(name, (f"line {number}\n", f"line {number} again\n")),
+        "write": lambda: site.write(**{name: numbered(number)}),
+        "delete": lambda: site.write(**{name: None}),
+        "move": lambda: move(site, name, ("a.txt", "m.txt", "d/m.txt")[number]),
+        "edit two": lambda: lengthen(site, ("a.txt", name), f"tail {number}\n"),
+        "approve": lambda: service.approve(decided),
+        "approve one": lambda: service.approve(decided, ["1"]),
+        "deny": lambda: service.deny(decided),
+        "undo": lambda: service.undo(decided),
+        "elsewhere": lambda: (other or site).edit(name, (f"line {number}\n", f"line {number} elsewhere\n")),
+        "on disk": lambda: change(site, name, number),
+    }
+    try:
+        steps[kind]()
+    except (ProposalError, EditRefused, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def move(site: Bench, name: str, target: str) -> None:
+    draft = site.service.draft("session")
+    draft.rename(name, target)
+    site.service.stage(draft, "Move")
+
+
+def lengthen(site: Bench, names: Sequence[str], tail: str) -> None:
+    draft = site.service.draft("session")
+    for name in dict.fromkeys(names):
+        draft.write(name, (draft.read(name).content or b"").decode() + tail)
+    site.service.stage(draft, "Two")
+
+
+def change(site: Bench, name: str, number: int) -> None:
+    """As an editor does: another text, or none any more."""
+    if number:
+        site.put(**{name: numbered(5, **{f"l{number}": f"disk {number}"})})
+    else:
+        (site.root / name).unlink()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(steps, min_size=3, max_size=14))
+def test_what_is_kept_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]
+) -> None:
+    """One service all the way, against one that is opened anew for every step and so has nothing kept."""
+    folder: Path = tmp_path_factory.mktemp("stacks")
+    sites = []
+    for name in ("kept", "fresh"):
+        (folder / name).mkdir()
+        sites.append(Bench(folder / name, {"a.txt": numbered(6), "b.txt": numbered(6)}))
+    kept, fresh = sites
+    other = Bench(folder / "kept", store=kept.store)
+    for step in steps:
+        fresh.reopened()
+        assert take(kept, step, other) == take(fresh, step, None), step
+        assert kept.tree() == fresh.tree()
+        ours, theirs = (
+            [
+                each.model_copy(update={"created": 0.0, "workspace": ""}).model_dump_json()
+                for each in site.store.proposals()
+            ]
+            for site in sites
+        )
+        assert ours == theirs, step
