@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
+from app.agent.recorder import Recorder
 from app.agent.stopwatch import Stopwatch
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
 from app.conversation.events import (
@@ -45,6 +46,7 @@ class _Progress:
 
     draft: Draft
     gate: Gate
+    recorder: Recorder
     held: list[ToolResult] = field(default_factory=list)
     """Results of edits, waiting for their proposal."""
     asked: bool = False
@@ -98,33 +100,36 @@ class Executor:
         if gate.closed:
             await self.refuse(message.calls)
             return
-        progress = _Progress(await asyncio.to_thread(self._service.draft, self._session_id), gate)
+        progress = _Progress(
+            await asyncio.to_thread(self._service.draft, self._session_id), gate, Recorder(self._log)
+        )
         try:
             for call in message.calls:
                 await self._run_call(call, progress, interrupter)
         finally:
             await self._stage(message, progress, answers)
+            await progress.recorder.close()
 
     async def _run_call(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> None:
         if progress.asked:
-            await self._record(call, Outcome.REFUSED, AFTER_QUESTION, "not run: question first")
+            await self._record(progress, call, Outcome.REFUSED, AFTER_QUESTION, "not run: question first")
             return
         if interrupter.stopped:
-            await self._record(call, Outcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
+            await self._record(progress, call, Outcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return
         tool = self._tools.get(call.name)
         if call.arguments is None or malformed(call):
-            await self._record(call, Outcome.INVALID, malformed(call), "malformed call")
+            await self._record(progress, call, Outcome.INVALID, malformed(call), "malformed call")
             return
         if tool is None:
             names = ", ".join(schema["function"]["name"] for schema in self._tools.schemas)
             text = f"There is no tool {call.name!r}. There are: {names}."
-            await self._record(call, Outcome.INVALID, text, "unknown tool")
+            await self._record(progress, call, Outcome.INVALID, text, "unknown tool")
             return
         try:
             arguments = self._tools.parse(call.name, call.arguments)
         except ToolError as error:
-            await self._record(call, Outcome.INVALID, str(error), "malformed call")
+            await self._record(progress, call, Outcome.INVALID, str(error), "malformed call")
             return
         if tool.kind == "ask":
             question = Question(
@@ -132,7 +137,7 @@ class Executor:
                 text=str(getattr(arguments, "question", "")),
                 options=tuple(getattr(arguments, "options", None) or ()),
             )
-            await self._log.append(question)
+            await progress.recorder.now(question)
             progress.asked = True
             return
         await self._run_tool(call, tool, arguments, progress, interrupter)
@@ -140,7 +145,9 @@ class Executor:
     async def _run_tool(
         self, call: ToolCall, tool: Tool, arguments: object, progress: _Progress, interrupter: Interrupter
     ) -> None:
-        await self._log.append(ToolStarted(call=call.uid))
+        # A crash leaves of a read or an edit that began nothing but its call; a command may have done something.
+        record = progress.recorder.now if tool.kind == "command" else progress.recorder.soon
+        await record(ToolStarted(call=call.uid))
         self._publish(PhaseChanged(Phase.RUNNING, tool.name))
         watch = Stopwatch()
         context = ToolContext(
@@ -170,7 +177,7 @@ class Executor:
         if result.outcome is Outcome.STAGED:
             progress.held.append(result)
         else:
-            await self._log.append(result)
+            await record(result)
 
     def _completed(self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _Progress) -> ToolResult:
         staged = tool.kind == "edit"
@@ -192,7 +199,8 @@ class Executor:
         try:
             proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
         except Exception as error:
-            await self._log.append(*(_unstaged(result, f"Nothing was staged: {error}") for result in progress.held))
+            unstaged = (_unstaged(result, f"Nothing was staged: {error}") for result in progress.held)
+            await progress.recorder.now(*unstaged)
             return
         staged = ProposalStaged(
             proposal=proposal.id,
@@ -205,11 +213,11 @@ class Executor:
             supersedes=proposal.supersedes,
         )
         events: Sequence[Event] = (*progress.held, staged)
-        await self._log.append(*events)
+        await progress.recorder.now(*events)
         self._publish(ProposalsChanged((proposal.id,)))
 
-    async def _record(self, call: ToolCall, outcome: Outcome, text: str, summary: str) -> None:
-        await self._log.append(ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary))
+    async def _record(self, progress: _Progress, call: ToolCall, outcome: Outcome, text: str, summary: str) -> None:
+        await progress.recorder.soon(_result(call, outcome, text, summary))
 
 
 def _result(call: ToolCall, outcome: Outcome, text: str, summary: str) -> ToolResult:

@@ -1,5 +1,6 @@
 """The executor by itself: the last layer of the gate, and what an interruption or a broken call leaves."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,16 @@ from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
 from app.agent.updates import ConfirmationRequested, Recorded
-from app.conversation.events import AssistantMessage, Outcome, ProposalStaged, ToolCall, ToolResult, ToolStarted
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    Outcome,
+    ProposalStaged,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+)
+from app.conversation.log import EventLog
 from app.tools.contract import Confirmation, ConfirmationAnswer, Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.registry import ToolSet, standard_tools
 from tests.wire.bench import FILE, Bench, bench, edit
@@ -25,15 +35,20 @@ async def allow(_: Confirmation) -> ConfirmationAnswer:
     return ConfirmationAnswer(allowed=True)
 
 
-def executor(on: Bench, *more: Tool) -> Executor:
+def executor(
+    on: Bench,
+    *more: Tool,
+    log: EventLog | None = None,
+    confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]] = allow,
+) -> Executor:
     return Executor(
-        log=on.session.log,
+        log=log or on.session.log,
         service=on.runtime.service,
         tools=ToolSet([*standard_tools(), *more]),
         workspace=on.runtime.workspace,
         session_id=on.session.id,
         publish=lambda update: None,
-        confirm=allow,
+        confirm=confirm,
     )
 
 
@@ -166,3 +181,49 @@ async def test_a_tool_that_breaks_is_a_result_like_any_other(
         assert len(found) == 4
         assert found["c1.2"].outcome is Outcome.INVALID and "read_file" in found["c1.2"].text
         assert all(found[f"c1.{number}"].outcome is Outcome.ERROR for number in (0, 1))
+
+
+class CountingSink:
+    """Keeps events in memory, and counts how often it was asked to."""
+
+    def __init__(self) -> None:
+        self.writes = self.last = 0
+
+    async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
+        self.writes += bool(events)
+        first, self.last = self.last + 1, self.last + len(events)
+        return [event.model_copy(update={"id": number}) for number, event in enumerate(events, first)]
+
+    async def since(self, after: int) -> Sequence[Event]:
+        return ()
+
+
+@pytest.mark.parametrize("kind", ["reads", "edits"])
+async def test_quick_calls_are_written_together_and_in_order(server: WireServer, tmp_path: Path, kind: str) -> None:
+    async with bench(server, tmp_path) as on:
+        names = [f"f{number}.py" for number in range(200)]
+        for name in names:
+            (on.root / name).write_text(FILE)
+        calls = [("read_file", {"path": name}) if kind == "reads" else edit(path=name) for name in names]
+        message, sink = response(*calls), CountingSink()
+        log = EventLog(sink)
+        await executor(on, log=log).run(message, Interrupter(), Gate(GatePolicy()))
+        results = [event.call for event in log.events if isinstance(event, ToolResult)]
+        assert results == [call.uid for call in message.calls]
+        assert [event.call for event in log.events if isinstance(event, ToolStarted)] == results
+        assert sink.writes < len(names) / 2
+
+
+async def test_a_command_is_on_disk_before_it_runs(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        reads = [("read_file", {"path": "greet.py"})] * 3
+        stored: list[str] = []
+
+        async def look(_: Confirmation) -> ConfirmationAnswer:
+            events = on.runtime.sessions.events(on.session.id)
+            stored.extend(event.call for event in events if isinstance(event, ToolStarted | ToolResult))
+            return ConfirmationAnswer(allowed=True)
+
+        asking = executor(on, confirm=look)
+        await asking.run(response(*reads, ("run_command", {"command": "./x"})), Interrupter(), Gate(GatePolicy()))
+        assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]
