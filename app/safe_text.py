@@ -99,7 +99,7 @@ class Findings:
             _counted(self.control, "control character"),
             _counted(self.bidi, "bidirectional control"),
             _counted(self.invisible, "invisible character"),
-            _counted(self.blank, "blank that is no space"),
+            _counted(self.blank, "unusual blank"),
             f"right-to-left letters among signs of code on {_counted(self.reordered, 'line')}"
             if self.reordered
             else "",

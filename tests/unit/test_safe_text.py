@@ -182,6 +182,7 @@ def test_what_reads_as_another_word_is_named(line: str, words: list[str]) -> Non
 def test_the_reading_is_told() -> None:
     assert "раураӏ (not paypal)" in str(inspect("import раураӏ"))
     assert "de\ufb01ne (not define)" in str(inspect("de\ufb01ne"))
+    assert str(inspect("if\u2800x\u2800y")) == "2 unusual blanks"
 
 
 @pytest.mark.parametrize("blank", "\u2800\U0001d159\U00016fe4\u1680\u2003\u205f\u00a0\u202f\u3000")
