@@ -76,13 +76,22 @@ def card_lines(entry: ProposalEntry, width: int) -> list[Line]:
     return lines
 
 
+def _hunk_words(entry: DecisionEntry) -> str:
+    """What became of the hunks that waited, where the decision was on some, or on the rest."""
+    count = len(entry.hunks)
+    if entry.decision is not Decision.DENIED:
+        return f"{sum(hunk.landed for hunk in entry.hunks)} of {count} hunks written"
+    if not entry.still_pending:
+        return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
+    return f"{sum(hunk.reason == 'denied' for hunk in entry.hunks)} of {count} hunks discarded"
+
+
 def decision_lines(entry: DecisionEntry, width: int) -> list[Line]:
     """What was decided, and below it the user's own words."""
     word, face = _DECISION_WORDS[entry.decision]
     spans: list[Span] = [(word, face), (f" {visible(entry.proposal)}", Face("text", bold=True))]
     if entry.hunks:
-        landed = sum(1 for hunk in entry.hunks if hunk.landed)
-        spans.append((f" · {landed} of {len(entry.hunks)} hunks written", MUTED))
+        spans.append((f" · {_hunk_words(entry)}", MUTED))
     elif entry.files:
         names = f"{len(entry.files)} files" if len(entry.files) > 1 else visible(entry.files[0].path)
         spans.append((f" · {names}", MUTED))

@@ -3,6 +3,7 @@
 import pytest
 
 from app.conversation.events import Decision
+from app.proposals.facts import HunkFact
 from widgets.chat.entries import DecisionEntry
 from widgets.chat.proposal_lines import decision_lines
 
@@ -18,3 +19,19 @@ from widgets.chat.proposal_lines import decision_lines
 def test_what_still_waits_is_said_as_it_is(decision: Decision, words: str) -> None:
     lines = decision_lines(DecisionEntry("d1", "P1", decision, still_pending=True), 80)
     assert [line.text for line in lines] == [words]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "still_pending", "words"),
+    [
+        (["denied"], False, "Denied P1 · the hunk that still waited"),
+        (["denied", "denied"], False, "Denied P1 · the 2 hunks that still waited"),
+        (["denied", "still awaits a decision"], True, "Denied P1 · 1 of 2 hunks discarded · the rest still waits"),
+    ],
+)
+def test_a_denial_of_hunks_says_what_was_discarded_and_not_what_was_written(
+    reasons: list[str], still_pending: bool, words: str
+) -> None:
+    hunks = tuple(HunkFact(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
+    entry = DecisionEntry("d1", "P1", Decision.DENIED, hunks=hunks, still_pending=still_pending)
+    assert [line.text.removeprefix("✗ ") for line in decision_lines(entry, 80)] == [words]
