@@ -32,7 +32,7 @@ KEYS = {
     "ctrl+z": "\x1a",
 }
 
-LIMIT = 30.0
+LIMIT = 60.0
 """Seconds after which what was waited for is held not to come."""
 
 
@@ -85,7 +85,8 @@ class Terminal:
         """Wait until the screen shows all of these texts and none of those in `without`."""
 
         def shown() -> bool:
-            return all(text in self.text for text in texts) and not any(text in self.text for text in without)
+            screen = self.text
+            return all(text in screen for text in texts) and not any(text in screen for text in without)
 
         self.wait_until(shown, f"the screen to show {texts} without {tuple(without)}")
 
@@ -97,6 +98,14 @@ class Terminal:
                 raise AssertionError(f"Waited in vain for {what}:\n{self.text}")
             if not self._read(0.1) and self.exit_code is not None and not condition():
                 raise AssertionError(f"The program ended ({self.exit_code}) before {what}:\n{self.text}")
+
+    def decide(self, key: str, decided: Callable[[], bool]) -> None:
+        """Press a key that decides, as a person does: again after it said that it came too soon, or asked."""
+        refusals = ("came before this was on the screen", "never on screen", "not seen")
+        while not decided():
+            self.settle(0.7)
+            self.press(key)
+            self.wait_until(lambda: decided() or any(text in self.text for text in refusals), f"what {key} does")
 
     def settle(self, quiet: float = 0.3) -> None:
         """Read until nothing has come for a while."""
@@ -128,15 +137,15 @@ class Terminal:
         os.close(self._fd)
 
     def _read(self, timeout: float) -> bool:
-        ready, _, _ = select.select([self._fd], [], [], timeout)
-        if not ready:
-            return False
-        try:
-            data = os.read(self._fd, 65536)
-        except OSError:
-            # Linux reports the end of a pty as EIO.
-            time.sleep(0.01)
-            return False
+        """Take in all that has come, or comes first within so many seconds; whether that was anything."""
+        data = b""
+        while select.select([self._fd], [], [], 0 if data else timeout)[0]:
+            try:
+                data += os.read(self._fd, 65536)
+            except OSError:
+                # Linux reports the end of a pty as EIO.
+                time.sleep(0.01)
+                break
         self.raw += data
         self._stream.feed(data)
         return bool(data)
@@ -157,6 +166,8 @@ def terminal_environment(home: Path, **more: str) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "SIGNOFF_HOME": str(home),
         "TEXTUAL_ANIMATIONS": "none",
+        # The emulator takes longer to read a picture than signoff to paint it.
+        "TEXTUAL_FPS": "15",
         **more,
     }
 

@@ -66,20 +66,13 @@ def test_a_staged_edit_is_reviewed_approved_and_undone(demo: Terminal, temp: Pat
     demo.press("f3")
     demo.wait_for("LUNAR_DAY")
     demo.press("f4")
-    demo.settle(0.7)
-    demo.press("y")
-    demo.settle(0.7)
-    if "never on screen" in demo.text:
-        # On a small screen not all hunks were seen: it asks once, and takes no answer at once.
-        demo.press("y")
-    demo.wait_until(lambda: changed(folder) == ["tideline/moon.py", "tideline/tides.py"], "both files to be written")
+    # On a small screen not all hunks were seen, which is asked about.
+    demo.decide("y", lambda: changed(folder) == ["tideline/moon.py", "tideline/tides.py"])
     tests = subprocess.run(["python3", "-m", "unittest"], cwd=folder, capture_output=True, text=True, check=False)
     assert tests.returncode == 0, tests.stderr
     # Nothing waits any more, so the keys are the chat's again.
     demo.press("f4")
-    demo.settle(0.7)
-    demo.press("u")
-    demo.wait_until(lambda: changed(folder) == [], "the undo")
+    demo.decide("u", lambda: changed(folder) == [])
     demo.press("ctrl+q")
     assert demo.wait_for_exit() == 0
 
@@ -88,9 +81,7 @@ def test_a_staged_edit_is_reviewed_approved_and_undone(demo: Terminal, temp: Pat
 def test_a_denial_with_three_lines_leads_to_another_proposal(demo: Terminal, temp: Path) -> None:
     stage(demo)
     demo.press("f4")
-    demo.settle(0.7)
-    demo.press("r")
-    demo.wait_for("Request changes to P1")
+    demo.decide("r", lambda: "Request changes to P1" in demo.text)
     demo.type("Give the number a name,")
     demo.press("enter")
     demo.type("and add a comment that says why.")
