@@ -21,7 +21,7 @@ from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Tree, tree
 from tests.unit.proposals.faults import CHANGING, Steps, TornDisk, Watched, broken, in_child, kill, no_space
 
-ACTIONS = ("apply", "undo", "redo")
+ACTIONS = ("apply", *(pytest.param(action, marks=pytest.mark.soak) for action in ("undo", "redo")))
 
 
 @dataclass

@@ -230,7 +230,9 @@ def test_there_are_as_many_moments_as_steps(folders: Callable[[], Path]) -> None
 
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
 @pytest.mark.parametrize("intruder", INTRUDERS)
-@pytest.mark.parametrize("victim", ["edit1", "gone1", "made1"])
+@pytest.mark.parametrize(
+    "victim", ["edit1", *(pytest.param(path, marks=pytest.mark.soak) for path in ("gone1", "made1"))]
+)
 def test_somebody_changes_a_file_at_any_step(
     folders: Callable[[], Path], victim: str, intruder: str, killed: bool
 ) -> None:

@@ -1,5 +1,6 @@
 """Pictures of the app before anything was said, and of every screen over it: each once large, few small and light."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from app.ui.screens.setup import SetupScreen
 from app.ui.screens.trust import Examined, TrustScreen
 from app.ui.screens.wire import WireScreen
 from app.ui.start import Opened
+from tests.ui.screen_text import screen_text
 
 LARGE = ("signoff-dark", (160, 45))
 SMALL = ("signoff-light", (80, 24))
@@ -178,15 +180,19 @@ async def nothing() -> None:
 VALUES = ("theme", "max_steps", "base_url")
 
 
+async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:
+    """Wait for something that comes, and for the picture of it."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await pilot.pause(0.05)
+    await pilot.pause(0.2)
+
+
 async def opened(pilot: Pilot[Any]) -> SignoffApp:
     """Wait until the session is open; nothing has the focus, so no cursor blinks."""
     app = pilot.app
     assert isinstance(app, SignoffApp)
-    for _ in range(200):
-        narrow = app.size.width < 110
-        if app.current_session is not None and (narrow or "waits&#160;for&#160;you" in app.export_screenshot()):
-            break
-        await pilot.pause(0.05)
+    await until(pilot, lambda: app.current_session is not None and "gate open" in screen_text(app))
     app.set_focus(None)
     await pilot.pause(0.2)
     return app
@@ -195,11 +201,8 @@ async def opened(pilot: Pilot[Any]) -> SignoffApp:
 async def shown(pilot: Pilot[Any]) -> None:
     """Wait until a screen is in front and has loaded what it shows."""
     app = pilot.app
-    for _ in range(100):
-        if app.screen is not app.screen_stack[0]:
-            break
-        await pilot.pause(0.05)
-    await pilot.pause(0.3)
+    await until(pilot, lambda: app.screen is not app.screen_stack[0])
+    await pilot.pause(0.2)
     app.set_focus(None)
     await pilot.pause(0.1)
 
