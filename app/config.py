@@ -76,6 +76,8 @@ class Settings(BaseModel):
     """Let the model go on by itself once the last proposal that waits is approved."""
     commit: bool = False
     """Make a git commit of each approved proposal, holding just its files."""
+    command_writable: tuple[str, ...] = ()
+    """What commands may write outside the workspace, besides the temporary folder and the usual caches."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     keys: dict[str, str] = Field(default_factory=dict)

@@ -31,6 +31,8 @@ class Allowances:
 
     async def covering(self, confirmation: Confirmation) -> str:
         """What the user allowed before that covers this, in words; empty if it must be asked."""
+        if confirmation.kind == "changes":
+            return ""
         if confirmation in self._same:
             return "this session"
         if confirmation.kind != "command":

@@ -180,7 +180,7 @@ class Executor:
             await record(result)
 
     def _completed(self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _Progress) -> ToolResult:
-        staged = tool.kind == "edit"
+        staged = tool.kind == "edit" or output.staged
         return ToolResult(
             call=call.uid,
             outcome=Outcome.STAGED if staged else Outcome.OK,

@@ -13,11 +13,13 @@ from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.locate.rewrite import rewrite
 from app.proposals.models import FileVersion, Match, Op
+from app.proposals.moves import moves
 from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.rebase import merged_bytes
 from app.proposals.refusals import EditRefused, NotEditable
 from app.proposals.text.document import Document, encode
+from app.sandbox.changes import Change, Leaf
 from app.workspace.paths import Workspace
 
 
@@ -81,6 +83,7 @@ class Draft:
         self.held: dict[str, Held] = {}
         """The paths that it has changed."""
         self._sorted: list[str] = []
+        self._before_taking: dict[str, Held] | None = None
 
     @property
     def proposal_id(self) -> str:
@@ -235,6 +238,51 @@ class Draft:
                 raise
             finally:
                 self._held_overlay = None
+
+    def laid_over(self) -> dict[str, Leaf | None]:
+        """All that lies over the disk: what is pending, and this draft's own edits. Raises as `Contents.get` does."""
+        with self._lock:
+            overlay = self._overlay()
+            found: dict[str, Leaf | None] = {}
+            for path, entry in overlay.pending.all().items():
+                if version := entry.version:
+                    found[path] = Leaf(self._contents.get(version), version.mode, entry.since)
+                else:
+                    found[path] = None
+            for path, held in self.held.items():
+                found[path] = None if held.data is None else Leaf(held.data, held.mode)
+            return found
+
+    def take(self, changes: Sequence[Change]) -> EditReport:
+        """Take what a command has made of files, which it found as they were with all that lies over the disk."""
+        with self._lock:
+            self._before_taking = {path: _copied(held) for path, held in self.held.items()}
+            stats = []
+            for change in changes:
+                before, after = change.before, change.after
+                held = self.held.get(change.path)
+                old = version_of(before.data, before.mode) if before else None
+                new = version_of(after.data, after.mode) if after else None
+                if held is None:
+                    data = before.data if before else None
+                    held = self.held[change.path] = Held(old, data, data, old.mode if old else default_mode())
+                    insort(self._sorted, change.path)
+                for version, leaf in ((old, before), (new, after)):
+                    if version and leaf:
+                        self._contents.remember(version.sha256, leaf.data)
+                held.data, held.mode = (after.data, after.mode) if after else (None, held.mode)
+                added, removed = line_counts(self._contents, old, new)
+                stats.append(FileStat(path=change.path, op=op_of("", old, new), added=added, removed=removed))
+            for path, source in moves(changes).items():
+                if self.held[path].base is None and self.held[source].data is None:
+                    self.held[path].source = self.held[source].source or source
+            return EditReport(tuple(stats), "", "")
+
+    def untake(self) -> None:
+        """Be as before the latest `take`, since which nothing else has happened."""
+        with self._lock:
+            if self._before_taking is not None:
+                self.held, self._before_taking = self._before_taking, None
 
     def foresee(self, paths: Collection[str]) -> None:
         """Read what is pending at these paths all at once, rather than one by one as they are edited."""

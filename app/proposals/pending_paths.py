@@ -23,6 +23,8 @@ class Pending:
     """Every path that the content has been at, oldest first."""
     authors: frozenset[str] = frozenset()
     """The sessions whose models made it so; an empty one for a patch from elsewhere or an edit by the user."""
+    since: float = 0.0
+    """When the latest of them was staged, as Unix time."""
 
 
 Related = Callable[[Collection[str] | None], Iterable[Proposal]]
@@ -120,7 +122,7 @@ def _laid_over(below: Pending, proposal: Proposal, change: FileChange) -> Pendin
     """What is pending at a path once a proposal has changed what was there."""
     names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
     authors = below.authors | {proposal.author(change)}
-    return Pending(change.result, _and_by(below, proposal), tuple(names), authors)
+    return Pending(change.result, _and_by(below, proposal), tuple(names), authors, proposal.created)
 
 
 def _and_by(below: Pending, proposal: Proposal) -> tuple[str, ...]:

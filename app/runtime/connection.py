@@ -107,7 +107,7 @@ def open_session(
         others=StoredSessions(runtime),
         claim=claim,
         service=runtime.service,
-        tools=standard_tools(),
+        tools=standard_tools(runtime.sandbox),
         workspace=runtime.workspace,
         model=model,
         commit=committer(runtime, settings),

@@ -18,6 +18,7 @@ from app.workspace.paths import Workspace, WorkspaceError
 if TYPE_CHECKING:
     from app.config import Configuration, Settings
     from app.proposals.service import ProposalService
+    from app.sandbox.sandbox import Sandbox
     from app.storage.allowed_commands import AllowedCommandStore
     from app.storage.proposals import SqliteProposalStore
     from app.storage.sessions import SessionStore
@@ -43,6 +44,7 @@ class Runtime:
     _sessions: "SessionStore | None" = None
     _proposals: "SqliteProposalStore | None" = None
     _service: "ProposalService | None" = None
+    _sandbox: "Sandbox | None" = None
     _making: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -83,6 +85,21 @@ class Runtime:
                 lock = self.places.locks / f"{self.signal.path.name}.lock"
                 self._service = ProposalService(self.workspace, self.proposals, lock)
             return self._service
+
+    @property
+    def sandbox(self) -> "Sandbox":
+        """Where commands run; raises ConfigError."""
+        from app.sandbox.sandbox import Sandbox
+
+        with self._making:
+            if self._sandbox is None:
+                self._sandbox = Sandbox(
+                    self.workspace,
+                    self.places.runs,
+                    own=(self.places.state, self.places.config),
+                    writable=self.settings.command_writable,
+                )
+            return self._sandbox
 
     @property
     def allowed_commands(self) -> "AllowedCommandStore":

@@ -47,6 +47,11 @@ class Places:
         """Folder of the lock files: one per workspace, and one per session that is open."""
         return self.state / "locks"
 
+    @property
+    def runs(self) -> Path:
+        """Folder of what exists as long as a command runs."""
+        return self.state / "runs"
+
     def session_lock(self, session_id: str) -> Path:
         """The file that the process holds that has a session open."""
         return self.locks / f"session-{session_id}.lock"

@@ -1,7 +1,7 @@
 """What a tool is: its schema, what it may use, what it gives back, and how it says no."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Protocol
@@ -12,6 +12,7 @@ from app.proposals.edit_report import EditReport
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay import OverlayFile
 from app.proposals.patch.parts import ReadPatch
+from app.sandbox.changes import Change, Leaf
 from app.tools.command.forms import CommandForm
 from app.workspace.paths import Workspace
 
@@ -61,6 +62,8 @@ class ToolOutput:
     """Files that the model saw: workspace path to version (SHA-256 hex)."""
     failed: bool = False
     """What it ran failed, which is for the model to read and for the user to see."""
+    staged: bool = False
+    """It has changed the draft."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", _bounded(encodable(self.text)))
@@ -71,13 +74,15 @@ class ToolOutput:
 class Confirmation:
     """Something that needs the user's yes before it happens."""
 
-    kind: Literal["command", "secret"]
+    kind: Literal["command", "secret", "changes"]
     title: str
     """One line: what is asked."""
     detail: str
     """The exact command, or the exact path."""
     folder: str
     """Where: a workspace path, `.` for the root."""
+    notes: tuple[str, ...] = ()
+    """What else has to be known before a yes, the most important first."""
 
 
 class Span(StrEnum):
@@ -142,6 +147,18 @@ class DraftPort(Protocol):
 
     def rename(self, path: str, new_path: str) -> EditReport:
         """Move a file; raises EditRefused."""
+        ...
+
+    def laid_over(self) -> Mapping[str, Leaf | None]:
+        """All that lies over the disk, pending or of this draft, by path; None for what is gone."""
+        ...
+
+    def take(self, changes: Sequence[Change]) -> EditReport:
+        """Take what a command has made of files."""
+        ...
+
+    def untake(self) -> None:
+        """Be as before the latest `take`."""
         ...
 
     def read_patch(self, text: str) -> ReadPatch:

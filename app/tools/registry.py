@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from app.sandbox.sandbox import Sandbox
 from app.tools.contract import Tool, ToolError
 from app.tools.schemas import json_schema, parse_arguments
 
@@ -54,8 +55,8 @@ class ToolSet:
         return parse_arguments(name, tool.Arguments, arguments)
 
 
-def standard_tools() -> ToolSet:
-    """Everything that signoff lets a model do."""
+def standard_tools(sandbox: Sandbox) -> ToolSet:
+    """Everything that signoff lets a model do; commands run in the sandbox."""
     from app.tools.apply_patch import ApplyPatch
     from app.tools.ask_user import AskUser
     from app.tools.command.run_command import RunCommand
@@ -78,6 +79,6 @@ def standard_tools() -> ToolSet:
             RenameFile(),
             ApplyPatch(),
             AskUser(),
-            RunCommand(),
+            RunCommand(sandbox),
         )
     )

@@ -119,7 +119,7 @@ def ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
     return False
 
 
-def rules_above(root: Path) -> Rules:
+def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     """What holds from outside: ignore files between the repository's top and the workspace, `.git/info/exclude`."""
     found = repository(root)
     if found is None:
@@ -131,18 +131,24 @@ def rules_above(root: Path) -> Rules:
         rules = (IgnoreFile(exclude, lead="".join(f"{part}/" for part in below)),)
     for depth in range(len(below)):
         lead = "".join(f"{part}/" for part in below[depth:])
-        rules = _rules_of(found.top.joinpath(*below[:depth]), 0, lead) + rules
+        rules = _rules_of(found.top.joinpath(*below[:depth]), 0, lead, names) + rules
     return rules
 
 
-def rules_in(root: Path, folder: str) -> Rules:
-    """The rules that hold in a folder of the workspace; `folder` is empty for the root."""
-    rules = _rules_of(root, 0) + rules_above(root)
-    names = folder.split("/") if folder else []
-    for depth in range(len(names)):
-        path = "/".join(names[: depth + 1])
-        rules = _rules_of(root / path, len(path) + 1) + rules
+def rules_in(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> Rules:
+    """The rules that hold in a folder of the workspace; `folder` is empty for the root, `names` says whose count."""
+    rules = _rules_of(root, 0, names=names) + rules_above(root, names)
+    parts = folder.split("/") if folder else []
+    for depth in range(len(parts)):
+        path = "/".join(parts[: depth + 1])
+        rules = _rules_of(root / path, len(path) + 1, names=names) + rules
     return rules
+
+
+def rules_of_file(path: Path) -> Rules:
+    """The rules of one file of patterns that count from the root."""
+    patterns = _load(path)
+    return (IgnoreFile(patterns),) if patterns else ()
 
 
 def walk(

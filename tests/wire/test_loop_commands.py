@@ -1,6 +1,7 @@
 """A command of the model over the whole session: live output, Escape, and what its environment does not hold."""
 
 import asyncio
+import random
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from app.agent.updates import CommandOutput, ConfirmationRequested, Update
 from app.conversation.events import Outcome, ToolResult
 from app.tools.contract import ConfirmationAnswer
+from tests.unit.tools.processes import running
 from tests.wire.bench import Bench, bench, of_role
 from tests.wire.server import WireServer
 
@@ -25,14 +27,6 @@ def allow_everything(on: Bench) -> None:
     on.session.subscribe(answer)
 
 
-def running(process: int) -> bool:
-    """Whether the process is there and no zombie."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 async def test_escape_ends_everything_that_a_command_started(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
@@ -47,16 +41,16 @@ async def test_escape_ends_everything_that_a_command_started(server: WireServer,
                     both.set()
 
         on.session.subscribe(watch)
-        command = "setsid sh -c 'trap \"\" TERM; echo $$; sleep 600 & wait' & echo $$; wait"
+        mark = f"{random.randrange(10**6, 10**7)}.5"
+        command = f"setsid sh -c 'trap \"\" TERM; echo 1; sleep {mark} & wait' & echo 2; sleep {mark}"
         server.turn(calls=[("run_command", {"command": command})])
         await on.session.send("Run it")
         async with asyncio.timeout(20):
             await both.wait()
-        processes = [int(line) for line in "".join(shown).split()]
-        assert len(processes) == 2 and all(map(running, processes))
+        assert running(mark)
         on.session.interrupt()
         await on.session.settled()
-        assert not any(map(running, processes))
+        assert not running(mark)
         assert on.stopped == "aborted"
         assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [Outcome.ABORTED]
         server.say("Stopped.")

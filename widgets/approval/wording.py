@@ -281,6 +281,7 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
         Content.assemble(
             safe(confirmation.detail, "bold $text-warning"), (f"  in {folder_words(confirmation)}", QUIET)
         ),
+        *[safe(note, QUIET) for note in confirmation.notes[:1]],
         _chips(
             key,
             ("approve", "allow once", "$success"),
@@ -293,6 +294,8 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
 
 def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
     """What a yes can be made to cover beyond this one time."""
+    if confirmation.kind == "changes":
+        return []
     form, reason = state.form, widths(confirmation).reason
     if form is None:
         lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
@@ -323,14 +326,22 @@ def question_line(question: Ask, key: KeyOf) -> Content:
     return Content("\n").join([safe(question.question, "bold"), _chips(key, *answers)])
 
 
+_WANTED = {
+    "command": "The model wants to run, in",
+    "secret": "The model wants to read, in",
+    "changes": "The command has changed, in",
+}
+
+
 def confirmation_notes(confirmation: Confirmation) -> list[NoteRow]:
     """The whole of what is asked, for the large pane."""
     folder = folder_words(confirmation)
-    what = "The model wants to run, in" if confirmation.kind == "command" else "The model wants to read, in"
     return [
-        NoteRow(-1, f"{what} {folder}:", "warning"),
+        NoteRow(-1, f"{_WANTED[confirmation.kind]} {folder}:", "warning"),
         NoteRow(-1, "", "plain"),
         *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
+        *([NoteRow(-1, "", "plain")] if confirmation.notes else []),
+        *(NoteRow(-1, note, "plain") for note in confirmation.notes),
     ]
 
 

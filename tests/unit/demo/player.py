@@ -14,6 +14,8 @@ from app.conversation.events import Decision, ProposalDecided
 from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement
 from app.proposals.refusals import EditRefused
+from app.sandbox.changes import Change, Leaf
+from app.sandbox.sandbox import Sandbox
 from app.tools.contract import (
     Confirmation,
     ConfirmationAnswer,
@@ -23,8 +25,9 @@ from app.tools.contract import (
 )
 from app.tools.registry import standard_tools
 from app.workspace.paths import Workspace
+from tests.unit.tools.memory_draft import nowhere
 
-TOOLS = standard_tools()
+TOOLS = nowhere()
 EDITS = {tool.name for tool in TOOLS if tool.kind == "edit"}
 
 
@@ -123,6 +126,16 @@ class MemoryDraft:
         self.texts[new_path], self.texts[path] = (self.read(path).content or b"").decode(), None
         return Report([FileStat(path=new_path, op="rename", added=0, removed=0)])
 
+    def laid_over(self) -> dict[str, Leaf | None]:
+        """What lies over the folder."""
+        return {path: None if text is None else Leaf(text.encode(), 0o644) for path, text in self.texts.items()}
+
+    def take(self, changes: Collection[Change]) -> Report:
+        """What a command changed."""
+        for change in changes:
+            self.texts[change.path] = change.after.data.decode() if change.after else None
+        return Report([FileStat(path=change.path, op="edit", added=1, removed=1) for change in changes])
+
     def patch(self, text: str) -> Report:
         """Not used by the demo model."""
         raise NotImplementedError
@@ -195,10 +208,11 @@ class Player:
     async def result(self, name: str, arguments: dict[str, Any]) -> str:
         """What the tool `name` answers."""
         context = ToolContext(Workspace(self.folder), self.draft, lambda text: None, self.confirm)
-        tool = TOOLS.get(name)
+        tools = standard_tools(Sandbox(context.workspace, self.folder.parent / "runs", own=()))
+        tool = tools.get(name)
         assert tool is not None
         try:
-            return (await tool.run(TOOLS.parse(name, arguments), context)).text
+            return (await tool.run(tools.parse(name, arguments), context)).text
         except (ToolError, Rejected) as error:
             return str(error)
 

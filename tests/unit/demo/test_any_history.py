@@ -13,10 +13,10 @@ from app.conversation.events import Decision, ProposalDecided
 from app.demo.completion import Completion
 from app.demo.model import respond
 from app.demo.words import MODEL_ID
-from app.tools.registry import standard_tools
+from tests.unit.tools.memory_draft import nowhere
 from tests.wire import strict
 
-TOOLS = standard_tools()
+TOOLS = nowhere()
 WORDS = st.sampled_from(
     [
         *(

@@ -3,11 +3,14 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from app.proposals.locate.matching import Replacement
 from app.proposals.patch.parts import named_paths
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
+from app.sandbox.changes import Change, Leaf
+from app.sandbox.sandbox import Sandbox, Way
 from app.tools.contract import (
     Confirmation,
     ConfirmationAnswer,
@@ -15,7 +18,7 @@ from app.tools.contract import (
     ToolContext,
     ToolOutput,
 )
-from app.tools.registry import standard_tools
+from app.tools.registry import ToolSet, standard_tools
 from app.workspace.paths import Workspace
 
 
@@ -104,6 +107,17 @@ class MemoryDraft:
         self.held[path] = None
         return Report((Stat(new_path, "rename", 0, 0),))
 
+    def laid_over(self) -> dict[str, Leaf | None]:
+        return {path: None if data is None else Leaf(data, 0o644) for path, data in self.held.items()}
+
+    def take(self, changes: Sequence[Change]) -> Report:
+        for change in changes:
+            self.held[change.path] = None if change.after is None else change.after.data
+        return Report(tuple(Stat(change.path, "edit", 1, 1) for change in changes))
+
+    def untake(self) -> None:
+        self.held = {}
+
     def read_patch(self, text: str) -> ReadPatch:
         return ReadPatch(text, named_paths(scan_patch(text)))
 
@@ -128,6 +142,13 @@ class Bench:
     asked: list[Confirmation] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
     on_ask: Callable[[], None] = lambda: None
+    ways: Sequence[Way] = tuple(Way)
+    """How commands may run."""
+
+    def __post_init__(self) -> None:
+        state = self.workspace.root.parent / "runs"
+        self.sandbox = Sandbox(self.workspace, state, own=(), ways=self.ways)
+        self.tools = standard_tools(self.sandbox)
 
     async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
         self.asked.append(confirmation)
@@ -140,13 +161,16 @@ class Bench:
 
     async def call(self, name: str, **arguments: object) -> ToolOutput:
         """What a model's call comes to, from raw arguments on."""
-        tool: Tool | None = TOOLS.get(name)
+        tool: Tool | None = self.tools.get(name)
         assert tool is not None
-        return await tool.run(TOOLS.parse(name, arguments), self.context)
-
-
-TOOLS = standard_tools()
+        return await tool.run(self.tools.parse(name, arguments), self.context)
 
 
 def _hash(content: bytes | None) -> str:
     return "" if content is None else hashlib.sha256(content).hexdigest()
+
+
+def nowhere() -> ToolSet:
+    """The tools, for what can be said of them without a workspace."""
+    here = Workspace(Path(__file__).parent)
+    return standard_tools(Sandbox(here, here.root, own=()))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.command.environment import MARKER, command_environment
+from app.sandbox.environment import MARKER, command_environment
 from app.tools.command.output import HeadAndTail, LiveOutput, PlainText, without_overwritten
 
 SEQUENCES = [
@@ -133,9 +133,33 @@ SECRETS = {
     "DATABASE_URL": "postgres://me:hunter2@host/db",
     "HARMLESS": "ghp_abcdefghijklmnop",
     "BASH_ENV": "/tmp/x",
+    "TMUX": "/tmp/tmux-0/default,1,0",
+    "DB_PASS": "x",
+    "SSHPASS": "x",
+    "MYSQL_PWD": "x",
+    "DSN": "x",
+    "SENTRY_DSN": "x",
+    "NPM_AUTH": "x",
+    "REGISTRY_AUTH_FILE": "x",
+    "SITE_COOKIE": "x",
+    "SESSIONID": "x",
+    "WEBHOOK": "x",
+    "NOTIFY": "https://hooks.slack.com/services/T0/B0/abc",
+    "ERRORS_TO": "https://abc123@o1.ingest.example.org/2",
+    "SIGNED_IN": "eyJhbGciOi.eyJzdWIi.abc",
     "BASH_FUNC_ls%%": "() { evil; }",
 }
-ORDINARY = {"PATH": "/bin", "HOME": "/h", "LANG": "C", "KEYBOARD": "de", "VIRTUAL_ENV": "/v", "SSH_AUTH_SOCK": "/s"}
+ORDINARY = {
+    "PATH": "/bin",
+    "HOME": "/h",
+    "LANG": "C",
+    "KEYBOARD": "de",
+    "VIRTUAL_ENV": "/v",
+    "SSH_AUTH_SOCK": "/s",
+    "PWD": "/p",
+}
+ORDINARY |= {"COMPASS_X": "1", "BYPASS": "1", "AUTHOR": "me", "XDG_SESSION_ID": "3", "DESKTOP_SESSION": "gnome"}
+ORDINARY |= {"OLDPWD": "/o", "PROXY": "http://proxy:3128/", "HOOKS": "pre-commit"}
 
 
 def test_secrets_are_not_passed_on() -> None:

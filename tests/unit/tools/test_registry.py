@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from app.tools.contract import ToolError
-from app.tools.registry import ToolSet, standard_tools
-from tests.unit.tools.memory_draft import TOOLS
+from app.tools.registry import ToolSet
+from tests.unit.tools.memory_draft import nowhere
 
+TOOLS = nowhere()
 NAMES = (
     "read_file",
     "list_files",
@@ -67,14 +68,14 @@ def test_an_argument_named_like_a_dropped_keyword_would_survive() -> None:
 
 
 def test_schemas_are_the_same_bytes_in_every_process() -> None:
-    code = "import json; from app.tools.registry import standard_tools; print(json.dumps(standard_tools().schemas))"
+    code = "import json; from tests.unit.tools.memory_draft import nowhere; print(json.dumps(nowhere().schemas))"
     seeds = [
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
         ).stdout
         for seed in ("1", "2")
     ]
-    assert seeds[0] == seeds[1] == json.dumps(standard_tools().schemas) + "\n"
+    assert seeds[0] == seeds[1] == json.dumps(TOOLS.schemas) + "\n"
 
 
 def test_two_tools_of_one_name_are_a_defect() -> None:

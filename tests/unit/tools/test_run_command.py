@@ -2,73 +2,58 @@
 
 import asyncio
 import os
-import signal
-import sys
-from contextlib import suppress
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from app.tools.command import process_tree
+from app.sandbox import enclosed
+from app.sandbox.sandbox import Way
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
-from tests.unit.tools.memory_draft import Bench
+from app.workspace.paths import Workspace
+from tests.unit.tools.memory_draft import Bench, MemoryDraft
+from tests.unit.tools.processes import running
 
 
-@pytest.fixture
-def allowed(bench: Bench) -> Bench:
-    bench.answer = ConfirmationAnswer(True)
-    return bench
+@pytest.fixture(params=list(Way))
+def allowed(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
+    """Every way in which commands may run, each with the better ones taken away."""
+    (tmp_path / "ws").mkdir()
+    workspace = Workspace(tmp_path / "ws")
+    ways = list(Way)[list(Way).index(request.param) :]
+    return Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), ways=ways)
 
 
-def alive(pid: int) -> bool:
-    """Whether the process runs; a zombie doesn't."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return True
-
-
-async def gone(*pids: int) -> bool:
-    """Wait until none of them runs; killing takes effect when the kernel gets to it."""
-    for _ in range(500):
-        if not any(alive(pid) for pid in pids):
+async def until(condition: Callable[[], bool]) -> bool:
+    for _ in range(1000):
+        if condition():
             return True
         await asyncio.sleep(0.01)
-    for pid in pids:
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
     return False
 
 
-def _words(path: Path) -> list[str]:
-    return path.read_text().split()
+def lines_of(path: Path) -> int:
+    return len(path.read_text().split()) if path.exists() else 0
 
 
-async def written(path: Path, lines: int = 1) -> list[int]:
-    """Process ids that a command has written to a file, once they are all there."""
-    for _ in range(1000):
-        with suppress(OSError):
-            found = _words(path)
-            if len(found) >= lines:
-                return [int(pid) for pid in found]
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"{path} was not written")
+@pytest.fixture
+def mark() -> str:
+    """Seconds that nobody else sleeps for."""
+    return f"{random.randrange(10**6, 10**7)}.25"
 
 
 async def test_shows_exactly_what_would_run_and_where(bench: Bench) -> None:
     (bench.workspace.root / "sub").mkdir()
     bench.answer = ConfirmationAnswer(False, feedback="not now;\nuse make")
     with pytest.raises(Rejected) as raised:
-        await bench.call("run_command", command="echo a && touch ran", folder="./sub/")
+        await bench.call("run_command", command="echo a && touch ../ran", folder="./sub/")
     [asked] = bench.asked
-    assert (asked.kind, asked.detail, asked.folder) == ("command", "echo a && touch ran", "sub")
+    assert (asked.kind, asked.detail, asked.folder) == ("command", "echo a && touch ../ran", "sub")
     assert str(raised.value) == (
         "The user did not allow this command. It did not run.\nThe user says:\nnot now;\nuse make"
     )
-    assert not (bench.workspace.root / "sub/ran").exists()
+    assert not (bench.workspace.root / "ran").exists()
 
 
 async def test_gives_output_and_exit_code(allowed: Bench) -> None:
@@ -127,74 +112,69 @@ async def test_binary_output_does_no_harm(allowed: Bench) -> None:
     output.text.encode()
 
 
-async def test_a_time_limit_ends_the_whole_tree(allowed: Bench) -> None:
-    pids = allowed.workspace.root / "pids"
-    command = f"echo started; (sleep 1000 & echo $! >> {pids}; wait) & echo $$ >> {pids}; sleep 1000"
+async def test_a_time_limit_ends_the_whole_tree(allowed: Bench, mark: str) -> None:
+    command = f"echo started; (sleep {mark} & wait) & sleep {mark}"
     output = await allowed.call("run_command", command=command, timeout_seconds=1)
     assert output.text.startswith("[stopped after 1 s, its time limit")
     assert "started" in output.text
-    assert await gone(*await written(pids, 2))
+    assert not running(mark)
 
 
-async def cancelled(bench: Bench, command: str, pids: Path, lines: int) -> list[int]:
-    """Run a command, cancel the call once it has written its process ids, and give those."""
+async def cancelled(bench: Bench, command: str, begun: Path, lines: int) -> None:
+    """Run a command, and cancel the call once it has written lines to a file."""
     task = asyncio.create_task(bench.call("run_command", command=command))
-    found = await written(pids, lines)
-    assert all(alive(pid) for pid in found)
+    assert await until(lambda: lines_of(begun) >= lines)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    return found
 
 
-async def test_cancelling_ends_the_whole_tree(allowed: Bench) -> None:
-    pids = allowed.workspace.root / "pids"
-    command = f"(sleep 1000 & echo $! >> {pids}; wait) & echo $$ >> {pids}; wait"
-    assert await gone(*await cancelled(allowed, command, pids, 2))
+async def test_cancelling_ends_the_whole_tree(allowed: Bench, tmp_path: Path, mark: str) -> None:
+    begun = tmp_path / "begun"
+    await cancelled(allowed, f"(sleep {mark} & echo 1 >> {begun}; wait) & echo 2 >> {begun}; wait", begun, 2)
+    assert not running(mark)
 
 
-@pytest.mark.parametrize("platform", [sys.platform, "no /proc"])
 async def test_a_process_that_ignores_sigterm_is_killed(
-    allowed: Bench, monkeypatch: pytest.MonkeyPatch, platform: str
+    allowed: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
 ) -> None:
-    monkeypatch.setattr(process_tree, "GRACE", 0.2)
-    monkeypatch.setattr(process_tree, "PLATFORM", platform)
-    pids = allowed.workspace.root / "pids"
-    command = f"trap '' TERM; echo $$ >> {pids}; while true; do sleep 0.05; done"
-    assert await gone(*await cancelled(allowed, command, pids, 1))
+    monkeypatch.setattr(enclosed, "GRACE", 0.2)
+    begun = tmp_path / "begun"
+    command = f"trap '' TERM; sleep {mark} & echo 1 >> {begun}; while true; do sleep 0.05; done"
+    await cancelled(allowed, command, begun, 1)
+    assert not running(mark)
 
 
-async def test_a_process_may_clean_up(allowed: Bench) -> None:
-    root = allowed.workspace.root
-    command = f"trap 'touch {root}/cleaned; exit' TERM; echo $$ >> {root}/pids; while true; do sleep 0.05; done"
-    await cancelled(allowed, command, root / "pids", 1)
-    assert (root / "cleaned").exists()
+async def test_a_process_may_clean_up(allowed: Bench, tmp_path: Path) -> None:
+    command = f"trap 'touch {tmp_path}/cleaned; exit' TERM; echo 1 >> {tmp_path}/begun; while :; do sleep 0.05; done"
+    await cancelled(allowed, command, tmp_path / "begun", 1)
+    assert (tmp_path / "cleaned").exists()
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="strays are found through /proc")
-async def test_a_process_that_left_the_group_is_found(allowed: Bench) -> None:
-    pids = allowed.workspace.root / "pids"
-    command = f"setsid sh -c 'echo $$ >> {pids}; exec sleep 1000' & echo $$ >> {pids}; wait; sleep 1000"
-    assert await gone(*await cancelled(allowed, command, pids, 2))
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
+@pytest.mark.parametrize("leaves", ["setsid", "env -i setsid", "setsid setsid -f"])
+async def test_a_process_that_left_the_group_is_ended(allowed: Bench, tmp_path: Path, mark: str, leaves: str) -> None:
+    begun = tmp_path / "begun"
+    command = f"{leaves} sh -c 'echo 1 >> {begun}; exec sleep {mark}' & echo 2 >> {begun}; wait; sleep {mark}"
+    await cancelled(allowed, command, begun, 2)
+    assert not running(mark)
 
 
-async def test_what_it_leaves_running_is_ended_with_it(allowed: Bench) -> None:
-    pids = allowed.workspace.root / "pids"
-    output = await allowed.call("run_command", command=f"sleep 1000 & echo $! > {pids}; echo done")
+async def test_what_it_leaves_running_is_ended_with_it(allowed: Bench, mark: str) -> None:
+    output = await allowed.call("run_command", command=f"setsid sleep {mark} & echo done")
     assert output.text.startswith("[exit code 0; ")
     assert "[processes that it left running were ended]\ndone" in output.text
-    assert await gone(*await written(pids))
+    assert not running(mark)
 
 
-async def test_live_output_comes_while_it_runs(allowed: Bench) -> None:
-    root = allowed.workspace.root
-    os.mkfifo(root / "go")
-    task = asyncio.create_task(allowed.call("run_command", command="echo first; cat go; echo last"))
+async def test_live_output_comes_while_it_runs(allowed: Bench, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    task = asyncio.create_task(allowed.call("run_command", command=f"echo first; cat {tmp_path}/go; echo last"))
     while not allowed.live:
         assert not task.done()
         await asyncio.sleep(0.01)
     assert "".join(allowed.live) == "first\n"
-    await asyncio.to_thread((root / "go").write_text, "between\n")
+    await asyncio.to_thread((tmp_path / "go").write_text, "between\n")
     await task
     assert "".join(allowed.live) == "first\nbetween\nlast\n"
 
@@ -223,12 +203,12 @@ async def test_cancelling_while_the_user_is_asked_runs_nothing(bench: Bench) -> 
         raise AssertionError
 
     bench.confirm = confirm  # type: ignore[method-assign, assignment]
-    task = asyncio.create_task(bench.call("run_command", command="touch ran"))
+    task = asyncio.create_task(bench.call("run_command", command="touch ../ran"))
     await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not (bench.workspace.root / "ran").exists()
+    assert not (bench.workspace.root.parent / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -247,8 +227,8 @@ async def test_the_folder_is_looked_at_again_after_the_yes(allowed: Bench, becom
 
     allowed.on_ask = change
     with pytest.raises(ToolError, match=message):
-        await allowed.call("run_command", command=f"touch {allowed.workspace.root}/ran", folder="sub")
-    assert not (allowed.workspace.root / "ran").exists()
+        await allowed.call("run_command", command=f"touch {allowed.workspace.root.parent}/ran", folder="sub")
+    assert not (allowed.workspace.root.parent / "ran").exists()
 
 
 @pytest.mark.parametrize("path", ["inside", "relative"])

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from app.tools.command.environment import MARKER
+from app.sandbox.environment import MARKER
 
 PLATFORM: str = sys.platform
 """`linux` has the `/proc` in which strays are found."""

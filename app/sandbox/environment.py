@@ -8,9 +8,16 @@ MARKER = "SIGNOFF_COMMAND_ID"
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH_?KEY|_KEY$|_PAT$|_PW$|^PG_?PASS"
+    r"|(?:^|_|SSH)PASS(?:$|_)|[A-Z]_PWD$|(?:^|_)DSN(?:$|_)|(?:^|_)AUTH(?:$|_(?!SOCK))|COOKIE|WEBHOOK|SESSION_?(?:ID|KEY)$"
     r"|^(?:OPENAI|ANTHROPIC|AWS|AZURE|GOOGLE|GEMINI|MISTRAL|GROQ|OPENROUTER|HF|HUGGINGFACE|SIGNOFF)_"
 )
-_SECRET_VALUE = re.compile(r"://[^/\s:@]*:[^/\s@]+@|^(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA)\w")
+_SECRET_VALUE = re.compile(
+    r"://[^/\s:@]*:[^/\s@]+@|https?://[^/\s@]+@|://[^/\s]*(?:hooks\.slack|discord(?:app)?)\.com/|/webhooks?/"
+    r"|^(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.eyJ)\w|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+_NO_SECRETS = frozenset({"XDG_SESSION_ID", "PWD", "OLDPWD"})
+_OF_OTHERS = frozenset({"TMUX", "TMUX_PANE", "STY", "DBUS_SESSION_BUS_ADDRESS"})
+"""Where programs of the user listen that act for whoever asks."""
 _STARTS_CODE = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
 """Variables by which a shell would run something that the user has not approved."""
 
@@ -37,7 +44,9 @@ def command_environment(environment: Mapping[str, str], marker: str) -> dict[str
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable is kept from commands: a secret by name or by value, or one that makes a shell run code."""
-    if name in _STARTS_CODE or name.startswith("BASH_FUNC_"):
+    """Whether a variable is kept from commands: a secret by name or by value, or a way to run something elsewhere."""
+    if name in _STARTS_CODE or name in _OF_OTHERS or name.startswith("BASH_FUNC_"):
         return True
+    if name in _NO_SECRETS:
+        return False
     return _SECRET_NAME.search(name.upper()) is not None or _SECRET_VALUE.search(value) is not None

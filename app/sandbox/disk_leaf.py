@@ -1,0 +1,72 @@
+"""Reads files and links of the disk as leaves, and compares them."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from app.sandbox.changes import Leaf, link_mode
+from app.workspace.reading import read_file
+
+
+def leaf_at(path: Path, limit: int) -> Leaf | None:
+    """The file or link at a path; None for anything else.
+
+    Raises:
+        OSError: It can't be read; EFBIG for one with more bytes than `limit`.
+    """
+    try:
+        facts = path.lstat()
+        if stat.S_ISLNK(facts.st_mode):
+            return Leaf(os.fsencode(path.readlink()), link_mode())
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        data, facts = read_file(path, limit)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return Leaf(data, stat.S_IMODE(facts.st_mode))
+
+
+def same_content(path: Path, other: Leaf | Path | None) -> bool:
+    """Whether what is at a path, or its not being there, is the same as the other; times don't count."""
+    kinds = _kind(path), _kind(other)
+    if kinds[0] != kinds[1]:
+        return False
+    if kinds[0] is None or other is None:
+        return True
+    if _size(path) != _size(other):
+        return False
+    return _bytes(path) == _bytes(other)
+
+
+def _kind(what: Leaf | Path | None) -> int | None:
+    """The mode of a file or link; None where there is neither."""
+    if what is None:
+        return None
+    if isinstance(what, Leaf):
+        return what.mode if what.is_link else stat.S_IFREG | what.mode
+    try:
+        mode = what.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISLNK(mode):
+        return link_mode()
+    return mode if stat.S_ISREG(mode) else None
+
+
+def _size(what: Leaf | Path) -> int:
+    return len(what.data) if isinstance(what, Leaf) else what.lstat().st_size
+
+
+def _bytes(what: Leaf | Path) -> bytes:
+    if isinstance(what, Leaf):
+        return what.data
+    if what.is_symlink():
+        return os.fsencode(what.readlink())
+    try:
+        return read_file(what, 1 << 40)[0]
+    except OSError as error:
+        if error.errno == errno.EACCES:
+            # A file that its own owner can't read has no content to compare; its times would have to do.
+            return b""
+        raise

@@ -1,0 +1,92 @@
+"""Starts programs by way of `enter.py`, and ends them with all that they have started."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from app.sandbox.process import Ended, Output, StartFailed, run_process
+
+GRACE = 1.0
+"""Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
+_ENTER = Path(__file__).with_name("enter.py")
+
+
+class StepFailed(StartFailed):
+    """The system refused one of the steps before the program; nothing of it has run."""
+
+    def __init__(self, step: str, number: int) -> None:
+        """Name the step and the error number."""
+        super().__init__(f"{step}: {os.strerror(number)}" if number else step)
+        self.step = step
+
+
+async def run_enclosed(
+    steps: Sequence[str],
+    program: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    seconds: float,
+    output: Output,
+) -> Ended:
+    """Take the steps of `enter.py` and run a program.
+
+    Raises:
+        StepFailed: A step was refused.
+        StartFailed: There is no such program.
+    """
+    reader, writer = os.pipe()
+    try:
+        try:
+            started = await run_process(
+                # Without the user's site, without the environment's wishes: it starts in a few milliseconds.
+                [sys.executable, "-I", "-S", str(_ENTER), str(writer), str(os.getpid()), *steps, "--", *program],
+                folder=Path("/"),
+                environment=environment,
+                seconds=seconds,
+                output=output,
+                end=_end,
+                keep_open=(writer,),
+            )
+        finally:
+            os.close(writer)
+        # All who could write there have ended.
+        told = os.read(reader, 4096).decode("utf-8", "replace").split()
+    finally:
+        os.close(reader)
+    match told:
+        case ["exit", status, left]:
+            code = os.waitstatus_to_exitcode(int(status))
+            return Ended(code, started.seconds, started.timed_out, left == "1")
+        case ["failed", step, number]:
+            raise StepFailed(step, int(number))
+        case _:
+            return Ended(-signal.SIGKILL, started.seconds, started.timed_out, True)
+
+
+async def _end(process: asyncio.subprocess.Process) -> bool:
+    """Ask all to end, then have the watcher kill them; returns once it has seen them dead."""
+    if process.returncode is not None:
+        return False
+    try:
+        _signal(process.pid, signal.SIGTERM, group=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE)
+    finally:
+        # A second cancellation must not keep anything alive: the signal needs no `await`.
+        if process.returncode is None:
+            _signal(process.pid, signal.SIGUSR1)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), GRACE)
+    if process.returncode is None:
+        _signal(process.pid, signal.SIGKILL, group=True)
+        await process.wait()
+    return True
+
+
+def _signal(number_of: int, number: signal.Signals, *, group: bool = False) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        (os.killpg if group else os.kill)(number_of, number)

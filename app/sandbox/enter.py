@@ -1,0 +1,324 @@
+"""The program between signoff and a command: makes namespaces and mounts as it is told, then runs the command.
+
+Started as `python -I -S enter.py REPORT PARENT STEP [ARGUMENT...] ... -- PROGRAM ARGUMENT...`, where the steps are
+the functions in `_STEPS`. It imports next to nothing, since a user waits for it.
+
+There are three processes. The *watcher* is what signoff started, and ends. The *first* of the PID namespace takes
+all others of it along when it ends; the kernel sees to that. The third is the command. Each dies with the one above
+it, so nothing outlives signoff, whatever ends that. Where there can be no namespaces, there are watcher and command,
+and the watcher inherits and ends whatever the command leaves behind.
+
+To the descriptor REPORT goes one line at the end: `exit STATUS LEFT`, with the wait status and whether anything was
+still running, or `failed STEP ERRNO`. SIGUSR1 ends everything at once; SIGTERM is for the command alone.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+_NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+_NEW_NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x08000000
+"""User, mount, PID and IPC."""
+_MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
+"""System calls; numbers from 424 on are the same on all architectures."""
+_READ_ONLY, _ALL_BELOW = 1, 0x8000
+_DEATH_SIGNAL, _DROP_BOUNDING, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 24, 36, 38
+_LANDLOCK_WRITES = 0x1FF2
+"""What Landlock's first version knows of writing: file contents, and making and removing each kind of name."""
+_LANDLOCK_FILE = 0x2
+_REFER, _TRUNCATE = 0x2000, 0x4000
+"""Came with its second and third version: moving between folders, cutting off."""
+
+
+def main(arguments: list[str]) -> int:
+    """Do the steps, run the program, report."""
+    report, parent = int(arguments[0]), int(arguments[1])
+    split = arguments.index("--")
+    steps, program = [os.fsencode(each) for each in arguments[2:split]], arguments[split + 1 :]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    step = "steps"
+    try:
+        at = 0
+        while at < len(steps):
+            step = os.fsdecode(steps[at])
+            work = _STEPS[step]
+            count = work.__code__.co_argcount
+            work(*steps[at + 1 : at + 1 + count])
+            at += 1 + count
+        step = "start"
+        status, left = _run(program, parent, report, isolated=b"namespaces" in steps)
+    except OSError as error:
+        os.write(report, f"failed {step} {error.errno or 0}\n".encode())
+        return 125
+    os.write(report, f"exit {status} {int(left)}\n".encode())
+    return 0
+
+
+# The steps
+
+
+def _namespaces() -> None:
+    """New ones, with the same user and group inside."""
+    user, group = os.geteuid(), os.getegid()
+    _check(_LIBC.unshare(_NEW_NAMESPACES))
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+    _mount(None, b"/", None, _PRIVATE | _RECURSIVE)
+
+
+def _bind(path: bytes) -> None:
+    """Make a path a mount of its own, for `writable`."""
+    _mount(path, path, None, _BIND | _RECURSIVE)
+
+
+def _read_only() -> None:
+    """Let nothing be written anywhere; a later `writable` takes that back for a mount."""
+    _set_attributes(b"/", _READ_ONLY, 0, _ALL_BELOW)
+
+
+def _writable(path: bytes) -> None:
+    """Let a mount be written to, as far as it was before."""
+    for flags in (_ALL_BELOW, 0):
+        try:
+            _set_attributes(path, 0, _READ_ONLY, flags)
+        except PermissionError:
+            continue
+        return
+
+
+def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
+    """Lay a folder over another one's own path."""
+    # By descriptors, since a comma or a colon in a path would mean something among the options.
+    folders = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (root, upper, work)]
+    lower, over, aside = (f"/proc/self/fd/{folder}" for folder in folders)
+    options = f"lowerdir={lower},upperdir={over},workdir={aside},userxattr"
+    _mount(b"overlay", root, b"overlay", 0, options.encode())
+    _below.append(folders[0])
+
+
+def _through(path: bytes, target: bytes, mode: bytes) -> None:
+    """Show what is at a path of the folder below the overlay, itself."""
+    _mount(b"/proc/self/fd/%d/%s" % (_below[0], path), target, None, _BIND | _RECURSIVE)
+    if mode == b"read-only":
+        _set_attributes(target, _READ_ONLY, 0, _ALL_BELOW)
+    else:
+        _writable(target)
+
+
+def _hide(path: bytes, empty: bytes) -> None:
+    """Put an empty file or folder in the place of a path."""
+    if os.path.lexists(path):
+        _mount(empty, path, None, _BIND)
+        _set_attributes(path, _READ_ONLY, 0, 0)
+
+
+def _terminals() -> None:
+    """Pseudo-terminals of its own, so that nobody else's can be written to; where that works."""
+    _LIBC.mount(b"devpts", b"/dev/pts", b"devpts", _NOSUID | _NOEXEC, b"newinstance,ptmxmode=0666,mode=620")
+
+
+def _write_below(path: bytes) -> None:
+    """Let the command write below a path, and nowhere that is not named so: by Landlock."""
+    _write_only.append(path)
+
+
+def _folder(path: bytes) -> None:
+    """Go to a folder."""
+    os.chdir(path)
+
+
+_below: list[int] = []
+_write_only: list[bytes] = []
+_STEPS: "dict[str, Callable[..., None]]" = {
+    "namespaces": _namespaces,
+    "bind": _bind,
+    "read-only": _read_only,
+    "writable": _writable,
+    "overlay": _overlay,
+    "through": _through,
+    "hide": _hide,
+    "terminals": _terminals,
+    "write-below": _write_below,
+    "folder": _folder,
+}
+
+
+# The processes
+
+
+def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tuple[int, bool]:
+    """Start the command and wait for the end of all of it; returns its wait status, and whether anything was left."""
+    # After the steps, since the kernel forgets it when the credentials change.
+    _prctl(_DEATH_SIGNAL, signal.SIGKILL if isolated else signal.SIGUSR1)
+    if os.getppid() != parent:
+        raise ProcessLookupError(3, "signoff has ended")
+    if not isolated:
+        _prctl(_SUBREAPER, 1)
+        command = os.fork()
+        if not command:
+            _become(program)
+        return _wait_for_tree(command)
+    reader, writer = os.pipe()
+    first = os.fork()
+    if not first:
+        os.close(reader)
+        _be_first(program, writer, report)
+    os.close(writer)
+    signal.signal(signal.SIGUSR1, lambda *_: os.kill(first, signal.SIGKILL))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+    told = b""
+    while piece := os.read(reader, 64):
+        told += piece
+    os.waitpid(first, 0)
+    words = told.split()
+    if len(words) != 2:
+        return signal.SIGKILL, True
+    if words[0] == b"failed":
+        raise OSError(int(words[1]), "the first process could not start")
+    return int(words[0]), words[1] == b"1"
+
+
+def _be_first(program: list[str], writer: int, report: int) -> None:
+    """Be the first process of the namespace: start the command, bury the dead, tell how the command ended."""
+    try:
+        _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        _mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
+        _renounce()
+        command = os.fork()
+        if not command:
+            os.close(writer)
+            _become(program)
+        os.close(report)
+        for descriptor in (0, 1, 2):
+            os.close(descriptor)
+        status, ended = 0, 0
+        while ended != command:
+            ended, status = os.wait()
+        left = any(name.isdigit() and name != "1" for name in os.listdir("/proc"))
+        os.write(writer, f"{status} {int(left)}".encode())
+        os._exit(0)
+    except OSError as error:
+        os.write(writer, f"failed {error.errno or 0}".encode())
+        os._exit(125)
+    finally:
+        os._exit(126)
+
+
+def _become(program: list[str]) -> None:
+    """Turn into the command."""
+    try:
+        _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        _prctl(_NO_NEW_PRIVILEGES, 1)
+        if _write_only:
+            _restrict()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+        os.closerange(3, 256)
+        os.execv(program[0], program)
+    except OSError as error:
+        os.write(2, f"{program[0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def _wait_for_tree(command: int) -> tuple[int, bool]:
+    """Wait for the command, then end what it has left behind, which is all a child of this process by now."""
+    signal.signal(signal.SIGUSR1, lambda *_: _end_children())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+    status, ended = 0, 0
+    while ended != command:
+        ended, status = os.wait()
+    left = False
+    try:
+        while True:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                left = True
+                _end_children()
+                os.waitpid(-1, 0)
+    except ChildProcessError:
+        return status, left
+
+
+def _end_children() -> None:
+    """Kill every child; those of a killed one become children of this process in turn."""
+    own = str(os.getpid())
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    if file.read().rpartition(")")[2].split()[1] == own:
+                        os.kill(int(name), signal.SIGKILL)
+            except OSError:
+                continue
+
+
+# The system
+
+
+def _check(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _prctl(option: int, value: int) -> None:
+    _check(_LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+
+
+def _mount(source: bytes | None, target: bytes, kind: bytes | None, flags: int, options: bytes | None = None) -> None:
+    _check(_LIBC.mount(source, target, kind, ctypes.c_ulong(flags), options))
+
+
+def _syscall(number: int, *arguments: object) -> int:
+    result = int(_LIBC.syscall(ctypes.c_long(number), *arguments))
+    _check(result < 0)
+    return result
+
+
+def _set_attributes(path: bytes, on: int, off: int, flags: int) -> None:
+    """mount_setattr(2), with struct mount_attr."""
+    attributes = (ctypes.c_uint64 * 4)(on, off, 0, 0)
+    _syscall(_MOUNT_SETATTR, -100, path, flags, attributes, ctypes.sizeof(attributes))
+
+
+def _renounce() -> None:
+    """Give up every capability, for good."""
+    _prctl(_NO_NEW_PRIVILEGES, 1)
+    number = 0
+    while not _LIBC.prctl(_DROP_BOUNDING, ctypes.c_ulong(number), 0, 0, 0):
+        number += 1
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    _check(_LIBC.capset(header, (ctypes.c_uint32 * 6)()))
+
+
+def _restrict() -> None:
+    """Landlock: write nowhere but below the folders that were named."""
+    version = _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
+    handled = _LANDLOCK_WRITES | (_REFER if version > 1 else 0) | (_TRUNCATE if version > 2 else 0)
+    rules = _syscall(_LANDLOCK_CREATE, (ctypes.c_uint64 * 1)(handled), ctypes.c_size_t(8), 0)
+    for path in _write_only:
+        try:
+            place = os.open(path, os.O_PATH)
+        except FileNotFoundError:
+            continue
+        of_file = _LANDLOCK_FILE | (_TRUNCATE if version > 2 else 0)
+        allowed = handled if os.path.isdir(path) else of_file
+        rule = allowed.to_bytes(8, sys.byteorder) + place.to_bytes(4, sys.byteorder)
+        _syscall(_LANDLOCK_ADD, rules, 1, rule, 0)
+        os.close(place)
+    _syscall(_LANDLOCK_RESTRICT, rules, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

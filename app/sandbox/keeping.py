@@ -1,0 +1,72 @@
+"""Which paths that a command has written are kept, written through, or left out."""
+
+from bisect import bisect_left
+
+from app.sandbox.changes import Pending
+from app.workspace.git_ignored import GitIgnored
+from app.workspace.path_rules import UnsafePath, check_name
+from app.workspace.paths import Workspace
+
+_CACHES = frozenset(
+    {
+        "__pycache__",
+        ".pytest_cache",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".hypothesis",
+        ".tox",
+        ".nox",
+        ".ipynb_checkpoints",
+        ".turbo",
+        ".parcel-cache",
+        ".gradle",
+    }
+)
+"""Folders that programs fill by themselves: where git does not ignore them, they are nothing to review either."""
+
+
+class Keeping:
+    """Judges the paths of one workspace, by the rules that are on disk: what is proposed does not count."""
+
+    def __init__(self, workspace: Workspace, pending: Pending) -> None:
+        """Nothing is read yet.
+
+        Args:
+            workspace: Whose paths.
+            pending: What lies over it, which is never written through.
+        """
+        self._workspace = workspace
+        self._git = GitIgnored(workspace.root)
+        self._pending = sorted(pending)
+
+    def ignores(self, path: str, *, is_folder: bool) -> bool:
+        """Whether git's rules ignore an entry; of a folder in which nothing is ignored so far."""
+        return self._git.entry(path, is_folder=is_folder)
+
+    def holds(self, path: str) -> bool:
+        """Whether the path, or anything below it, is tracked by git or is pending: then no rule ignores it."""
+        at = bisect_left(self._pending, path)
+        if at < len(self._pending) and self._pending[at] == path:
+            return True
+        below = f"{path}/"
+        at = bisect_left(self._pending, below)
+        if at < len(self._pending) and self._pending[at].startswith(below):
+            return True
+        return self._git.tracks(path)
+
+    def refuses(self, path: str, *, in_ignored: bool) -> str:
+        """Why a path can be neither kept nor written through; empty if it can."""
+        if self._workspace.forbidden(path):
+            return "signoff's own"
+        if in_ignored:
+            # There git and its like may do as they please, as in a package that was checked out.
+            return ""
+        try:
+            check_name(path.rpartition("/")[2])
+        except UnsafePath as error:
+            return str(error)
+        return ""
+
+    def is_cache(self, path: str) -> bool:
+        """Whether a folder is one that a program fills by itself, of which git knows nothing."""
+        return path.rpartition("/")[2] in _CACHES and not self.ignores(path, is_folder=True) and not self.holds(path)

@@ -1,0 +1,61 @@
+"""Where a command may write besides the workspace, and what it does not get to see."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CACHES = (
+    "~/.cache",
+    "~/.npm",
+    "~/.pnpm-store",
+    "~/.local/share/pnpm/store",
+    "~/.yarn",
+    "~/.bun/install/cache",
+    "~/.cargo/registry",
+    "~/.cargo/git",
+    "~/go/pkg/mod",
+    "~/.m2/repository",
+    "~/.gradle/caches",
+    "~/.ivy2/cache",
+    "~/.nuget/packages",
+    "~/.pub-cache",
+    "~/.conan2/p",
+    "~/.ccache",
+    "~/Library/Caches",
+)
+"""What package managers and compilers keep; never a folder with programs in it that a shell would find."""
+
+_SOCKETS = ("/run/docker.sock", "/run/podman", "/run/containerd", "/run/screen", "/run/dbus")
+"""By what listens there, a command could have something written by a process that is not in its namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a command may write and not see, apart from the workspace."""
+
+    writable: tuple[Path, ...]
+    """Existing folders and files, an outer one before those in it."""
+    hidden: tuple[Path, ...]
+
+
+def access(wished: Sequence[str], own: Iterable[Path]) -> Access:
+    """The temporary folders, the usual caches and what the user names; not signoff's own places nor sockets.
+
+    Args:
+        wished: Paths of the user's configuration, `~` for the home; what is named here is never hidden.
+        own: signoff's own folders.
+    """
+    named = [Path(each).expanduser() for each in wished]
+    own_cache = os.environ.get("XDG_CACHE_HOME")
+    usual = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", *CACHES, *([own_cache] if own_cache else [])]
+    found = {Path(os.path.realpath(path)) for path in (*(Path(each).expanduser() for each in usual), *named)}
+    writable = sorted(path for path in found if path.exists() and path != Path("/"))
+    user = os.getuid()
+    agents = [Path(f"/run/user/{user}"), Path(f"/tmp/tmux-{user}"), *map(Path, _SOCKETS)]
+    if terminal := os.environ.get("TMUX"):
+        agents.append(Path(terminal.partition(",")[0]).parent)
+    shown = {Path(os.path.realpath(each)) for each in named}
+    hidden = {Path(os.path.realpath(path)) for path in (*own, *agents) if os.path.lexists(path)} - shown
+    return Access(tuple(writable), tuple(sorted(hidden)))

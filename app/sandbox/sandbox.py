@@ -1,0 +1,152 @@
+"""Chooses, once for a workspace, how commands run on it, and opens the runs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from app.sandbox.changes import Change, Found, Leaf, Pending
+from app.sandbox.enclosed import StepFailed
+from app.sandbox.in_place_run import InPlaceRun
+from app.sandbox.overlay_run import OverlayRun
+from app.sandbox.places import access
+from app.sandbox.process import Ended, Output, StartFailed
+from app.sandbox.run_folders import clear_left_over, run_folder
+from app.workspace.paths import Workspace
+
+
+class Way(StrEnum):
+    """How commands run, the best first."""
+
+    OVERLAY = "overlay"
+    """On the workspace's own path, which in truth is another layer."""
+    IN_PLACE = "in place"
+    """On the user's own files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the probe has found."""
+
+    way: Way
+    why_not: str = ""
+    """Why it is none of the better ways."""
+
+
+class Run(Protocol):
+    """The workspace with pending changes, for commands."""
+
+    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
+        """Run a program (absolute path, arguments) in a folder of the workspace; raises StartFailed."""
+        ...
+
+    async def changes(self) -> Found:
+        """What has changed so far. Raises OSError."""
+        ...
+
+    def read(self, path: str, limit: int) -> Change:
+        """One of the changes with its contents; raises OSError, and ChangedMeanwhile."""
+        ...
+
+    async def write_through(self, paths: Sequence[str]) -> None:
+        """Have ignored paths in the workspace as they are here. Raises OSError."""
+        ...
+
+
+class Sandbox:
+    """Of one workspace; to be used on one event loop."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        state: Path,
+        *,
+        own: Sequence[Path],
+        writable: Sequence[str] = (),
+        ways: Sequence[Way] = tuple(Way),
+    ) -> None:
+        """Nothing is tried yet.
+
+        Args:
+            workspace: Whose commands.
+            state: A folder for what exists as long as a run.
+            own: signoff's own folders, which no command sees.
+            writable: What the user lets commands write besides the usual.
+            ways: What may be chosen from; in place is always possible.
+        """
+        self._workspace = workspace
+        self._state = state
+        self._own = tuple(own)
+        self._writable = tuple(writable)
+        self._ways = tuple(ways)
+        self._probing = asyncio.Lock()
+        self._means: Means | None = None
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """What commands may write outside the workspace."""
+        return access(self._writable, self._own).writable
+
+    async def means(self) -> Means:
+        """How commands run here; found out when first asked."""
+        async with self._probing:
+            if self._means is None:
+                await asyncio.to_thread(clear_left_over, self._state)
+                self._means = await self._probe()
+            return self._means
+
+    @asynccontextmanager
+    async def open(self, pending: Pending) -> AsyncIterator[Run]:
+        """The workspace with these changes over it; what is not read or written through is gone at the end.
+
+        Raises:
+            OSError: There is no room for it.
+        """
+        if (await self.means()).way is Way.IN_PLACE:
+            yield InPlaceRun(self._workspace)
+            return
+        async with self._overlay(pending) as run:
+            yield run
+
+    @asynccontextmanager
+    async def _overlay(self, pending: Pending) -> AsyncIterator[OverlayRun]:
+        with ExitStack() as stack:
+            folder = await asyncio.to_thread(stack.enter_context, run_folder(self._state))
+            run = OverlayRun(self._workspace, folder, access(self._writable, self._own), pending)
+            await asyncio.to_thread(run.prepare)
+            try:
+                yield run
+            finally:
+                # There may be much of it to remove.
+                await asyncio.to_thread(stack.close)
+
+    async def _probe(self) -> Means:
+        if Way.OVERLAY not in self._ways:
+            return Means(Way.IN_PLACE, "it is not wanted")
+        try:
+            async with self._overlay({_PROBE: Leaf(b"", 0o644)}) as run:
+                ended = await run.execute(["/bin/sh", "-c", _TRIAL], folder=".", seconds=10, output=lambda _: None)
+                found = await run.changes()
+        except StepFailed as failed:
+            return Means(Way.IN_PLACE, _WHY_NOT.get(failed.step, str(failed)))
+        except (OSError, StartFailed) as error:
+            return Means(Way.IN_PLACE, str(error))
+        if ended.code or [each.path for each in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
+            return Means(Way.IN_PLACE, "a layer over this file system does not hold what is written")
+        return Means(Way.OVERLAY)
+
+
+_PROBE = ".signoff-probe"
+_TRIAL = f"mkdir {_PROBE}.1 && echo > {_PROBE}.1/file && mv {_PROBE}.1 {_PROBE}.2 && echo > {_PROBE}"
+_NO_NAMESPACES = "the system does not let users make namespaces"
+_WHY_NOT = {
+    "namespaces": _NO_NAMESPACES,
+    "bind": _NO_NAMESPACES,
+    "read-only": "the kernel is older than 5.12, or does not let a mount be made read-only",
+    "overlay": "the system does not let users mount an overlay here",
+    "start": "the system does not let users mount a /proc of their own",
+}
+"""By the step that was refused."""

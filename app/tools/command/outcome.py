@@ -1,0 +1,115 @@
+"""What becomes of what a command has changed: staged with the step, written through, or thrown away."""
+
+import asyncio
+from dataclasses import replace
+
+from app.proposals.edit_report import EditReport
+from app.proposals.remarks import size_words
+from app.sandbox.changes import Change, Found
+from app.sandbox.sandbox import Run
+from app.sandbox.upper import ChangedMeanwhile
+from app.tools.contract import Confirmation, ToolContext, ToolOutput
+from app.tools.staging import refusals_told, staged_text
+from app.workspace.paths import READ_LIMIT
+
+MOST_FILES = 500
+MOST_BYTES = 20 * 1024 * 1024
+"""Beyond either, the user is asked before anything is staged."""
+_TOLD = 10
+"""Names of each sort that the model is told."""
+_SHOWN = 200
+"""Names that the question lists."""
+
+
+async def settle(run: Run, context: ToolContext, output: ToolOutput, command: str) -> tuple[ToolOutput, list[Change]]:
+    """Write through what git ignores, and read the rest of what a command has changed.
+
+    Args:
+        run: In which it ran.
+        context: The call's.
+        output: What there is to say of the command itself.
+        command: The command line.
+
+    Returns:
+        What there is to say by now, and what is to be staged.
+    """
+    found = await run.changes()
+    await run.write_through(found.through)
+    notes = [_names("ignored by git, written as they are", found.through)]
+    if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:
+        size = f"{len(found.touched):,} changed files ({size_words(found.size)})"
+        answer = await context.confirm(_question(found, size, command))
+        if not answer.allowed:
+            notes.append(f"[the user had {size} thrown away; nothing was staged]\n{answer.feedback}".rstrip())
+            notes.append(_names("not kept", found.left_out))
+            return _told(output, notes, f"{size} thrown away"), []
+    changes, left_out = await asyncio.to_thread(_read, run, found)
+    notes.append(_names("not kept", (*found.left_out, *left_out)))
+    return _told(output, notes, ""), changes
+
+
+async def staged(context: ToolContext, output: ToolOutput, changes: list[Change], command: str) -> ToolOutput:
+    """Stage what a command has changed, and tell of it.
+
+    Raises:
+        ToolError: It can't be staged; nothing was.
+    """
+    report = await _taken(context, changes)
+    if not context.draft.summaries:
+        context.draft.summaries.append(f"Result of: {' '.join(command.split())}")
+    count = f"{len(changes)} file{'' if len(changes) == 1 else 's'} changed"
+    proposal = context.draft.proposal_id
+    told = staged_text(proposal, report, context.staging_steps_left)
+    notes = [f"[{count}; the workspace is as it was]", told]
+    return replace(_told(output, notes, f"{count} → {proposal}"), staged=True)
+
+
+def _question(found: Found, size: str, command: str) -> Confirmation:
+    names = [each.path for each in found.touched[:_SHOWN]]
+    if len(found.touched) > _SHOWN:
+        names.append(f"and {len(found.touched) - _SHOWN:,} more")
+    return Confirmation(
+        "changes",
+        f"Stage {size}?",
+        "\n".join([f"$ {command}", *names]),
+        ".",
+        ("Yes stages all of it as a proposal; no throws it away. The files are as they were either way.",),
+    )
+
+
+async def _taken(context: ToolContext, changes: list[Change]) -> EditReport:
+    work = asyncio.ensure_future(asyncio.to_thread(context.draft.take, changes))
+    with refusals_told():
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # A thread can't be stopped: wait, and take back what the user does not want any more.
+            await asyncio.wait({work})
+            context.draft.untake()
+            raise
+
+
+def _read(run: Run, found: Found) -> tuple[list[Change], list[str]]:
+    """The changes with their contents, and what can't be had, with the reason."""
+    changes: list[Change] = []
+    left_out: list[str] = []
+    for each in found.touched:
+        try:
+            changes.append(run.read(each.path, READ_LIMIT))
+        except ChangedMeanwhile:
+            left_out.append(f"{each.path}: changed on disk by someone else while the command ran")
+        except OSError as error:
+            left_out.append(f"{each.path}: {(error.strerror or str(error)).lower()}")
+    return changes, left_out
+
+
+def _told(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:
+    text = "\n".join(filter(None, (output.text, *notes)))
+    return replace(output, text=text, summary=", ".join(filter(None, (output.summary, summary))))
+
+
+def _names(what: str, names: tuple[str, ...]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""
+    return f"[{what}: {', '.join(names[:_TOLD])}{more}]"

@@ -1,0 +1,25 @@
+"""What is said of the way in which commands run here, by the permission question and the doctor."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.sandbox.sandbox import Means, Way
+
+
+def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
+    """What the user has to know before a yes, the most important first."""
+    match means.way:
+        case Way.OVERLAY:
+            places = ", ".join(map(short, writable))
+            return (
+                "What it changes in your files will wait as a proposal.",
+                f"Written at once: what git ignores, and {places}. Nothing else outside the workspace.",
+            )
+        case Way.IN_PLACE:
+            return ("This runs directly on your files.", f"There is no layer over them, since {means.why_not}.")
+
+
+def short(path: Path) -> str:
+    """A path with `~` for the home."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) and path != home else str(path)
