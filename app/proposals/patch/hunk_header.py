@@ -44,3 +44,11 @@ def read_hunk_header(line: str, at: int) -> HunkHeader:
     if text.rstrip().endswith("@@"):
         text = text.rstrip().rstrip("@").rstrip()
     return HunkHeader(names="" if _PLACEHOLDER.match(text) else text)
+
+
+def is_damaged_header(text: str) -> bool:
+    """Whether a line without its mark looks as if it had been the header of a hunk."""
+    return _DAMAGED.match(text) is not None
+
+
+_DAMAGED = re.compile(r"@{1,2} ?-\d+(?:,\d+)? \+\d+(?:,\d+)? @@")

@@ -45,6 +45,16 @@ class PatchHunk:
         return not self.old_side
 
     @property
+    def ends_within(self) -> bool:
+        """Whether a line has no newline although another one follows it on its side."""
+        return any(
+            Step.KEEP in (line.step, after.step) or after.step is line.step
+            for at, line in enumerate(self.lines)
+            if line.ending == ""
+            for after in self.lines[at + 1 :]
+        )
+
+    @property
     def changes(self) -> bool:
         """Whether any line is removed or inserted."""
         return any(line.step is not Step.KEEP for line in self.lines)

@@ -82,3 +82,8 @@ def list_end(lines: Sequence[str], at: int) -> int | None:
 def is_list_line(line: str) -> bool:
     """Whether a line with a change mark can be an item of a list in prose, or a rule."""
     return bool(_BULLET.match(line) or _RULE.match(line))
+
+
+def ends_file(line: str) -> bool:
+    """Whether a line says of the one before it that the file ends there without a newline, in whichever language."""
+    return line.startswith("\\ ") or line.lower().startswith("\\no newline")

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.proposals.locate.carry_over import ScriptLine, Step
-from app.proposals.patch.hunk_header import HunkHeader, read_hunk_header
+from app.proposals.patch.hunk_header import HunkHeader, is_damaged_header, read_hunk_header
 from app.proposals.patch.names import NO_FILE, header_name, named, plain_names
 from app.proposals.patch.parts import FilePatch, PatchHunk, script_line
 from app.proposals.patch.prose import (
     begins_file,
+    ends_file,
     is_blank,
     is_fence,
     is_header_pair,
@@ -165,9 +166,12 @@ class UnifiedScanner:
             unended=self._open_end and end == len(self._lines) and lines[-1:] != () and lines[-1].step is Step.INSERT,
         )
         if hunk.changes:
-            doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header)
-            if not doubt and not line.startswith("@@") and hunk.unseen:
-                doubt = "no `@@` line stands above it"
+            doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header) or _ending_within(hunk)
+            if not doubt and not line.startswith("@@"):
+                if hunk.unseen:
+                    doubt = "no `@@` line stands above it"
+                elif is_damaged_header(lines[0].text):
+                    doubt = "its first line looks like a damaged `@@` line"
             part.hunks.append(replace(hunk, doubt=doubt))
         elif not lines and skip_blank(self._lines, end) == len(self._lines):
             raise MalformedPatch(f"Line {header_at + 1}: a hunk without lines. Is the patch cut off?")
@@ -205,12 +209,12 @@ class UnifiedScanner:
                     old -= 1
                 case "+":
                     new -= 1
-                case "\\":
+                case "\\" if ends_file(self._lines[at]):
                     pass
                 case _:
                     return None
             at += 1
-        while at < len(self._lines) and self._lines[at].startswith("\\"):
+        while at < len(self._lines) and ends_file(self._lines[at]):
             at += 1
         return None if old < 0 or new < 0 else at
 
@@ -247,7 +251,11 @@ class UnifiedScanner:
             if is_blank(line):
                 at += 1
                 continue
-            if line[0] not in " +-\\" or is_header_pair(self._lines, at) or is_signature(self._lines, at):
+            if (
+                (line[0] not in " +-" and not ends_file(line))
+                or is_header_pair(self._lines, at)
+                or is_signature(self._lines, at)
+            ):
                 break
             at += 1
             end = at
@@ -256,9 +264,9 @@ class UnifiedScanner:
     def _body(self, start: int, end: int) -> tuple[ScriptLine, ...]:
         lines: list[ScriptLine] = []
         for at in range(start, end):
-            if self._lines[at].startswith("\\"):
+            if ends_file(self._lines[at]):
                 continue
-            terminated = not (at + 1 < len(self._lines) and self._lines[at + 1].startswith("\\"))
+            terminated = not (at + 1 < len(self._lines) and ends_file(self._lines[at + 1]))
             lines.append(script_line(self._lines[at], terminated=terminated))
         return tuple(lines)
 
@@ -268,6 +276,10 @@ class UnifiedScanner:
         if before and before[0] not in " +-@\\":
             reason = f"follows line {at}, which has no mark (a context line begins with a space)"
         raise MalformedPatch(f"Line {at + 1}: the change {self._lines[at][:80]!r} {reason}. Nothing was applied.")
+
+
+def _ending_within(hunk: PatchHunk) -> str:
+    return "a line in its middle is said to end the file" if hunk.ends_within else ""
 
 
 def _miscounted(hunk: PatchHunk, header: HunkHeader) -> str:

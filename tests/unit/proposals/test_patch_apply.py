@@ -191,6 +191,29 @@ def test_a_body_without_a_hunk_line_that_shows_nothing_of_a_file_is_in_doubt() -
     assert apply(b"a\n", "--- a/x\n+++ b/x\n-a\n+b\n")[1][0].rung is Rung.EXACT
 
 
+@pytest.mark.parametrize("damaged", ["+@ -1,2 +1,2 @@", " @@ -1,2 +1,2 @@", "-@@-1 +1 @@"])
+def test_a_body_that_begins_with_a_damaged_hunk_line_is_in_doubt(damaged: str) -> None:
+    there = damaged[1:] + "\n" if damaged[0] in " -" else ""
+    assert [match.rung for match in apply(f"{there}a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]] == [Rung.DOUBTFUL]
+    assert [match.rung for match in apply("a\nb\n", "--- a/x\n+++ b/x\n a\n-b\n+c\n")[1]] == [Rung.EXACT]
+
+
+def test_a_line_in_the_middle_that_is_said_to_end_the_file_is_in_doubt() -> None:
+    marker = "\\ No newline at end of file\n"
+    data, matches = apply("a\nb\nc\n", hunk(f" a\n-b\n+d\n{marker} c\n", "@@ -1,3 +1,3 @@"))
+    assert (data, matches[0].rung) == (b"a\ndc\n", Rung.DOUBTFUL)
+    data, matches = apply("a\nb", hunk(f" a\n-b\n{marker}+c\n{marker}", "@@ -1,2 +1,2 @@"))
+    assert (data, matches[0].rung) == (b"a\nc", Rung.EXACT)
+
+
+def test_only_words_after_a_backslash_say_that_the_file_ends() -> None:
+    body = hunk(" a\n-b\n+c\n", "@@ -1,2 +1,2 @@")
+    data, _ = apply("a\nb\n", f"{body}\\iff is a word\n")
+    assert data == b"a\nc\n"
+    data, _ = apply("a\nb", f"{body}\\No newline at end of file\n")
+    assert data == b"a\nc"
+
+
 def test_a_hunk_that_counts_its_lines_wrongly_is_in_doubt() -> None:
     two = "@@ -1,9 +1,9 @@\n begin\n-work\n+WORK\n end\n x\n@@ -5,2 +5,2 @@\n-mid\n+MID\n y\n"
     data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{two}")
