@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from app.agent.interrupt import Interrupter
-from app.agent.model_port import ModelPort
+from app.agent.ports import ModelPort
 from app.conversation.compaction.plan import (
     Budget,
     Prune,

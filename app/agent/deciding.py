@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from app.conversation.events import Decision, Event, Notice, ProposalChanged, ProposalDecided
-from app.proposals.decision_result import DecisionResult
 from app.proposals.errors import NotRecorded
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal, ProposalState
+from app.proposals.reports import DecisionResult
 from app.proposals.states import words
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
+from app.agent.measures import Stopwatch
 from app.agent.recorder import Recorder
-from app.agent.stopwatch import Stopwatch
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
 from app.conversation.events import (
     AssistantMessage,

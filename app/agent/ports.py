@@ -1,17 +1,33 @@
 """What a session works with; whoever opens the session makes it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from app.agent.allowances import FormStore
-from app.agent.model_port import ModelPort
 from app.conversation.events import Event
 from app.conversation.log import EventSink
+from app.llm.capabilities.profile import Profile
+from app.llm.types import Endpoint, Payload, StreamUpdate
 from app.proposals.models import Proposal
 from app.proposals.service import ProposalService
 from app.tools.registry import ToolSet
 from app.workspace.paths import Workspace
+
+
+class ModelPort(Protocol):
+    """A client for one endpoint and model; `app.llm.client.ModelClient` is one."""
+
+    endpoint: Endpoint
+
+    @property
+    def profile(self) -> Profile:
+        """What the endpoint honours, as far as it is known."""
+        ...
+
+    def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncIterator[StreamUpdate]:
+        """Make one request; raises `app.llm.failures.errors.RequestFailed`."""
+        ...
 
 
 class Claim(Protocol):

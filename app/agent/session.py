@@ -27,9 +27,8 @@ from app.agent.deciding import (
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
-from app.agent.model_port import ModelPort
-from app.agent.ports import Ports
-from app.agent.spending import Spending
+from app.agent.measures import Spending
+from app.agent.ports import ModelPort, Ports
 from app.agent.turn import Turn, TurnSettings
 from app.agent.turns import Turns
 from app.agent.updates import (
@@ -54,10 +53,10 @@ from app.conversation.events import (
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
 from app.llm.types import Payload
-from app.proposals.decision_result import DecisionResult
 from app.proposals.errors import ProposalError
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal
+from app.proposals.reports import DecisionResult
 from app.tools.contract import ConfirmationAnswer
 
 Subscriber = Callable[[Update], None]

@@ -26,7 +26,7 @@ from app.agent.ladder import (
     WaitForUser,
     decide,
 )
-from app.agent.model_port import ModelPort
+from app.agent.ports import ModelPort
 from app.agent.turn_state import TurnState, ladder_state
 from app.agent.updates import (
     CallStreamed,

@@ -9,10 +9,10 @@ from app.cli.documents import DecisionDocument, FileLine
 from app.cli.looks import check_looked_at, look_needed, looked_at
 from app.cli.output import CommandError, Exit, exit_code, piped_text, print_error, print_json, print_line
 from app.conversation.events import Decision, ProposalDecided
-from app.proposals.decision_result import DecisionResult
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.errors import ChangedSinceSeen, ProposalError
 from app.proposals.models import Proposal, ProposalState
+from app.proposals.reports import DecisionResult
 from app.proposals.stacking import paths_of, related
 from app.runtime.recovery import record_decision
 from app.runtime.workspace import Runtime

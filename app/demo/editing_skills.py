@@ -4,9 +4,8 @@ import re
 from dataclasses import asdict
 from pathlib import PurePosixPath
 
-from app.demo.docstrings import documented
 from app.demo.proposing import Variant, propose, propose_once
-from app.demo.renaming import renamings
+from app.demo.rewriting import documented, renamings
 from app.demo.task import Task
 from app.demo.tide_fix import FixStyle, TideBug, find_bug, mended, styles
 from app.demo.words import WORDS, NewCall, Reply, quoted, ticked

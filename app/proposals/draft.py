@@ -8,7 +8,6 @@ from threading import RLock
 from app.proposals.changes import line_counts, op_of
 from app.proposals.disk.filesystem import default_mode, version_of
 from app.proposals.disk.preflight import case_clash
-from app.proposals.edit_report import EditReport
 from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.locate.rewrite import rewrite
@@ -18,6 +17,7 @@ from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.rebase import merged_bytes
 from app.proposals.refusals import EditRefused, NotEditable
+from app.proposals.reports import EditReport
 from app.proposals.text.document import Document, encode
 from app.sandbox.changes import Change, Leaf
 from app.workspace.paths import Workspace

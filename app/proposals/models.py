@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from app.proposals.facts import FileStat, LastDecision, LineComment, Value
-from app.workspace.portable_names import trouble_elsewhere
+from app.workspace.path_rules import trouble_elsewhere
 
 
 class ProposalState(StrEnum):

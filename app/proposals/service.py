@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.proposals import deciding, splitting
-from app.proposals.decision_result import DecisionResult
 from app.proposals.disk.apply import Applier, reason_of
 from app.proposals.disk.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import Action, Transition, effective, plan, undone
@@ -33,6 +32,7 @@ from app.proposals.patch.exporting import as_patch, file_diff
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.patch.staging import taken, waiting_with
 from app.proposals.rebase import rebase
+from app.proposals.reports import DecisionResult
 from app.proposals.splitting import Lines, Part
 from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of, related, restack

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from app.proposals.changes import facts, make_change, next_number
 from app.proposals.draft import Draft, Held
-from app.proposals.edit_report import without_binary
 from app.proposals.errors import NothingStaged
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, same, undecided
+from app.proposals.reports import without_binary
 from app.proposals.states import advance
 from app.proposals.text.hunks import with_state
 

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from app.agent.gate import GatePolicy
-from app.agent.model_port import ModelPort
-from app.agent.ports import OtherSession, Ports
+from app.agent.ports import ModelPort, OtherSession, Ports
 from app.agent.prompts import system_prompt
 from app.agent.session import Session
 from app.agent.turn import TurnSettings

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from app.proposals.edit_report import EditReport
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay import OverlayFile
 from app.proposals.patch.parts import ReadPatch
+from app.proposals.reports import EditReport
 from app.sandbox.changes import Change, Leaf
 from app.tools.command.forms import CommandForm
 from app.workspace.paths import Workspace

@@ -60,13 +60,11 @@ def standard_tools(sandbox: Sandbox) -> ToolSet:
     from app.tools.apply_patch import ApplyPatch
     from app.tools.ask_user import AskUser
     from app.tools.command.run_command import RunCommand
-    from app.tools.delete_file import DeleteFile
     from app.tools.edit_file import EditFile
     from app.tools.read_file import ReadFile
-    from app.tools.rename_file import RenameFile
     from app.tools.search.list_files import ListFiles
     from app.tools.search.search_text import SearchText
-    from app.tools.write_file import WriteFile
+    from app.tools.whole_files import DeleteFile, RenameFile, WriteFile
 
     return ToolSet(
         (

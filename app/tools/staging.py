@@ -5,8 +5,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from app.proposals.edit_report import EditReport
 from app.proposals.refusals import EditRefused
+from app.proposals.reports import EditReport
 from app.tools.contract import ToolContext, ToolError, ToolOutput
 from app.workspace.paths import WorkspaceError
 

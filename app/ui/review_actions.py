@@ -14,8 +14,8 @@ from widgets.approval.plural import plural
 from widgets.approval.review import Review
 
 if TYPE_CHECKING:
-    from app.proposals.decision_result import DecisionResult
     from app.proposals.models import FileDiff
+    from app.proposals.reports import DecisionResult
     from app.runtime.workspace import Runtime
     from app.ui.terminal.editor import ExternalEditor
 

@@ -19,6 +19,8 @@ _REPOSITORIES = {
     ".sl": "Sapling",
 }
 """Folders in which a version control system keeps its own: what is written there runs with its next command."""
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE)
+_NEVER = re.compile(r'[<>"|?*]')
 _SHORT_NAME = re.compile(r"(\.?(?:git|hg|svn|jj|bzr|sl))~[0-9]+")
 
 
@@ -104,3 +106,20 @@ def repository_owner(name: str) -> str:
     if short := _SHORT_NAME.fullmatch(folded):
         folded = f".{short[1].removeprefix('.')}"
     return _REPOSITORIES.get(folded, "")
+
+
+def trouble_elsewhere(path: str) -> str:
+    """What Windows makes of a file with this path, as a sentence; empty if nothing else than here.
+
+    By "Naming Files, Paths, and Namespaces", and by streams on NTFS: a review should tell of such a name.
+    """
+    for name in path.split("/"):
+        if _DEVICE.fullmatch(re.split(r"[.:]", name)[0].rstrip(" ")):
+            return f"On Windows {name!r} is a device, not a file."
+        if ":" in name:
+            return f"On Windows {name!r} is a hidden stream of the file {name.partition(':')[0]!r}."
+        if name != name.rstrip(" ."):
+            return f"On Windows {name!r} is the same file as {name.rstrip(' .')!r}."
+        if found := _NEVER.search(name):
+            return f"On Windows no name can have {found[0]}, so {name!r} cannot be checked out."
+    return ""

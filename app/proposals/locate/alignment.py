@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from app.proposals.locate.folding import folded, shift_between
 from app.proposals.locate.line_index import Place, TextIndex
 from app.proposals.models import Rung
-from app.proposals.text.similarity import alike
+from app.proposals.text.words import alike
 
 LINE_SIMILARITY = 0.8
 """A context line that differs must be this much alike."""

@@ -9,7 +9,7 @@ from app.proposals.locate.alignment import likely_offsets
 from app.proposals.locate.folding import BLANKS, folded
 from app.proposals.locate.line_index import TextIndex
 from app.proposals.models import Rung
-from app.proposals.text.similarity import alike
+from app.proposals.text.words import alike
 
 SHOWN_PLACES = 5
 CONTEXT_LINES = 2

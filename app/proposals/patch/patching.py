@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.proposals.disk.filesystem import default_mode
-from app.proposals.edit_report import EditReport, without_binary
 from app.proposals.facts import FileStat
 from app.proposals.models import Match, Op
 from app.proposals.overlay import OverlayFile
@@ -14,6 +13,7 @@ from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch
+from app.proposals.reports import EditReport, without_binary
 from app.proposals.text.document import Document
 
 _SHOWN_FILES = 20

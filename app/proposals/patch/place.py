@@ -13,9 +13,8 @@ from app.proposals.locate.line_index import Place, TextIndex, commonness, places
 from app.proposals.locate.matching import check_not_applied, located, tolerant_places
 from app.proposals.locate.nearest import describe_nearest
 from app.proposals.models import Match, Op, Rung
-from app.proposals.patch.git_blob import is_blob
 from app.proposals.patch.hunk_places import Choice, Progress, allowed, chosen, line_above, numbered_well
-from app.proposals.patch.parts import FilePatch, PatchHunk, content
+from app.proposals.patch.parts import FilePatch, PatchHunk, content, is_blob
 from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NoMatch, OverlappingEdits
 from app.proposals.text.document import BOM, Document, encode
 from app.proposals.text.edits import LineEdit, LineEdits, line_edits

@@ -5,11 +5,11 @@ from contextlib import suppress
 
 from app.proposals.disk.apply import reason_of
 from app.proposals.draft import Draft
-from app.proposals.edit_report import EditReport
 from app.proposals.errors import PatchRefused, ProposalError
 from app.proposals.overlay import Contents
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.refusals import EditRefused
+from app.proposals.reports import EditReport
 from app.proposals.stacking import related
 from app.proposals.staging import compile_changes, outcome_of
 from app.proposals.store import ProposalStore

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from app.proposals.models import Op
-from app.proposals.patch.git_blob import could_be_blob
 from app.proposals.patch.names import (
     NO_FILE,
     HeaderName,
@@ -16,7 +15,7 @@ from app.proposals.patch.names import (
     plain_names,
     prefixes_of,
 )
-from app.proposals.patch.parts import FilePatch, PatchHunk
+from app.proposals.patch.parts import FilePatch, PatchHunk, could_be_blob
 from app.proposals.refusals import MalformedPatch, UnsupportedPatch
 
 _INDEX = re.compile(r"^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d+))?")

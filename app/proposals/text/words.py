@@ -1,11 +1,11 @@
-"""Which words of a changed line changed: ranges for the diff view."""
+"""What two lines have in common: which words of a changed line changed, for the diff view, and how alike they are."""
 
 import re
 
 from app.proposals.text.diff import diff
 
 MAX_CHARACTERS = 2_000
-"""Longer lines are marked from their first to their last difference."""
+"""Longer lines are marked from their first to their last difference, and likened by this many first characters."""
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -77,3 +77,31 @@ def _ranges(line: str, offset: int, tokens: list[str], spans: Ranges) -> Ranges:
             start = result.pop()[0]
         result.append((start, end))
     return result
+
+
+def common_length(first: str, second: str) -> int:
+    """The length of the longest common subsequence of characters.
+
+    Bit-parallel, one row in one integer: M. Crochemore et al., "A fast and practical bit-vector algorithm for the
+    longest common subsequence problem" (2001).
+    """
+    masks: dict[str, int] = {}
+    for index, character in enumerate(first):
+        masks[character] = masks.get(character, 0) | 1 << index
+    everything = (1 << len(first)) - 1
+    row = everything
+    for character in second:
+        matched = row & masks.get(character, 0)
+        row = ((row + matched) | (row - matched)) & everything
+    return len(first) - row.bit_count()
+
+
+def alike(first: str, second: str, least: float) -> bool:
+    """Whether the lines have a similarity (twice the common length over both lengths) of at least `least`."""
+    if first == second:
+        return True
+    first, second = first[:MAX_CHARACTERS], second[:MAX_CHARACTERS]
+    total = len(first) + len(second)
+    if 2 * min(len(first), len(second)) < least * total:
+        return False
+    return 2 * common_length(first, second) >= least * total

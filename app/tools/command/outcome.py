@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from app.proposals.edit_report import EditReport
 from app.proposals.remarks import size_words
+from app.proposals.reports import EditReport
 from app.sandbox.changes import Change, Found
 from app.sandbox.sandbox import Run
 from app.sandbox.upper import ChangedMeanwhile

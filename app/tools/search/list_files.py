@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pydantic import Field
 
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
-from app.tools.overlay import overlay_files
 from app.tools.search.globs import matcher
-from app.tools.search.time_limit import finished
+from app.tools.search.walk import finished, overlay_files
 from app.tools.targets import locate_real
 
 MOST = 500

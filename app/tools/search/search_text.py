@@ -8,7 +8,7 @@ from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, Tool
 from app.tools.search.matching import LiteralMatcher, Matcher, RegexMatcher
 from app.tools.search.ripgrep import Sieve, find_ripgrep
 from app.tools.search.searching import Findings, Search
-from app.tools.search.time_limit import finished
+from app.tools.search.walk import finished
 from app.tools.targets import ask_if_secret, explained, locate_real
 
 TIME_LIMIT = 20.0

@@ -6,10 +6,10 @@ from itertools import islice
 
 from app.proposals.text.document import Document
 from app.tools.contract import ToolContext
-from app.tools.overlay import overlay_files
 from app.tools.search.globs import matcher as glob_matcher
 from app.tools.search.matching import Matcher, MatcherStopped
 from app.tools.search.ripgrep import Sieve
+from app.tools.search.walk import overlay_files
 from app.tools.targets import looks_secret, looks_secret_pending
 from app.workspace.paths import WorkspaceError
 from app.workspace.secrets import secret_reason

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.agent.stopwatch import Stopwatch
+from app.agent.measures import Stopwatch
 from app.tools.contract import Confirmation, ConfirmationAnswer
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.folding import Shift, folded, indentation_unit, shift_between, without_trailing_space
-from app.proposals.text.similarity import alike, common_length
+from app.proposals.text.words import alike, common_length
 
 
 def longest_common(first: str, second: str) -> int:

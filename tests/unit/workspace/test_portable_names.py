@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.workspace.portable_names import trouble_elsewhere
+from app.workspace.path_rules import trouble_elsewhere
 
 
 @pytest.mark.parametrize(

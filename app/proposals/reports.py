@@ -1,9 +1,10 @@
-"""What an edit did, as it is told."""
+"""What an edit did and what a decision came to, for those who record it and those who tell of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.proposals.facts import FileStat
+from app.proposals.facts import FileStat, HunkFact
+from app.proposals.models import Proposal
 
 _NAMED_FILES = 3
 """Files that one line names as left out."""
@@ -28,3 +29,19 @@ def without_binary(paths: Sequence[str]) -> str:
         return ""
     more = f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else ""
     return f", without {', '.join(paths[:_NAMED_FILES])}{more} (binary)"
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionResult:
+    """What a decision came to."""
+
+    proposal: Proposal
+    """As it stands now."""
+    files: tuple[FileStat, ...] = ()
+    """The files that the decision was about, with the lines that it wrote or discarded."""
+    hunks: tuple[HunkFact, ...] = ()
+    """Every hunk that was pending, if the decision was not on the whole proposal."""
+    changed: tuple[Proposal, ...] = ()
+    """Other proposals that were re-based or turned stale because of it."""
+    denial: bool = False
+    """Whether what was undone or redone is a denial."""

@@ -1,8 +1,9 @@
-"""Measures how long a call worked, apart from how long it waited for the user."""
+"""What a session costs: the time that its calls work, apart from the wait for the user, and tokens."""
 
 import time
 from collections.abc import Awaitable, Callable
 
+from app.conversation.events import AssistantMessage, Event
 from app.tools.contract import Confirmation, ConfirmationAnswer
 
 
@@ -33,3 +34,19 @@ class Stopwatch:
                 self.waited += self._clock() - asked
 
         return timed
+
+
+class Spending:
+    """Fold: attach it to the log."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        """Tokens in and out, over all requests."""
+        self.cost = 0.0
+        """US dollars, where servers said so."""
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        if isinstance(event, AssistantMessage) and event.usage is not None:
+            self.tokens += event.usage.prompt_tokens + event.usage.completion_tokens
+            self.cost += event.usage.cost or 0.0

@@ -1,10 +1,14 @@
-"""The workspace's files as they would be with the pending edits, for the tools that look at many."""
+"""How the tools look at many files: those of the overlay, one after the other, and for a limited time."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from heapq import merge
+from typing import Protocol, TypeVar
 
 from app.tools.contract import ToolContext, ToolError
 from app.tools.targets import explained
+
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 def overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
@@ -25,3 +29,28 @@ def overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -
         raise ToolError(f"{under} does not exist any more: a staged edit deletes or renames it.")
     there = ((path, False) for path in on_disk if path not in removed and path not in added)
     return merge(there, ((path, True) for path in sorted(added)))
+
+
+class Stoppable(Protocol[Result_co]):
+    """Work that blocks; `stop` may come from another thread."""
+
+    def run(self) -> Result_co:
+        """Do it, or as much of it as is done until it is stopped."""
+        ...
+
+    def stop(self) -> None:
+        """Make `run` return soon with what it has."""
+        ...
+
+
+async def finished(work: Stoppable[Result_co], seconds: float) -> Result_co:
+    """The result, soon after `seconds` at the latest; cancellation stops the work too."""
+    running = asyncio.ensure_future(asyncio.to_thread(work.run))
+    try:
+        await asyncio.wait({running}, timeout=seconds)
+    finally:
+        if not running.done():
+            work.stop()
+            # The thread ends by itself; whatever it has to say then is of no interest.
+            running.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await running
