@@ -14,6 +14,8 @@ LIVE_INTERVAL = 0.05
 """Seconds between two pieces of live output."""
 LIVE_MOST = 16_000
 """Characters of one piece of live output; the beginning of a larger one is left out."""
+_LIVE_HELD = 8 * LIVE_MOST
+"""Characters that wait for the next piece at most, also while the event loop is late."""
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
@@ -21,6 +23,7 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # two and more characters, CSI and strings left out
 )
 """Control sequences of ECMA-48, and xterm's BEL as the end of a string."""
+_C1 = re.compile(r"[\x90\x98\x9b\x9d-\x9f]")
 _UNFINISHED = re.compile(r"(?:\x1b|[\x90\x98\x9b\x9d-\x9f])[^\x07\x9c\n]*\Z")
 _HELD_BACK = 500
 """Characters at the end of a piece that may be the beginning of a sequence."""
@@ -35,8 +38,12 @@ class PlainText:
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """The text that is certain by now."""
-        text = _SEQUENCE.sub("", self._held + self._decoder.decode(data, final))
+        text = self._held + self._decoder.decode(data, final)
         self._held = ""
+        # Most output has none, and looking for them in it takes ten times as long as to see that.
+        if "\x1b" not in text and (text.isascii() or not _C1.search(text)):
+            return text
+        text = _SEQUENCE.sub("", text)
         if not final and (unfinished := _UNFINISHED.search(text, max(0, len(text) - _HELD_BACK))):
             self._held = text[unfinished.start() :]
             text = text[: unfinished.start()]
@@ -94,6 +101,7 @@ class LiveOutput:
     def __init__(self, send: Callable[[str], None]) -> None:
         self._send = send
         self._waiting: list[str] = []
+        self._characters = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, text: str) -> None:
@@ -101,6 +109,11 @@ class LiveOutput:
         if not text:
             return
         self._waiting.append(text)
+        self._characters += len(text)
+        if self._characters > _LIVE_HELD:
+            # One character more than goes out, which says that something is left out.
+            self._waiting = ["".join(self._waiting)[-LIVE_MOST - 1 :]]
+            self._characters = len(self._waiting[0])
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LIVE_INTERVAL, self.flush)
 
@@ -111,6 +124,7 @@ class LiveOutput:
             self._timer = None
         text = "".join(self._waiting)
         self._waiting.clear()
+        self._characters = 0
         if len(text) > LIVE_MOST:
             text = f"…\n{text[-LIVE_MOST:]}"
         if text:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -113,6 +114,27 @@ def test_a_flood_is_shown_by_its_end() -> None:
     [text] = asyncio.run(flood())
     assert len(text) < 20_000
     assert text.endswith("end")
+
+
+def test_a_flood_in_pieces_takes_no_memory_while_the_screen_is_late() -> None:
+    async def flood() -> tuple[list[str], int]:
+        sent: list[str] = []
+        plain, kept, live = PlainText(), HeadAndTail(), LiveOutput(sent.append)
+        piece = b"a line of a flood\n" * 3_600
+        tracemalloc.start()
+        for _ in range(500):
+            text = plain.feed(piece)
+            kept.feed(text)
+            live.feed(text)
+        live.feed("end")
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        live.flush()
+        return sent, most
+
+    [text], most = asyncio.run(flood())
+    assert text.startswith("…\n") and text.endswith("flood\nend")
+    assert most < 2_000_000
 
 
 SECRETS = {
