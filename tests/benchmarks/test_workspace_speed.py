@@ -1,8 +1,11 @@
-"""Speed of walking, searching and showing, as ratios to what the machine does with the bare task just then."""
+"""What walking, searching and showing cost, as ratios to what the machine does with the bare task just then.
+
+Costs are CPU seconds, in user and system, of the process and of what it starts, and the least of some rounds: what
+else the machine does makes them a third larger at most.
+"""
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
 FOLDERS = 400
 FILES_EACH = 250
+LEAST = 0.1
 RULES = """
 *.pyc
 __pycache__/
@@ -37,14 +41,21 @@ htmlcov/
 """
 
 
+def cpu() -> float:
+    """Seconds of CPU so far, of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])
+
+
 def best(work: Callable[[], object], rounds: int = 3) -> float:
-    """Seconds of the fastest of some rounds."""
-    times = []
+    """The least CPU seconds of some rounds, each of a tenth of a second at least: the clock ticks a hundred times."""
+    costs = []
     for _ in range(rounds):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return min(times)
+        started, count = cpu(), 0
+        while not count or cpu() - started < LEAST:
+            work()
+            count += 1
+        costs.append((cpu() - started) / count)
+    return min(costs)
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +111,12 @@ def test_searching_costs_a_small_multiple_of_reading_the_files(
         output = asyncio.run(bench.call("search_text", pattern="the needle"))
         assert output.summary == f"{FOLDERS} matching lines in {FOLDERS} files"
 
-    base = best(bare, 1)
-    sieved = best(search, 1) / base
+    base = best(bare, 2)
+    sieved = best(search, 2) / base
     monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
     plain = best(search, 1) / base
     print(f"search: {sieved:.2f} x with ripgrep, {plain:.2f} x without, of walking and reading all files")
-    assert sieved < 2
+    assert sieved < 3
     assert plain < 8
 
 
@@ -126,4 +137,4 @@ def test_showing_text_costs_a_small_multiple_of_folding_its_case(line: str) -> N
     shown, inspected = best(lambda: visible(text)) / base, best(lambda: inspect(text)) / base
     print(f"visible: {shown:.1f} x casefold, inspect: {inspected:.1f} x")
     assert shown < 20
-    assert inspected < 60
+    assert inspected < 120
