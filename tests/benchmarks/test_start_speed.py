@@ -1,9 +1,9 @@
 """Start and rest against a bare Textual app that shows one Input: from outside, in a pty, with signoff as installed.
 
-Run with `pytest -n0 -s tests/benchmarks/test_start_speed.py` to see the figures. A first run compiles all Python files
-and does not count. Figures are CPU seconds and memory, which another process on each core changes by a tenth or two
-where the clock on the wall triples; runs are interleaved, and the least of them counts, since what else the machine
-does only ever adds. So the limits are what a user would feel, with `NOISE` on top.
+Run with `pytest -n0 -s tests/benchmarks/test_start_speed.py` to see the figures. A first run compiles all Python
+files and does not count. Figures are CPU seconds and memory, which another process on each core changes by a tenth
+or two where the clock on the wall triples; runs are interleaved, and the least of them counts, since what else the
+machine does only ever adds. So the limits are what a user would feel, with `NOISE` on top.
 """
 
 import os
@@ -32,10 +32,10 @@ ECHO = 1.5
 """The most CPU until the first key is on the screen, in units of the bare app."""
 READY = 4.5
 """The most CPU until all is loaded, in the same units: 1.0 s where the bare app takes 0.23."""
-MEGABYTES, MEGABYTES_OF_2_000 = 58.0, 72.0
+MEGABYTES, MEGABYTES_OF_2_000 = 60.0, 73.0
 """The most memory at rest, all loaded: with an empty session, and with one of 2,000 messages."""
 LONG_ECHO = 2.8
-"""The most CPU until the end of a session is on the screen and a key with it, in units of an empty session's start."""
+"""The most CPU until the end of a session is on the screen and a key too, in units of an empty session's start."""
 LENGTH = 1.25
 """The most that this may be with 20,000 messages, in units of 2,000."""
 FIRST = 3.5
@@ -114,11 +114,10 @@ def test_a_start_and_rest_are_near_those_of_a_bare_app(workspace: Path, environm
         }
     )
     bare, ours = found["bare"], found["signoff"]
-    print(
-        f"\n{told('bare', bare)}\n{told('signoff', ours)}: x{ours.echo / bare.echo:.2f}, x{ours.ready / bare.ready:.2f}"
-    )
-    assert ours.echo <= ECHO * NOISE * bare.echo
-    assert ours.ready <= READY * NOISE * bare.ready
+    echo, ready = ours.echo / bare.echo, ours.ready / bare.ready
+    print(f"\n{told('bare', bare)}\n{told('signoff', ours)}: x{echo:.2f}, x{ready:.2f}")
+    assert echo <= ECHO * NOISE
+    assert ready <= READY * NOISE
     assert ours.memory <= MEGABYTES
 
 
@@ -155,9 +154,8 @@ def test_the_first_start_of_all_is_bearable(workspace: Path, environment: dict[s
         firsts.append(Start.of(signoff_command(), PLACEHOLDER, compiling, workspace))
         seconds.append(Start.of(signoff_command(), PLACEHOLDER, compiling, workspace))
     first, second = min(one.echo for one in firsts), min(one.echo for one in seconds)
-    print(
-        f"\nto the first echo: {first * 1000:.0f} ms of CPU, the second time {second * 1000:.0f} ms: x{first / second:.2f}"
-    )
+    figures = f"{first * 1000:.0f} ms of CPU, the second time {second * 1000:.0f} ms: x{first / second:.2f}"
+    print(f"\nto the first echo: {figures}")
     assert first <= FIRST * NOISE * second
 
 
