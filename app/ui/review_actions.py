@@ -109,11 +109,18 @@ class Decisions:
 
     async def deny(self, event: messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
-        denied = await self._each((event,), self._discard)
-        what = f"{plural(len(event.hunks), 'hunk')} of {event.proposal_id}" if event.hunks else event.proposal_id
-        back = "" if event.hunks else f" {self._key('undo')} reopens it."
-        said = self._fate((event,), denied)
-        self._say(f"{what} denied; nothing was written.{said}{back}", passing=bool(said))
+        from app.proposals.models import ProposalState
+
+        (result,) = await self._each((event,), self._discard)
+        name, key = event.proposal_id, self._key("undo")
+        if event.hunks:
+            what, back = f"{plural(len(event.hunks), 'hunk')} of {name} denied; nothing was written.", ""
+        elif result.proposal.state is ProposalState.APPLIED:
+            what, back = f"The rest of {name} denied; what was written stays.", f" {key} undoes that."
+        else:
+            what, back = f"{name} denied; nothing was written.", f" {key} reopens it."
+        said = self._fate((event,), (result,))
+        self._say(f"{what}{said}{back}", passing=bool(said))
 
     async def deny_all(self, event: messages.DenyAll) -> None:
         """Discard several proposals."""

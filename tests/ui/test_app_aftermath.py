@@ -304,3 +304,19 @@ async def test_the_footer_names_what_a_key_answers_while_something_is_asked(
         await run.see("Deny?")
         await run.until(lambda: "y Yes  n No" in str(footer.render()), "the answers")
         assert "Approve" not in str(footer.render())
+
+
+async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        (run.runtime.workspace.root / "greet.py").write_text(FILE + 20 * "\n" + "end\n")
+        both = [{"old": "'Hello '", "new": "'Hi '"}, {"old": "end", "new": "END"}]
+        server.call("edit_file", {"path": "greet.py", "edits": both})
+        server.say("Both.")
+        await run.say("change it")
+        await run.app.session().approve("P1", ["1"])
+        await run.until(lambda: "'Hi '" in run.file, "the first hunk")
+        await run.review()
+        await run.pilot.press("n")
+        await run.see("The rest of P1 denied", "u undoes")
+        assert "nothing was written" not in run.text and "reopens" not in run.text
+        assert "END" not in run.file

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.proposals.models import FileDiff, Proposal
+from app.proposals.models import FileDiff, Proposal, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, ready
@@ -137,3 +137,14 @@ async def test_decision_keys_work_from_the_list_too() -> None:
         await pilot.pause()
         await pilot.press("y")
         assert app.posted == [Review.Approve("P1", 1, None)]
+
+
+async def test_of_what_was_denied_nothing_is_left_to_see() -> None:
+    value, diffs = of_files(30)
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        assert any("unseen" in line for line in listed(app))
+        app.put(value.model_copy(update={"state": ProposalState.DENIED}))
+        await pilot.pause()
+        assert listed(app) and not any("unseen" in line for line in listed(app))

@@ -99,10 +99,11 @@ class FileList(ScrollView, can_focus=True):
         def piece(text: str, *classes: str) -> Segment:
             return Segment(text, style(*classes, "diff--listed", *over).rich_style)
 
+        scene = self.view.sheet.scene
         missing, of = self.view.on_screen.unseen.count(number)
         seen = not missing
-        facts = [(f"  {text}", kind) for text, kind in file_facts(change, self.view.sheet.scene)]
-        if missing and change.hunks:
+        facts = [(f"  {text}", kind) for text, kind in file_facts(change, scene)]
+        if missing and change.hunks and scene.undecided:
             facts.insert(0, (f"  {missing:,} of {of:,} unseen" if missing < of else "  unseen", "diff--file-warning"))
         room = max(8, width - sum(cell_len(text) for text, _ in facts) - 6)
         name = file_name(change, room)
