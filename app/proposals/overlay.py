@@ -17,6 +17,8 @@ __all__ = ["Contents", "Overlay", "OverlayFile", "parents", "same", "undecided"]
 
 CACHE_BYTES = 64 * 1024 * 1024
 """How much file content is kept in memory."""
+_LEAST_DIGITS = 8
+"""Of a SHA-256, to go by: with fewer, some other file's content may begin alike."""
 _CACHED_CHANGES = 100_000
 """How many line changes are."""
 
@@ -118,12 +120,17 @@ class Contents:
         return found
 
     def find(self, prefix: str) -> bytes | None:
-        """Content by the first digits of its SHA-256, newest first; only whole ones are looked up in the store."""
+        """Content by the first digits of its SHA-256, if they are enough to tell it from any other.
+
+        Only whole ones are looked up in the store.
+        """
         prefix = prefix.strip().lower()
+        if len(prefix) < _LEAST_DIGITS:
+            return None
         with self._lock:
-            for sha256 in reversed(self._recent):
-                if sha256.startswith(prefix):
-                    return self._recent[sha256]
+            found = [data for sha256, data in self._recent.items() if sha256.startswith(prefix)]
+        if found:
+            return found[0] if len(found) == 1 else None
         try:
             return self._store.blob(prefix)
         except KeyError:

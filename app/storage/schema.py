@@ -110,7 +110,7 @@ _PROPOSAL_PATHS = (
 """The files that proposals name, so that what has to do with a file is found without a look at all that waits."""
 
 _DECISIONS_UNRECORDED = (
-    "DROP TABLE unrecorded",
+    "ALTER TABLE unrecorded RENAME TO unrecorded_proposals",
     """
     CREATE TABLE unrecorded (
         workspace TEXT NOT NULL,
@@ -121,8 +121,21 @@ _DECISIONS_UNRECORDED = (
         PRIMARY KEY (workspace, proposal, number)
     ) STRICT
     """,
+    """
+    INSERT INTO unrecorded
+    SELECT old.workspace, old.proposal, 0, old.time, json_object(
+        'number', 0,
+        'decision', CASE state WHEN 'applied' THEN 'approved' WHEN 'pending' THEN 'undone' ELSE state END,
+        'feedback', CASE state WHEN 'denied' THEN coalesce(json_extract(body, '$.feedback'), '') ELSE '' END
+    )
+    FROM unrecorded_proposals old JOIN proposals
+    ON proposals.workspace = old.workspace AND number = CAST(substr(old.proposal, 2) AS INTEGER)
+    WHERE state IN ('applied', 'partly_approved', 'denied', 'undone', 'pending')
+    """,
+    "DROP TABLE unrecorded_proposals",
 )
-"""Each decision by itself, with all that the user said, so that a later one does not take its place."""
+"""Each decision by itself, with all that the user said, so that a later one does not take its place. What was left
+over is read off the state of its proposal; 0 stands for a decision that was not counted."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,

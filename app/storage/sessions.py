@@ -13,6 +13,7 @@ from app.conversation.events import (
     Compacted,
     Event,
     MessageQueued,
+    ProposalChanged,
     ProposalDecided,
     Pruned,
     QueueTaken,
@@ -176,6 +177,7 @@ class SessionStore:
                 new_ids[original.id] = numbered.id
                 if isinstance(numbered, ProposalDecided) and not copied:
                     _insert_decision(connection, self._workspace, session_id, numbered)
+                if isinstance(numbered, ProposalDecided | ProposalChanged) and not copied:
                     self._tell_family(connection, session_id, numbered)
             title = next((_title(event.text) for event in events if isinstance(event, UserMessage)), "")
             connection.execute(
@@ -184,15 +186,18 @@ class SessionStore:
             )
         return stored
 
-    def _tell_family(self, connection: sqlite3.Connection, session_id: str, decided: ProposalDecided) -> None:
-        """Tell a decision that one session records to those others that remember the proposal.
+    def _tell_family(
+        self, connection: sqlite3.Connection, session_id: str, event: ProposalDecided | ProposalChanged
+    ) -> None:
+        """Tell what one session records of a proposal to those others that remember it.
 
         A fork remembers the proposals of its original. The user's words are for the model of the one session.
         """
-        told = decided.model_copy(update={"feedback": "", "comments": ()})
-        family = {"workspace": self._workspace, "session": session_id, "proposal": decided.proposal}
+        if isinstance(event, ProposalDecided):
+            event = event.model_copy(update={"feedback": "", "comments": ()})
+        family = {"workspace": self._workspace, "session": session_id, "proposal": event.proposal}
         for (other,) in connection.execute(_FAMILY, family).fetchall():
-            _insert_event(connection, other, told, decided.time)
+            _insert_event(connection, other, event, event.time)
 
     def events(self, session_id: str, after: int = 0) -> list[Event]:
         """The events of a session with an id above `after`, in order."""

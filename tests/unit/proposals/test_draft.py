@@ -7,6 +7,7 @@ import pytest
 
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op, Rung
+from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused
 from tests.unit.proposals.bench import Bench, numbered
 
@@ -87,6 +88,25 @@ def test_an_unknown_version_falls_back_to_the_present_and_is_told(bench: Make) -
     assert told in report.text.splitlines()
     [change] = site.service.stage(draft, "").files
     assert change.notes == (told,)
+
+
+@pytest.mark.parametrize("digits", [1, 4, 7])
+def test_a_few_digits_of_a_version_do_not_bring_up_another_files_content(bench: Make, digits: int) -> None:
+    site = bench({"a.txt": numbered(5), "b.txt": numbered(5, l5="another last line")})
+    draft = site.service.draft("session")
+    other = draft.read("b.txt").version[:digits]
+    present = draft.read("a.txt").version[:12]
+    report = draft.edit("a.txt", [Replacement("line 2", "two")], other)
+    assert f"version {other} is not known; the edit was made in {present}" in report.text
+
+
+def test_digits_that_two_contents_begin_with_name_neither(bench: Make) -> None:
+    contents = Contents(bench({}).store)
+    contents.remember("0123456789" + "a" * 54, b"one")
+    assert contents.find("0123456789") == b"one"
+    contents.remember("0123456789" + "b" * 54, b"other")
+    assert contents.find("0123456789") is None
+    assert contents.find("0123456789b") == b"other"
 
 
 def test_words_that_replace_all_left_alone_are_told(bench: Make) -> None:

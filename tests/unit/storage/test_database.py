@@ -12,7 +12,16 @@ import pytest
 
 import app.storage
 from app.conversation.compaction.cuts import compaction_marks
-from app.conversation.events import Compacted, Decision, MessageQueued, ProposalDecided, Pruned, UserMessage
+from app.conversation.events import (
+    Compacted,
+    Decision,
+    MessageQueued,
+    ProposalChanged,
+    ProposalDecided,
+    ProposalStaged,
+    Pruned,
+    UserMessage,
+)
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.proposals import SqliteProposalStore
@@ -247,6 +256,46 @@ def test_a_fork_is_not_decided_anew_and_keeps_the_times(store: SessionStore) -> 
     fork = store.fork(record.id)
     assert [event.time for event in store.events(fork.id)] == [event.time for event in said]
     assert [(one.session, one.decided.proposal) for one in store.decisions()] == [(record.id, "P1")]
+
+
+def test_a_fork_is_told_of_a_rebase_of_what_it_remembers(store: SessionStore) -> None:
+    record, stranger = store.create(), store.create()
+    store.append(record.id, [ProposalStaged(proposal="P1", summary="Edit", files=(), calls=())])
+    fork = store.fork(record.id)
+    store.append(record.id, [ProposalChanged(proposal="P1", state="pending")])
+    assert [event.type for event in store.events(fork.id)] == ["proposal_staged", "proposal_changed"]
+    store.append(fork.id, [ProposalChanged(proposal="P1", state="stale", reason="It no longer fits.")])
+    assert [event.type for event in store.events(record.id)].count("proposal_changed") == 2
+    assert store.events(stranger.id) == []
+    assert [event.type for event in store.events(store.fork(fork.id).id)].count("proposal_changed") == 2
+    assert [event.type for event in store.events(record.id)].count("proposal_changed") == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "decision", "feedback"),
+    [("applied", "approved", ""), ("denied", "denied", "Not so."), ("undone", "undone", ""), ("superseded", "", "")],
+)
+def test_what_an_older_signoff_left_unrecorded_is_still_recorded(
+    tmp_path: Path, state: str, decision: str, feedback: str
+) -> None:
+    path = tmp_path / "signoff.db"
+    Database(path).close()
+    before = next(at for at, each in enumerate(MIGRATIONS) if "ALTER TABLE unrecorded" in each[0])
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE unrecorded")
+        connection.execute(
+            "CREATE TABLE unrecorded (workspace TEXT NOT NULL, proposal TEXT NOT NULL, time REAL NOT NULL,"
+            " PRIMARY KEY (workspace, proposal)) STRICT"
+        )
+        connection.execute("INSERT INTO unrecorded VALUES ('here', 'P12', 5)")
+        connection.execute(
+            "INSERT INTO proposals VALUES ('here', 12, '', ?, 0, 1, ?)", (state, '{"feedback": "Not so."}')
+        )
+        connection.execute(f"PRAGMA user_version = {before}")
+    connection.close()
+    store = SqliteProposalStore(Database(path), "here", Signal(tmp_path, "here"))
+    found = [(name, last.decision, last.feedback) for name, last in store.unrecorded()]
+    assert found == ([("P12", decision, feedback)] if decision else [])
 
 
 def test_no_statement_numbers_its_placeholders() -> None:
