@@ -2,6 +2,8 @@
 
 Bindings, footer, command palette, help and the documentation are all made from `ACTIONS`; a key that is not
 listed here does not exist. Destructive actions are never `priority`, so no other widget can leak a key to them.
+
+Kept whole: one table, which bindings, footer, palette, slash commands and help read from end to end.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""TOML of which somebody else may be the author: parsed in a time that grows no faster than its length."""
+"""TOML of which somebody else may be the author: parsed in a time that grows no faster than its length.
+
+Kept apart: configuration, themes and trust rest on it, and it rests on nothing.
+"""
 
 import tomllib
 from typing import Any

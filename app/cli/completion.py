@@ -1,4 +1,7 @@
-"""`signoff completion`: scripts for the common shells, made from the parser itself."""
+"""`signoff completion`: scripts for the common shells, made from the parser itself.
+
+Kept apart: of all commands just the one that runs is loaded.
+"""
 
 import argparse
 import sys

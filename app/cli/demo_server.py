@@ -1,4 +1,7 @@
-"""`signoff demo-server`: the demo model by itself."""
+"""`signoff demo-server`: the demo model by itself.
+
+Kept apart: of all commands just the one that runs is loaded.
+"""
 
 import argparse
 import asyncio

@@ -1,4 +1,7 @@
-"""`signoff keys`: every action with its keys, as the keymap has them."""
+"""`signoff keys`: every action with its keys, as the keymap has them.
+
+Kept apart: of all commands just the one that runs is loaded.
+"""
 
 import argparse
 

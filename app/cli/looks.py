@@ -1,4 +1,7 @@
-"""What the user of the command line has to look at before it is approved: what has changed since it was shown."""
+"""What the user of the command line has to look at before it is approved: what has changed since it was shown.
+
+Kept apart: a promise of its own, which showing and deciding share.
+"""
 
 from app.proposals.errors import ChangedSinceSeen
 from app.proposals.models import Proposal

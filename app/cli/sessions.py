@@ -10,6 +10,7 @@ from app.cli.documents import DecisionLine, SessionLine
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged
 from app.conversation.markdown import markdown_record
+from app.plural import plural
 from app.proposals.errors import ProposalError
 from app.runtime.workspace import Runtime
 from app.storage.pruning import prune
@@ -108,14 +109,10 @@ def _prune(runtime: Runtime, days: int) -> str:
     done = prune(runtime.database, runtime.sessions.workspace, time.time() - days * _DAY)
     runtime.signal.send()
     return (
-        f"Removed {_count(done.sessions, 'session')}, {_count(done.proposals, 'decided proposal')} and "
-        f"{_count(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes). The log keeps every "
+        f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')} and "
+        f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes). The log keeps every "
         "decision."
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _when(moment: float) -> str:

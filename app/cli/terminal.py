@@ -1,4 +1,7 @@
-"""What goes to a terminal, whoever writes it: every command's output, and what the interpreter says of a defect."""
+"""What goes to a terminal, whoever writes it: every command's output, and what the interpreter says of a defect.
+
+Kept apart: put in place before anything is printed, and rests on nothing but safe_text.
+"""
 
 import sys
 from typing import Any, TextIO, cast

@@ -46,6 +46,14 @@ class EventBase(Record):
     source: Source
     audience: Audience
 
+    @property
+    def way(self) -> str:
+        """From whom to whom, for the user's eyes: `signoff → model`. What goes to both is not said of the user."""
+        return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
+
+
+_NAMES = {Source.PROGRAM: "signoff", Audience.USER: "you", Audience.BOTH: "model"}
+
 
 class UserMessage(EventBase):
     """Something the user typed."""

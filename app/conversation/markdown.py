@@ -63,7 +63,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
                 f"{decision_facts(event)}{said}"
             )
         case Intervention():
-            return f"> signoff → model ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
+            return f"> {event.way} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
         case _:
             return _rare(event, when)
 
@@ -80,7 +80,7 @@ def _rare(event: Event, when: str) -> str:
         case Compacted():
             return f"> Older history was replaced by a summary at {when}.\n>\n{_quoted(event.summary)}"
         case Notice():
-            return f"> {event.text}"
+            return f"> {event.way}: {event.text}"
         case _:
             return ""
 

@@ -1,4 +1,7 @@
-"""The user's own text in the place of what a proposal would write."""
+"""The user's own text in the place of what a proposal would write.
+
+Kept apart: the only way by which a text of the user's gets into a proposal.
+"""
 
 from app.proposals.changes import next_number, recompared
 from app.proposals.errors import EditRejected

@@ -1,4 +1,7 @@
-"""The forms of commands that the user has allowed for good in one workspace, kept outside of it."""
+"""The forms of commands that the user has allowed for good in one workspace, kept outside of it.
+
+Kept apart: a table of its own, which nothing else in the database refers to.
+"""
 
 import time
 from typing import cast

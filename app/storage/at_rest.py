@@ -1,4 +1,7 @@
-"""Whether anything is to be done in a workspace, asked without loading what would do it."""
+"""Whether anything is to be done in a workspace, asked without loading what would do it.
+
+Kept apart: `signoff proposals` asks this before anything else is loaded.
+"""
 
 from pathlib import PurePath
 

@@ -1,4 +1,7 @@
-"""What can go wrong with the store."""
+"""What can go wrong with the store.
+
+Kept apart: whoever tells of an error needs no SQLite for it.
+"""
 
 
 class StorageError(Exception):

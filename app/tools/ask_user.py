@@ -1,4 +1,7 @@
-"""`ask_user`: the model asks, and the turn is over until the user answers."""
+"""`ask_user`: the model asks, and the turn is over until the user answers.
+
+Kept apart: the only tool that never runs.
+"""
 
 from pydantic import Field
 

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from app.plural import plural
 from app.proposals.errors import NotRecorded
 from app.ui.aftermath import Aftermath
 from app.ui.means import Means
 from app.ui.preferences import Preferences
 from app.ui.session import CurrentSession
 from widgets.approval import messages
-from widgets.approval.plural import plural
 from widgets.approval.review import Review
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""A decision that was typed into the chat: one letter and Enter, while something waits in the review."""
+"""A decision that was typed into the chat: one letter and Enter, while something waits in the review.
+
+Kept apart: the one place where typing comes near a decision.
+"""
 
 from collections.abc import Mapping
 

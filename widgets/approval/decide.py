@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.plural import plural
 from app.proposals.models import Op, Proposal
-from widgets.approval.plural import plural
 from widgets.approval.state import ReviewState, Unseen, can_be_approved, caveats
 
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]

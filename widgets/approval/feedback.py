@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from app.plural import plural
 from app.proposals.models import Proposal
 from app.tools.contract import Confirmation
 from widgets.approval.notes import Remark
-from widgets.approval.plural import plural
 from widgets.approval.wording import safe
 from widgets.diff.writing import WritingField
 

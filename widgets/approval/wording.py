@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from textual.content import Content
 from textual.style import Style
 
+from app.plural import plural
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.remarks import rung_words
 from app.tools.contract import Confirmation
 from widgets.approval.decide import Ask
 from widgets.approval.permission import widths
-from widgets.approval.plural import plural
 from widgets.approval.state import ReviewState, can_be_approved
 from widgets.diff.cells import display
 from widgets.diff.rows import NoteRow

@@ -69,6 +69,8 @@ class InterventionEntry:
     key: str
     kind: InterventionKind
     text: str
+    way: str
+    """From whom to whom."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,7 +344,7 @@ def _told(event: Event, key: str) -> list[Entry]:
         case UserMessage(text=text):
             return [UserEntry(key, text)]
         case Intervention(kind=kind, text=text):
-            return [InterventionEntry(key, kind, text)]
+            return [InterventionEntry(key, kind, text, event.way)]
         case Compacted(summary=summary, tokens_before=before, tokens_after=after):
             return [CompactionEntry(key, summary, before, after)]
         case Notice(text=text, level=level):

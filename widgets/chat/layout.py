@@ -49,8 +49,8 @@ def entry_lines(entry: Entry, width: int, opened: bool = False) -> list[Line]:
             lines = _reasoning(entry, width, opened)
         case ToolEntry():
             lines = tool_lines(entry, width, opened)
-        case InterventionEntry(text=text):
-            lines = _labelled("signoff → model", visible(text), width, opened)
+        case InterventionEntry(text=text, way=way):
+            lines = _labelled(way, visible(text), width, opened)
         case ProposalEntry():
             lines = card_lines(entry, width)
         case DecisionEntry():

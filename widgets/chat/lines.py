@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from rich.cells import cell_len, split_graphemes
 
+from app.plural import plural
 from app.safe_text import visible as without_controls
 
 
@@ -185,7 +186,7 @@ def left_out(rows: Sequence[Line], further: int = 0) -> str:
         further: lines behind them that were not even laid out.
     """
     more = sum(row.joint is None for row in rows) + further
-    lines = f"{more:,} more line{'' if more == 1 else 's'}" if more else ""
+    lines = plural(more, "more line") if more else ""
     rest = "the rest of this line" if rows[0].joint is not None else ""
     return f"… {' and '.join(part for part in (rest, lines) if part)}"
 

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from textual.content import Content
 from textual.widgets import Static
 
+from app.plural import plural
 from widgets.diff.cells import display
 from widgets.diff.rows import LineRow
 from widgets.diff.surface import DiffSurface
@@ -64,4 +65,4 @@ def _count(view: DiffSurface) -> str:
     lines = len(view.search.found)
     if view.search.current is not None and lines:
         return f"{view.search.current + 1:,} of {lines:,}"
-    return f"{lines:,} line{'' if lines == 1 else 's'}"
+    return plural(lines, "line")

@@ -1,4 +1,7 @@
-"""Recognising `# ... existing code ...`: text that stands for lines it does not spell out."""
+"""Recognising `# ... existing code ...`: text that stands for lines it does not spell out.
+
+Kept apart: its expressions are long, and only the last rung asks them.
+"""
 
 import re
 from collections.abc import Iterable

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
+from app.plural import plural
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.search.globs import matcher
 from app.tools.search.walk import finished, overlay_files
@@ -83,7 +84,7 @@ class _Listing:
         self._by_folder[f"{prefix}{name}{slash}"] = (count + 1, shown)
 
     def _output(self) -> ToolOutput:
-        total = f"{self._files:,} file{'' if self._files == 1 else 's'}"
+        total = plural(self._files, "file")
         stopped = f"[stopped after {TIME_LIMIT:.0f} s, before all files were seen; list one folder]"
         cut = [stopped] if self._stopped else []
         if not self._files and not cut:

@@ -3,6 +3,8 @@
 Run as a script, with nothing but the standard library. Each line on stdin and stdout is one JSON value. First comes
 the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then texts as lists of
 lines, each answered by the list of `[line number from 0, column from 0]` of the lines that match.
+
+Kept apart: it is run as a process of its own.
 """
 
 import json

@@ -4,6 +4,7 @@ import asyncio
 
 from pydantic import Field
 
+from app.plural import plural
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.search.matching import LiteralMatcher, Matcher, RegexMatcher
 from app.tools.search.ripgrep import Sieve, find_ripgrep
@@ -79,12 +80,12 @@ def _report(pattern: str, found: Findings) -> ToolOutput:
         lines.append(path)
         lines += [f"  {number}: {text}" for number, text in matches]
     counted = (
-        f"{_count(found.lines_found, 'matching line')} in {_count(found.files_found, 'file')}"
+        f"{plural(found.lines_found, 'matching line')} in {plural(found.files_found, 'file')}"
         if found.lines_found
         else "no matches"
     )
     if not found.lines_found:
-        lines.append(f"No line matches {pattern!r} in {_count(found.files_searched, 'file')}.")
+        lines.append(f"No line matches {pattern!r} in {plural(found.files_searched, 'file')}.")
     elif found.lines_shown < found.lines_found:
         lines.append(f"[{found.lines_shown} of {counted} shown; narrow the search with path, glob or pattern]")
     else:
@@ -96,10 +97,6 @@ def _report(pattern: str, found: Findings) -> ToolOutput:
     if found.unreadable:
         lines.append(f"[could not be searched: {_named(found.unreadable)}]")
     return ToolOutput("\n".join(lines), f"{counted}{', cut short' if found.cut_short else ''}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _named(paths: list[str]) -> str:

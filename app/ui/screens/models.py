@@ -9,6 +9,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.llm.failures.errors import RequestFailed
+from app.plural import plural
 from app.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
@@ -72,7 +73,7 @@ class ModelScreen(Dialog[str]):
             return
         took = time.monotonic() - begun
         state.update(Content(visible(self._address, keep="")))
-        self.say(f"{len(names)} model{'' if len(names) == 1 else 's'} · {took * 1000:.0f} ms")
+        self.say(f"{plural(len(names), 'model')} · {took * 1000:.0f} ms")
         choices = [
             Choice(
                 name,

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
+from app.plural import plural
 from app.safe_text import visible
 from app.storage.errors import StorageError
 from app.storage.sessions import SessionRecord, SessionStore
@@ -91,7 +92,7 @@ class SessionScreen(Dialog[SessionRecord]):
         self.query_one(SearchList).set_choices(
             [_choice(record, now, current=record.id == self._current) for record in records], self._current
         )
-        self.say(f"{len(records)} session{'' if len(records) == 1 else 's'}" if records else "")
+        self.say(plural(len(records), "session") if records else "")
         self.query_one("#session-preview").display = bool(records)
 
     @on(SearchList.Highlighted)

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.llm.types import Payload
+from app.plural import plural
 from app.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
@@ -109,7 +110,7 @@ def facts(payload: Payload) -> Content:
     system = sum(message.get("role") == "system" for message in payload.messages)
     parts = [
         Content(f"{len(payload.messages)} messages, {system} by signoff"),
-        Content(f"{len(payload.tools)} tool{'' if len(payload.tools) == 1 else 's'}"),
+        Content(plural(len(payload.tools), "tool")),
     ]
     if payload.tool_choice is None:
         parts.append(Content.styled("gate open: tools may be called", "$text-success"))

@@ -1,4 +1,7 @@
-"""The last line of defence between untrusted text and the terminal."""
+"""The last line of defence between untrusted text and the terminal.
+
+Kept apart: the whole defence can be read at a glance.
+"""
 
 from rich.segment import Segment
 from textual.color import Color

@@ -1,4 +1,7 @@
-"""Counted nouns."""
+"""Counted nouns.
+
+Kept apart: every floor counts, and this rests on nothing.
+"""
 
 
 def plural(number: int, noun: str) -> str:
