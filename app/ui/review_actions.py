@@ -74,7 +74,6 @@ class Decisions:
     async def _decide(
         self, event: "messages.Approve | messages.ApproveAll | messages.Deny | messages.DenyAll"
     ) -> None:
-        self.aftermath.begins()
         try:
             match event:
                 case messages.Approve():

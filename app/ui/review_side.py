@@ -53,9 +53,17 @@ class ReviewSide(Column):
         """The review alone."""
         yield self.review
 
-    def left(self) -> None:
-        """The user has gone to the chat: who comes back from there has something in mind, and is not sent away."""
+    def stay(self) -> None:
+        """Lead nobody to the chat any more: the focus is where the user has put it since the last decision."""
         self._decisions.aftermath.breaks_off()
+
+    def on_key(self) -> None:
+        """The user goes on here."""
+        self.stay()
+
+    def on_mouse_down(self) -> None:
+        """The user goes on here."""
+        self.stay()
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
@@ -87,10 +95,15 @@ class ReviewSide(Column):
     @on(wishes.ApproveAll)
     @on(wishes.Deny)
     @on(wishes.DenyAll)
+    def decide(self, event: Decided) -> None:
+        """Carry out a decision; whoever does nothing more here is led to the chat after the last one."""
+        self._decisions.aftermath.begins()
+        self._work(partial(self._decisions.carry_out, event))
+
     @on(wishes.Undo)
     @on(wishes.Redo)
-    def decide(self, event: Decided) -> None:
-        """Carry out a decision."""
+    def take_back(self, event: Decided) -> None:
+        """Carry out what goes back on a decision."""
         self._work(partial(self._decisions.carry_out, event))
 
     @on(wishes.TakeLines)

@@ -275,6 +275,8 @@ class Workbench(Screen[None]):
         self.set_class(pane != "chat", "show-review")
         self.tabs.shown = pane
         self._make_room()
+        if self._review_side is not None:
+            self._review_side.stay()
         match pane:
             case "chat":
                 self.chat.focus_composer()
@@ -294,8 +296,6 @@ class Workbench(Screen[None]):
         above = event.widget.ancestors_with_self
         if self.composer in above or self._chat_side in above:
             self.tabs.shown = "chat"
-            if self._review_side is not None:
-                self._review_side.left()
         elif self._review_side in above:
             self.tabs.shown = "approvals" if self.review.pane in above else "diff"
         # Also while all are shown: where it becomes too narrow for that, what has the focus must not go out of sight.

@@ -99,8 +99,8 @@ class User:
     def play(self, keys: list[str], end: str) -> None:
         """Type the keys over the link, and end with F2, a word and Enter."""
         may_decide, decided, parts = False, False, list[list[str]]()
-        # Once nothing waits any more, the focus goes back to the composer at some time, and what is typed
-        # from then on goes there. So several texts may be written: each with whether the focus has gone back.
+        # If no key follows a decision, the focus goes back to the composer after it, at some time: so what is typed
+        # next may go here or there. Each text that may be written, and whether the focus has gone back.
         written = {("", False)}
         for wait, parcel in parcels([*keys, "f2", *end, "enter"], self.chance):
             parts.append(parcel)
@@ -120,7 +120,7 @@ class User:
                     if decided:
                         written |= {(text, True) for text, _ in written}
                     written = {(text + key * back, back) for text, back in written}
-                    decided |= in_sight and key in DECISIONS
+                    decided = in_sight and key in DECISIONS
                     may_decide |= decided
             self.terminal.type("".join(KEYS.get(key, key) for key in parcel))
         end = end.strip()

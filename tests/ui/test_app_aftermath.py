@@ -43,7 +43,7 @@ async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(tmp_path: P
         assert causes(run) == ["message", "continue"]
         assert not in_composer(run), "the next proposal is a key away"
         server.say("All done.")
-        await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs, "the diff")
+        await run.until(run.can_decide, "the diff")
         await run.pilot.press("o")
         await run.until(lambda: "'Hey '" in run.file, "the second one")
         await run.see("All done.")
@@ -67,15 +67,16 @@ async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Pa
         await run.until(lambda: run.proposals[0].state is ProposalState.APPLIED, "the first one")
         await run.see("approve, go on")
         assert causes(run) == ["message"], "something waits still"
-        await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs, "the diff")
+        await run.until(run.can_decide, "the diff")
         await run.pilot.press("y")
         await run.see("All done.")
         assert causes(run) == ["message", "continue"]
         await run.until(lambda: in_composer(run), "the way back")
 
 
-async def test_who_has_come_back_to_the_review_is_not_led_away_when_the_model_is_done(
-    tmp_path: Path, server: WireServer
+@pytest.mark.parametrize("keys", [("f2", "f3"), ("j",), ("f4",)], ids=" ".join)
+async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
+    tmp_path: Path, server: WireServer, keys: tuple[str, ...]
 ) -> None:
     heard = Event()
 
@@ -90,10 +91,7 @@ async def test_who_has_come_back_to_the_review_is_not_led_away_when_the_model_is
         await write_feedback(run, "Not so")
         await run.pilot.press("ctrl+s")
         await run.until(lambda: run.app.session().busy, "the turn with the words")
-        await run.pilot.press("f2")
-        await run.until(lambda: in_composer(run), "the composer")
-        await run.pilot.press("f3")
-        await run.until(lambda: run.app.workbench.review.in_focus, "the review")
+        await run.pilot.press(*keys)
         heard.set()
         await run.see("I see.")
         await run.settled()
@@ -109,13 +107,13 @@ async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
         await write_feedback(run, "Say Ahoy")
         await run.pilot.press("escape")
         review = run.app.workbench.review
-        await run.until(lambda: review.guard.open)
+        await run.until(run.can_decide, "the picture")
         # Another process has decided, and this one has not heard of it yet.
         other = run.runtime.service.get("P1").model_copy(update={"state": ProposalState.SUPERSEDED})
         run.runtime.proposals.save_proposal(other)
         await run.pilot.press("n")
         await run.see("unsent words go with it")
-        await run.until(lambda: review.guard.open)
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
         await run.see("P1 is superseded already")
         assert review.state.drafts["P1"] == "Say Ahoy"
@@ -132,11 +130,11 @@ async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, se
         await run.review()
         await write_feedback(run, "Now test it")
         await run.pilot.press("f4")
-        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
         await run.see("our unsent words go with it", "Now test it")
         assert run.file == FILE
-        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
         await run.until(lambda: len(server.requests) == 3, "the request with the words")
         await run.settled()
@@ -173,13 +171,13 @@ async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, se
         await stage(run, server)
         await run.pilot.press("f3")
         review = run.app.workbench.review
-        await run.until(lambda: review.guard.open and review.diffs, "the diff")
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("c")
         await run.write("saved")
         await run.pilot.press("ctrl+s", "k", "c")
         await run.write("aside")
         await run.pilot.press("escape")
-        await run.until(lambda: review.guard.open)
+        await run.until(run.can_decide, "the picture")
         await write_feedback(run, "Say Ahoy")
     async with running(tmp_path, server, resume=True) as run:
         review = run.app.workbench.review
@@ -206,14 +204,14 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
         server.say("Better?")
         await run.pilot.press("f3")
         review = run.app.workbench.review
-        await run.until(lambda: review.guard.open and review.diffs, "the diff")
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("c")
         await run.write("name it")
         await run.pilot.press("ctrl+s")
-        await run.until(lambda: review.guard.open)
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("n")
         await run.see("P2", "☐ greet.py:")
-        await run.until(lambda: review.guard.open and review.diffs, "the diff")
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("f3", "space", "g", "j", "enter")
         await run.see("☑ greet.py:", "No hunk is chosen")
     async with running(tmp_path, server, resume=True) as run:
@@ -227,8 +225,7 @@ async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path:
         await run.pilot.press("n")
         await run.see("P1 denied; nothing was written. u reopens it.")
         for key, state in (("u", ProposalState.PENDING), ("U", ProposalState.DENIED), ("u", ProposalState.PENDING)):
-            await run.pilot.press("f4")
-            await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs)
+            await run.review()
             await run.pilot.press(key)
             await run.until(lambda state=state: run.proposals[0].state is state, state)  # type: ignore[misc]
             await run.pilot.pause(0.1)
@@ -249,7 +246,7 @@ async def test_the_last_decision_leads_back_to_the_composer_and_no_other(
         await run.see("P1", "P2")
         await run.review()
         for number, waits in ((0, True), (1, False)):
-            await run.until(lambda: run.app.workbench.review.guard.open and run.app.workbench.review.diffs)
+            await run.until(run.can_decide, "the diff")
             await run.pilot.press(key)
             await run.until(lambda number=number: not run.proposals[number].state.waiting)  # type: ignore[misc]
             await run.pilot.pause(0.1)
@@ -266,7 +263,7 @@ async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, ser
         await run.pilot.press("enter")
         await run.see("A tool needs your permission", "P1")
         await run.pilot.press("f4")
-        await run.until(lambda: run.app.workbench.review.guard.open)
+        await run.until(lambda: run.app.workbench.review.guard.open, "the keys")
         await run.pilot.press("y")
         await run.see("It ran.")
         assert run.file == FILE
@@ -299,7 +296,7 @@ async def test_the_footer_names_what_a_key_answers_while_something_is_asked(
         await run.until(lambda: "y Approve" in str(footer.render()), "what y does to a proposal")
         await write_feedback(run, "No.")
         await run.pilot.press("escape")
-        await run.until(lambda: run.app.workbench.review.guard.open, "the keys")
+        await run.until(run.can_decide, "the keys")
         await run.pilot.press("n")
         await run.see("Deny?")
         await run.until(lambda: "y Yes  n No" in str(footer.render()), "the answers")
