@@ -203,7 +203,6 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
         server.call(*edit(new="'Ahoy '"))
         server.say("Better?")
         await run.pilot.press("f3")
-        review = run.app.workbench.review
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("c")
         await run.write("name it")
