@@ -10,6 +10,8 @@ from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
 from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of
 from app.runtime.workspace import Runtime
+from app.sandbox.sandbox import Way
+from app.tools.command.wording import doctor_words
 
 _MARKS = {True: "✓", False: "✗", None: "?"}
 
@@ -21,18 +23,32 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         diagnosis = asyncio.run(_examine(runtime, endpoint, quiet=arguments.json))
     except (NotConnected, ProfileError) as error:
         raise CommandError(str(error), Exit.USAGE) from error
+    commands = asyncio.run(_commands(runtime))
     if arguments.json:
         print_json(
             DoctorDocument(
                 endpoint=endpoint.base_url,
                 model=endpoint.model,
                 ok=diagnosis.usable,
-                checks=[CheckLine(name=one.name, ok=one.ok, detail=one.detail) for one in diagnosis.checks],
+                checks=[
+                    CheckLine(name=one.name, ok=one.ok, detail=one.detail) for one in (commands, *diagnosis.checks)
+                ],
             )
         )
     else:
+        _print_check(commands)
         print_line(diagnosis.summary)
     return Exit.DONE if diagnosis.usable else Exit.FAILED
+
+
+async def _commands(runtime: Runtime) -> Check:
+    """How commands run in this workspace."""
+    means = await runtime.sandbox.means()
+    return Check("commands", means.way is not Way.IN_PLACE, doctor_words(means))
+
+
+def _print_check(check: Check) -> None:
+    print_line(f"{_MARKS[check.ok]} {check.name:<12} {check.detail}")
 
 
 async def _examine(runtime: Runtime, endpoint: Endpoint, *, quiet: bool) -> Diagnosis:
@@ -44,7 +60,7 @@ async def _examine(runtime: Runtime, endpoint: Endpoint, *, quiet: bool) -> Diag
         match finding:
             case Check():
                 if not quiet:
-                    print_line(f"{_MARKS[finding.ok]} {finding.name:<12} {finding.detail}")
+                    _print_check(finding)
             case Diagnosis():
                 diagnosis = finding
     assert diagnosis is not None, "an examination ends with a diagnosis"

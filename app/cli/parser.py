@@ -85,6 +85,17 @@ def command_parser() -> argparse.ArgumentParser:
         help="what to say to the model; - or nothing reads standard input",
     )
     run.add_argument("--max-steps", type=int, metavar="N", help="steps before the model is told to stop")
+    run.add_argument(
+        "--commands",
+        choices=("deny", "allow"),
+        default="deny",
+        help="whether the model may run commands (default: deny); what they change becomes a proposal",
+    )
+    run.add_argument(
+        "--in-place",
+        action="store_true",
+        help="with --commands allow: also where commands can only run directly on your files",
+    )
     run.add_argument("--quiet", action="store_true", help="nothing on standard error while it works")
     run.add_argument("--demo", action="store_true", help="use the demo model, in this workspace")
     _add_resume(run)

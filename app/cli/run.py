@@ -40,6 +40,7 @@ from app.runtime.leaving import end_soon
 from app.runtime.recovery import put_right
 from app.runtime.workspace import Runtime, open_runtime
 from app.safe_text import visible
+from app.sandbox.sandbox import Way
 from app.storage.sessions import SessionRecord
 from app.tools.contract import ConfirmationAnswer
 
@@ -79,6 +80,8 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
 
 
 async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) -> int:
+    if arguments.commands == "allow":
+        await _check_commands(runtime, in_place=arguments.in_place)
     try:
         model = connect(runtime)
     except NotConnected as error:
@@ -90,7 +93,7 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
             f"Session {session.id} is open in another window: go on there, or close it first.", Exit.REFUSED
         )
     first = len(session.log.events)
-    printer = _Printer(session, quiet=arguments.quiet)
+    printer = _Printer(session, quiet=arguments.quiet, commands=arguments.commands == "allow")
     session.subscribe(printer)
     stop = _Stop(session)
     try:
@@ -110,6 +113,16 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     if outcome.stopped == "aborted":
         return 128 + (stop.received or signal.SIGINT)
     return Exit.FAILED if outcome.stopped == "failed" else Exit.DONE
+
+
+async def _check_commands(runtime: Runtime, *, in_place: bool) -> None:
+    """Refuse to let a model that nobody watches run commands directly on the user's files, unless that was said."""
+    means = await runtime.sandbox.means()
+    if means.way is Way.IN_PLACE and not in_place:
+        raise CommandError(
+            f"Commands would run directly on your files here, since {means.why_not}: give --in-place to allow that.",
+            Exit.REFUSED,
+        )
 
 
 def _record(runtime: Runtime, arguments: argparse.Namespace) -> SessionRecord | None:
@@ -200,8 +213,9 @@ class _Stop:
 class _Printer:
     """Says on standard error what goes on."""
 
-    def __init__(self, session: Session, *, quiet: bool) -> None:
+    def __init__(self, session: Session, *, quiet: bool, commands: bool) -> None:
         self._session = session
+        self._commands = commands
         self._quiet = quiet
         self._column = 0
         self._calls: dict[str, ToolCall] = {}
@@ -219,6 +233,11 @@ class _Printer:
                 self._line(f"… waiting to try again: {detail}")
             case PhaseChanged(phase=Phase.COMPACTING):
                 self._line("… making room in the context")
+            case ConfirmationRequested(key=key, confirmation=confirmation) if (
+                self._commands and confirmation.kind == "command"
+            ):
+                self._line(f"$ {confirmation.detail}")
+                self._session.confirm(key, ConfirmationAnswer(allowed=True))
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self._line(f"! not allowed without the screen: {confirmation.detail}")
                 self._session.confirm(key, ConfirmationAnswer(allowed=False))

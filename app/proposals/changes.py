@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Match, Op
 from app.proposals.overlay import Contents
 from app.proposals.remarks import deceptions
-from app.proposals.text.document import Document
+from app.proposals.text.document import Document, decode
 from app.proposals.text.hunks import Compared, compare
 
 
@@ -55,7 +55,7 @@ def recompared(
     base, result = contents.get(change.base), contents.get(change.result)
     previous = change.hunks if previous is None else previous
     binary = Document(base).binary or Document(result).binary
-    if binary:
+    if binary or change.links:
         compared = Compared((), 0, 0)
     else:
         compared = compare(
@@ -116,6 +116,15 @@ def facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]
     return notes
 
 
+def link_notes(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> list[str]:
+    """Where a symbolic link led, and where it leads."""
+    return [
+        f"{verb} {decode(contents.get(version))}"
+        for verb, version in (("led to", base), ("leads to", result))
+        if version is not None and version.is_link
+    ]
+
+
 def op_of(old_path: str, base: FileVersion | None, result: FileVersion | None) -> Op:
     """What happens to a file that goes from one version to another."""
     if base is None:
@@ -124,4 +133,6 @@ def op_of(old_path: str, base: FileVersion | None, result: FileVersion | None) -
         return Op.DELETE
     if old_path:
         return Op.RENAME
-    return Op.MODE if base.sha256 == result.sha256 and base.mode != result.mode else Op.EDIT
+    if base.sha256 != result.sha256 or base.is_link != result.is_link:
+        return Op.EDIT
+    return Op.MODE if base.mode != result.mode else Op.EDIT

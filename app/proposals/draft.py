@@ -1,5 +1,6 @@
 """The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
 
+import stat
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -146,7 +147,7 @@ class Draft:
             overlay = self._overlay()
             added, removed = overlay.paths()
             for path, held in self.held.items():
-                on_disk = overlay.filesystem.kind(path) == "file"
+                on_disk = overlay.filesystem.kind(path) in ("file", "link")
                 added.discard(path)
                 removed.discard(path)
                 if held.data is None and on_disk:
@@ -376,6 +377,8 @@ class Draft:
         except OSError as error:
             raise NotEditable(f"{path} can't be edited: {error.strerror}.") from error
         if data is not None:
+            if self._is_link(overlay, path):
+                raise EditRefused(f"{path} is a symbolic link; a command can change where it leads.")
             return data
         if overlay.kind(path) == "folder":
             raise EditRefused(f"{path} is a folder, not a file.")
@@ -384,6 +387,11 @@ class Draft:
         raise EditRefused(
             f"{path} does not exist.", "Use list_files to see what there is, or write_file to create it."
         )
+
+    def _is_link(self, overlay: Overlay, path: str) -> bool:
+        held = self.held.get(path)
+        mode = held.mode if held else getattr(overlay.version(path), "mode", 0)
+        return stat.S_ISLNK(mode)
 
     def _check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
         """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""

@@ -19,7 +19,7 @@ def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> P
         EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
     """
     change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
-    if change is None or change.result is None or change.binary:
+    if change is None or change.result is None or change.binary or change.links:
         raise EditRejected(f"{proposal.id} has no text to edit at {path}.")
     try:
         data = rewrite(Document(contents.get(change.result)), text)

@@ -1,5 +1,6 @@
 """Proposal, file change, hunk: the values that cross to disk, JSON and the screen."""
 
+import stat
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Literal
@@ -74,7 +75,12 @@ class FileVersion(Value):
     sha256: str
     size: int
     mode: int = 0o644
-    """Permission bits."""
+    """Permission bits; of a symbolic link `stat.S_IFLNK` and all of them, and the bytes are where it leads."""
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self.mode)
 
 
 class Identity(Value):
@@ -169,6 +175,11 @@ class FileChange(Value):
     def inexact(self) -> bool:
         """Whether any edit was found by a tolerant rung."""
         return any(not match.rung.exact for match in self.matches)
+
+    @property
+    def links(self) -> bool:
+        """Whether it is, or becomes, a symbolic link: then it is decided as a whole."""
+        return any(version is not None and version.is_link for version in (self.base, self.result))
 
     @property
     def trouble(self) -> str:

@@ -215,7 +215,7 @@ class Overlay:
             leaving: Files that go away by the same change set.
         """
         for folder in parents(path):
-            if folder not in leaving and self.kind(folder) in ("file", "other"):
+            if folder not in leaving and self.kind(folder) in ("file", "link", "other"):
                 return f"{folder} is a file, not a folder"
         match self.kind(path):
             case "folder":
@@ -223,7 +223,7 @@ class Overlay:
                 return f"{path} is a folder" if left or not leaving else ""
             case "other":
                 return f"{path} is not a regular file"
-            case "file" if path not in leaving:
+            case "file" | "link" if path not in leaving:
                 return f"{path} exists already"
             case _:
                 return ""
@@ -241,7 +241,7 @@ class Overlay:
         """Paths that the pending changes add to the disk, and those that they take away."""
         added, removed = set(), set()
         for path, entry in self.pending.all().items():
-            on_disk = self.filesystem.kind(path) == "file"
+            on_disk = self.filesystem.kind(path) in ("file", "link")
             if entry.version is not None and not on_disk:
                 added.add(path)
             elif entry.version is None and on_disk:

@@ -196,6 +196,8 @@ def _moved_edit(
             raise Stuck(f"{change.path} exists now, so {source} can't be moved there")
         if obstacle := overlay.obstacle(change.path, leaving):
             raise Stuck(f"{source} can't be moved to {change.path}: {obstacle}")
+    if current.is_link != origin.is_link:
+        raise Stuck(f"{source} is {'a symbolic link' if current.is_link else 'no symbolic link'} now")
     mode = merged_mode(origin, current, result)
     if current.sha256 == origin.sha256:
         moved = result.model_copy(update={"mode": mode})
@@ -211,6 +213,8 @@ def _merged(
 ) -> FileVersion:
     data = overlay.content(source) or b""
     base, theirs = overlay.contents.get(origin), overlay.contents.get(result)
+    if any(version.is_link for version in (origin, current, result)):
+        raise Stuck(f"{source} is a symbolic link, or would be one, and has changed")
     if any(Document(each).binary for each in (base, data, theirs)):
         raise Stuck(f"{source} is binary and changed, so the proposed content can't be merged into it")
     merged, how = merged_bytes(base, data, theirs)

@@ -41,7 +41,9 @@ def facts_of(change: FileChange) -> Iterator[str]:
     """What is worth a line about a file."""
     if change.already_applied:
         yield "The disk already holds this."
-    if change.binary:
+    if change.links:
+        yield "A symbolic link is decided as a whole."
+    elif change.binary:
         before = size_words(change.base.size) if change.base else "nothing"
         after = size_words(change.result.size) if change.result else "nothing"
         yield f"Binary file: {before} → {after}. It is decided as a whole."
@@ -86,6 +88,8 @@ def all_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
 def mode_words(change: FileChange) -> str:
     """What becomes of the mode, in a word or two: `755` for a new file that can be executed, `644 → 755`."""
     base, result = change.base, change.result
+    if change.links:
+        return "symbolic link"
     if result is None or (base is not None and base.mode == result.mode and not _special(result)):
         return ""
     if base is None or base.mode == result.mode:
@@ -96,6 +100,12 @@ def mode_words(change: FileChange) -> str:
 def _mode_words(change: FileChange) -> Iterator[str]:
     base, result = change.base, change.result
     if result is None:
+        return
+    if change.links:
+        if base is not None and base.is_link != result.is_link:
+            yield "The file becomes a symbolic link." if result.is_link else "The symbolic link becomes a file."
+        elif base is None:
+            yield "It is a symbolic link."
         return
     if base is None:
         if result.mode & _EXECUTABLE:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from app.proposals.changes import facts, make_change, next_number
+from app.proposals.changes import facts, link_notes, make_change, next_number
 from app.proposals.draft import Draft, Held
 from app.proposals.errors import NothingStaged
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
@@ -44,7 +44,10 @@ def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileC
         before = origin.base_data or b""
         if base:
             contents.keep(base, before)
-        notes = [*entry.notes, *facts(before, entry.data or b"", base.mode if base else None, entry.links)]
+        if any(version is not None and version.is_link for version in (base, result)):
+            notes = link_notes(contents, base, result)
+        else:
+            notes = [*entry.notes, *facts(before, entry.data or b"", base.mode if base else None, entry.links)]
         changes.append(
             make_change(
                 contents,

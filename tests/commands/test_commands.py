@@ -354,6 +354,22 @@ def test_a_command_of_the_model_never_runs_without_the_screen(signoff: Run, work
         assert not any("The user says" in str(message["content"]) for message in server.last.messages)
 
 
+def test_a_command_that_is_allowed_runs_without_the_screen_and_its_changes_wait(
+    signoff: Run, workspace: Path
+) -> None:
+    with WireServer() as server:
+        server.call("run_command", {"command": "echo made > made.txt; echo said"})
+        server.say("It is done.")
+        words = ("--base-url", server.base_url, "--model", "m", "--commands", "allow", "--in-place")
+        turn = document(signoff("run", "run it", "--json", *words))
+        assert turn["stopped"] == "staged" and len(turn["proposals"]) == 1
+        assert "said" in str(server.last.messages)
+        assert not (workspace / "made.txt").exists()
+        assert "+made" in signoff("show", turn["proposals"][0]).stdout
+        assert signoff("approve", turn["proposals"][0]).returncode == 0
+        assert (workspace / "made.txt").read_text() == "made\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_name_the_commands(signoff: Run, shell: str) -> None:
     done = signoff("completion", shell)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from app.proposals.models import FileVersion, Identity
+from app.sandbox.changes import link_mode
 from app.workspace.reading import read_file
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -23,12 +24,12 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OPEN_FOLDERS = 128
 """Folders kept open at once while applying; the usual limit of a process is 1,024 descriptors, on macOS 256."""
 
-Kind = Literal["file", "folder", "other", "missing"]
+Kind = Literal["file", "link", "folder", "other", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
 class DiskFile:
-    """A regular file as it was read."""
+    """A regular file, or a symbolic link, as it was read."""
 
     data: bytes
     version: FileVersion
@@ -41,7 +42,7 @@ class DiskFile:
 class Node:
     """What has a name, as far as that is known without opening it."""
 
-    kind: Literal["file", "folder", "other"]
+    kind: Literal["file", "link", "folder", "other"]
     identity: Identity
     size: int
     written: int
@@ -82,11 +83,11 @@ class Readable(Protocol):
     """What laying proposals over the disk needs of it; every method raises OSError as the system does."""
 
     def kind(self, path: str) -> Kind:
-        """What the path is; `other` for links, devices and pipes."""
+        """What the path is; `other` for devices and pipes."""
         ...
 
     def read(self, path: str) -> DiskFile | None:
-        """The file; None if there is none, or if a folder has its name."""
+        """The file or link; None if there is none, or if a folder has its name."""
         ...
 
     def names(self, folder: str) -> list[str]:
@@ -102,7 +103,10 @@ class Filesystem(Readable, Protocol):
         ...
 
     def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> Identity:
-        """Make a file that does not exist and have its bytes on disk; attributes and owner are those of `like`."""
+        """Make a file that does not exist and have its bytes on disk; attributes and owner are those of `like`.
+
+        The mode of a link makes it one.
+        """
         ...
 
     def exchange(self, path: str, temp: str) -> None:
@@ -183,14 +187,14 @@ class PosixFilesystem:
             if error.errno == errno.ELOOP:  # a folder on the way is a link
                 return None
             raise
-        regular, folder = stat.S_ISREG(facts.st_mode), stat.S_ISDIR(facts.st_mode)
-        kind: Literal["file", "folder", "other"] = "file" if regular else "folder" if folder else "other"
-        return Node(kind, _identity(facts), facts.st_size, facts.st_mtime_ns)
+        return Node(_kind(facts.st_mode), _identity(facts), facts.st_size, facts.st_mtime_ns)
 
     def read(self, path: str) -> DiskFile | None:
-        """The file; None if there is none. Raises OSError (EFBIG) for one over the limit, and for a link."""
+        """The file or link; None if there is none. Raises OSError (EFBIG) for one over the limit."""
         try:
             with _At(self, path) as at:
+                if link := _read_link(at.name, at.folder):
+                    return link
                 data, facts = read_file(at.name, self._read_limit, folder=at.folder)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
@@ -207,6 +211,9 @@ class PosixFilesystem:
     def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> Identity:
         """Make a file and have its bytes on disk."""
         with _At(self, path) as at:
+            if stat.S_ISLNK(mode):
+                os.symlink(os.fsdecode(data), at.name, dir_fd=at.folder)
+                return _identity(os.stat(at.name, dir_fd=at.folder, follow_symlinks=False))
             descriptor = os.open(at.name, _CREATE, 0o600, dir_fd=at.folder)
         try:
             view = memoryview(data)
@@ -332,6 +339,28 @@ class PosixFilesystem:
                             os.setxattr(descriptor, name, os.getxattr(source, name))
         finally:
             os.close(source)
+
+
+def _kind(mode: int) -> Literal["file", "link", "folder", "other"]:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISLNK(mode):
+        return "link"
+    return "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def _read_link(name: str, folder: int) -> DiskFile | None:
+    """The link of this name in a folder; None if it is none."""
+    try:
+        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISLNK(facts.st_mode):
+            return None
+        data = os.fsencode(os.readlink(name, dir_fd=folder))
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # it is none any more
+            return None
+        raise
+    return DiskFile(data, version_of(data, link_mode()), _identity(facts), facts.st_nlink)
 
 
 def _identity(facts: os.stat_result) -> Identity:

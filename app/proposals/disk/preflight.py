@@ -54,14 +54,20 @@ class _Unfit(Exception):
 
 def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> Identity | None:
     """Which file it is, None for no file; raises _Unfit."""
-    if workspace.trace(step.path) != (step.path, step.path):
+    # A link is itself what is written; only the way to it must be free of links.
+    way = step.path.rpartition("/")[0] or "." if _is_link(step) else step.path
+    if workspace.trace(way) != (way, way):
         raise _Unfit(f"{step.path} is reached through a link now; look at it again")
     file = filesystem.read(step.path)
     found = file.version.sha256 if file else None
     expected = step.before.sha256 if step.before else None
-    if found != expected:
+    if found != expected or (file and step.before and file.version.is_link != step.before.is_link):
         raise _Unfit(f"{step.path} changed on disk at this moment; look at it again")
     return file.identity if file else None
+
+
+def _is_link(step: Transition) -> bool:
+    return any(version is not None and version.is_link for version in (step.before, step.after))
 
 
 def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -> None:
@@ -80,7 +86,7 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
         for folder in parents(step.path):
             if folder in puts:
                 raise _Unfit(f"{folder} can't be a file and the folder of {step.path}")
-            if filesystem.kind(folder) in ("file", "other") and folder not in gone:
+            if filesystem.kind(folder) in ("file", "link", "other") and folder not in gone:
                 raise _Unfit(f"{folder} is a file, so {step.path} can't be made; rename one of them")
         if filesystem.kind(step.path) == "folder":
             left = [path for path in files_below(filesystem, step.path) if path not in gone]

@@ -36,7 +36,7 @@ def _holds(
     filesystem: Filesystem, path: str, sha256: str | None, mode: int | None, identity: Identity | None
 ) -> bool:
     node = filesystem.node(path)
-    if sha256 is None or node is None or node.kind != "file" or identity not in (None, node.identity):
+    if sha256 is None or node is None or node.kind not in ("file", "link") or identity not in (None, node.identity):
         return False
     try:
         file = filesystem.read(path)

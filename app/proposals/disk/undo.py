@@ -85,6 +85,8 @@ class Replay:
             raise UndoConflict(
                 f"{step.source} was changed since, and would be deleted; delete it yourself if you want that"
             )
+        if now.is_link != left.is_link or (now.is_link and now.sha256 != left.sha256):
+            raise UndoConflict(f"{step.source} is another link than it was, or none; put it back first")
         mode = merged_mode(left, now, target)
         if now.sha256 == left.sha256:
             return target.model_copy(update={"mode": mode})

@@ -3,7 +3,7 @@
 from app.proposals.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.overlay import Contents, undecided
 from app.proposals.patch.second_reader import check_patch
-from app.proposals.patch.unified import RenderFile, render
+from app.proposals.patch.unified import RenderFile, parts, render
 from app.proposals.text.diff import Change
 from app.proposals.text.document import Document, decode, display_pair
 from app.proposals.text.hunks import in_force
@@ -15,15 +15,15 @@ def as_patch(contents: Contents, proposal: Proposal) -> str:
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
     another reader would make something else of it.
     """
-    files = [_file(contents, change) for change in _shown(proposal)]
+    files = [part for change in _shown(proposal) for part in parts(_file(contents, change))]
     text = decode(render(files))
     check_patch(text, files)
     return text
 
 
 def file_diff(contents: Contents, change: FileChange) -> FileDiff:
-    """Both texts of one file as the review draws them; no lines for a binary one."""
-    if change.binary:
+    """Both texts of one file as the review draws them; no lines for a binary one or a link."""
+    if change.binary or change.links:
         return FileDiff(change=change, old=(), new=())
     old, new = Document(contents.get(change.base)), Document(contents.get(change.result))
     old_lines, new_lines = display_pair(old, new)
@@ -56,8 +56,10 @@ def _file(contents: Contents, change: FileChange) -> RenderFile:
     )
 
 
-def _changes(change: FileChange) -> list[Change]:
-    """The line changes that the hunks of a change are."""
+def _changes(change: FileChange) -> list[Change] | None:
+    """The line changes that the hunks of a change are; None for a link, which has none."""
+    if change.links:
+        return None
     return [
         Change(hunk.old_start, hunk.old_start + hunk.old_count, hunk.new_start, hunk.new_start + hunk.new_count)
         for hunk in change.hunks

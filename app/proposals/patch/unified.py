@@ -6,9 +6,10 @@ written as a git binary patch, which `git apply` takes and `patch` passes over.
 
 import base64
 import hashlib
+import stat
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.proposals.patch.names import NO_FILE, quoted
 from app.proposals.text.diff import Change, diff
@@ -18,6 +19,7 @@ CONTEXT_LINES = 3
 
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 _REGULAR = 0o100000
+_LINK = 0o120000
 _BINARY_CHUNK = 52
 
 
@@ -42,6 +44,14 @@ class RenderFile:
 def render(files: Sequence[RenderFile]) -> bytes:
     """One diff of all files, in order. Lines keep their bytes, so the result need not be valid UTF-8."""
     return b"".join(b"".join(_file(file)) for file in files)
+
+
+def parts(file: RenderFile) -> Sequence[RenderFile]:
+    """What a diff says of a file in turn: one that becomes a link, or ceases to be one, goes and comes."""
+    if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
+        return (file,)
+    gone = replace(file, path=file.old_path or file.path, old_path="", new=None, changes=None)
+    return gone, replace(file, old=None, old_path="", changes=None)
 
 
 def _file(file: RenderFile) -> Iterator[bytes]:
@@ -136,6 +146,8 @@ def _header(mark: bytes, path: str) -> bytes:
 
 
 def _git_mode(mode: int) -> int:
+    if stat.S_ISLNK(mode):
+        return _LINK
     return _REGULAR | (0o755 if mode & 0o100 else 0o644)
 
 

@@ -19,6 +19,15 @@ def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
             return ("This runs directly on your files.", f"There is no layer over them, since {means.why_not}.")
 
 
+def doctor_words(means: Means) -> str:
+    """How commands run here, in a line."""
+    match means.way:
+        case Way.OVERLAY:
+            return "run on a layer over the workspace; what they change waits as a proposal"
+        case Way.IN_PLACE:
+            return f"run directly on your files, since {means.why_not}"
+
+
 def short(path: Path) -> str:
     """A path with `~` for the home."""
     home = Path.home()

@@ -1,0 +1,120 @@
+"""Whatever a script does to files: the workspace stays, and the proposal is what the script does when run bare."""
+
+import asyncio
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.proposals.service import ProposalService
+from app.sandbox.sandbox import Sandbox, Way
+from app.workspace.paths import READ_LIMIT, Workspace
+from tests.unit.proposals.memory_store import MemoryStore
+
+FILES = ("a.txt", "crlf.txt", "run.sh", "link", "d/x", "d/y.bin", "d/e/z", "new", "n/m", "n/o/p")
+FOLDERS = ("d", "d/e", "n", "n/o", "k", "k/l")
+TEXTS = (r"one\ntwo\nthree\n", r"one\r\ntwo\r\n", r"no newline", r"", r"\000\377binary", r"caf\303\251\n\351")
+paths = st.sampled_from(FILES)
+folders = st.sampled_from(FOLDERS)
+OPERATIONS = st.one_of(
+    st.builds("mkdir -p $(dirname {0}); printf '{1}' > {0}".format, paths, st.sampled_from(TEXTS)),
+    st.builds("printf 'more\\n' >> {0}".format, paths),
+    st.builds("sed -i s/two/2/ {0}".format, paths),
+    st.builds("touch {0}".format, paths),
+    st.builds("rm -f {0}".format, paths),
+    st.builds("rm -rf {0}".format, folders),
+    st.builds("mv {0} {1}".format, paths, paths),
+    st.builds("mkdir -p $(dirname {1}); mv -T {0} {1}".format, folders, folders),
+    st.builds("cp {0} {1}".format, paths, paths),
+    st.builds("chmod {1}x {0}".format, paths, st.sampled_from("+-")),
+    st.builds("ln -sfn {1} {0}".format, paths, st.sampled_from(("a.txt", "d", "nowhere", "../out"))),
+    st.builds("ln {0} {1}".format, paths, paths),
+    st.builds("mkdir -p {0}".format, folders),
+    st.builds("cp -r {0} {1}".format, folders, folders),
+)
+
+State = dict[str, tuple[str, bytes]]
+
+
+def state(root: Path) -> State:
+    """Every file and link: what it is, and its bytes. Of the mode what git knows."""
+    found: State = {}
+    for folder, names, files in os.walk(root):
+        if ".git" in names:
+            names.remove(".git")
+        for name in (*files, *(each for each in names if Path(folder, each).is_symlink())):
+            path = Path(folder, name)
+            mode = path.lstat().st_mode
+            kind = "link" if stat.S_ISLNK(mode) else "755" if mode & stat.S_IXUSR else "644"
+            data = os.fsencode(path.readlink()) if kind == "link" else path.read_bytes()
+            found[path.relative_to(root).as_posix()] = (kind, data)
+    return found
+
+
+def make(root: Path) -> None:
+    for folder in ("d/e", "k"):
+        (root / folder).mkdir(parents=True)
+    (root / "a.txt").write_bytes(b"one\ntwo\nthree\n")
+    (root / "crlf.txt").write_bytes(b"one\r\ntwo\r\n")
+    (root / "run.sh").write_bytes(b"#!/bin/sh\ntrue\n")
+    (root / "run.sh").chmod(0o755)
+    (root / "link").symlink_to("a.txt")
+    (root / "d/x").write_bytes(b"x\n")
+    (root / "d/y.bin").write_bytes(bytes(range(256)))
+    (root / "d/e/z").write_bytes(b"one\ntwo\nlast")
+    (root / "k/two").write_bytes(b"two\n")
+
+
+def shell(script: str) -> list[str]:
+    return ["/bin/bash", "--noprofile", "--norc", "-c", script]
+
+
+async def in_sandbox(root: Path, folder: Path, script: str, ways: list[Way]) -> tuple[ProposalService, str]:
+    """Run a script and stage what it changes; returns the service and the proposal's id, empty if nothing changed."""
+    workspace = Workspace(root)
+    service = ProposalService(workspace, MemoryStore(), folder / "lock")
+    sandbox = Sandbox(workspace, folder / "runs", own=(), ways=ways)
+    draft = service.draft("s")
+    async with sandbox.open(draft.laid_over()) as run:
+        await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)
+        found = await run.changes()
+        assert not found.left_out and not found.through
+        changes = [run.read(each.path, READ_LIMIT) for each in found.touched]
+    if not changes:
+        return service, ""
+    draft.take(changes)
+    return service, service.stage(draft, "").id
+
+
+@pytest.mark.parametrize("way", [Way.OVERLAY])
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
+def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: list[str]) -> None:
+    script = "umask 022\n" + "\n".join(f"{{ {each}; }} 2>/dev/null" for each in operations)
+    with tempfile.TemporaryDirectory() as folder:
+        root, bare, patched = (Path(folder, name) for name in ("ws", "bare", "patched"))
+        make(root)
+        before = state(root)
+        for copy in (bare, patched):
+            shutil.copytree(root, copy, symlinks=True)
+        subprocess.run(shell(script), cwd=bare, check=False, stdin=subprocess.DEVNULL)
+        ways = list(Way)[list(Way).index(way) :]
+        service, proposal = asyncio.run(in_sandbox(root, Path(folder), script, ways))
+        assert state(root) == before
+        wanted = state(bare)
+        if not proposal:
+            assert wanted == before
+            return
+        patch = service.as_unified_diff(proposal).encode("utf-8", "surrogateescape")
+        subprocess.run(["git", "apply", "--whitespace=nowarn", "-"], cwd=patched, input=patch, check=True)
+        assert state(patched) == wanted
+        service.approve(proposal)
+        assert state(root) == wanted
+        service.undo(proposal)
+        assert state(root) == before
