@@ -1,6 +1,7 @@
 """Puts right what a process left that ended in the middle of something; run before a workspace is used."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from app.agent.deciding import changes, owner_of
 from app.conversation.events import Decision, ProposalDecided
@@ -26,6 +27,9 @@ def recover(runtime: Runtime, *, patience: float = PATIENCE) -> list[str]:
         One line for the user for each thing that was put right.
     """
     lines = runtime.service.recover()
+    with suppress(OSError):
+        if runtime.places.runs.exists() and (line := runtime.sandbox.put_back()):
+            lines.append(line)
     try:
         lines += record_left_over(runtime, patience=patience)
     except StorageError as error:

@@ -1,4 +1,4 @@
-"""A run in place, where the system allows nothing better: the command works on the user's own files."""
+"""A run in place, where the system allows nothing better: on the user's own files, which are put back after it."""
 
 import asyncio
 import os
@@ -8,44 +8,44 @@ from collections.abc import Sequence
 from app.sandbox.changes import Change, Found
 from app.sandbox.enclosed import run_enclosed
 from app.sandbox.environment import command_environment
+from app.sandbox.guard import Guard
+from app.sandbox.keeping import Keeping
+from app.sandbox.overlay_run import with_git_settings
 from app.sandbox.process import Ended, Output, run_process
 from app.sandbox.process_tree import PLATFORM, end_tree
-from app.workspace.paths import Workspace
 
 
 class InPlaceRun:
-    """The workspace itself."""
+    """The workspace itself, under guard; pending changes are not in it."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._root = workspace.root
+    def __init__(self, guard: Guard, keeping: Keeping) -> None:
+        """`guard` is held, and has kept what there is."""
+        self._guard = guard
+        self._keeping = keeping
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
         """Run a program; raises StartFailed."""
         marker = uuid.uuid4().hex
-        environment = command_environment(os.environ, marker)
+        environment = with_git_settings(command_environment(os.environ, marker))
+        where = self._guard.root / folder
         if PLATFORM == "linux":
-            steps = ["folder", str(self._root / folder)]
+            steps = ["folder", str(where)]
             return await run_enclosed(steps, program, environment=environment, seconds=seconds, output=output)
 
         async def end(process: asyncio.subprocess.Process) -> bool:
             return await end_tree(process, marker)
 
         return await run_process(
-            program,
-            folder=self._root / folder,
-            environment=environment,
-            seconds=seconds,
-            output=output,
-            end=end,
+            program, folder=where, environment=environment, seconds=seconds, output=output, end=end
         )
 
     async def changes(self) -> Found:
-        """Nothing is known of them."""
-        return Found()
+        """What has changed so far. Raises OSError."""
+        return await asyncio.to_thread(self._guard.look, self._keeping)
 
     def read(self, path: str, limit: int) -> Change:
-        """Nothing has been found."""
-        raise FileNotFoundError(path)
+        """One of the changes with its contents. Raises OSError."""
+        return self._guard.read(path, limit)
 
     async def write_through(self, paths: Sequence[str]) -> None:
         """It is written already."""

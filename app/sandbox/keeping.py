@@ -54,9 +54,13 @@ class Keeping:
             return True
         return self._git.tracks(path)
 
+    def forbidden(self, path: str) -> bool:
+        """Whether it is signoff's own."""
+        return self._workspace.forbidden(path)
+
     def refuses(self, path: str, *, in_ignored: bool) -> str:
         """Why a path can be neither kept nor written through; empty if it can."""
-        if self._workspace.forbidden(path):
+        if self.forbidden(path):
             return "signoff's own"
         if in_ignored:
             # There git and its like may do as they please, as in a package that was checked out.

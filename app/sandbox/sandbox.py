@@ -1,7 +1,9 @@
 """Chooses, once for a workspace, how commands run on it, and opens the runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +12,9 @@ from typing import Protocol
 
 from app.sandbox.changes import Change, Found, Leaf, Pending
 from app.sandbox.enclosed import StepFailed
+from app.sandbox.guard import Guard
 from app.sandbox.in_place_run import InPlaceRun
+from app.sandbox.keeping import Keeping
 from app.sandbox.overlay_run import OverlayRun
 from app.sandbox.places import access
 from app.sandbox.process import Ended, Output, StartFailed
@@ -106,10 +110,33 @@ class Sandbox:
             OSError: There is no room for it.
         """
         if (await self.means()).way is Way.IN_PLACE:
-            yield InPlaceRun(self._workspace)
+            async with self._in_place() as in_place:
+                yield in_place
             return
         async with self._overlay(pending) as run:
             yield run
+
+    @asynccontextmanager
+    async def _in_place(self) -> AsyncIterator[InPlaceRun]:
+        guard, keeping = self._guard(), Keeping(self._workspace, {})
+        with guard.held():
+            try:
+                await _uncancelled(guard.keep, keeping)
+                yield InPlaceRun(guard, keeping)
+            finally:
+                await _uncancelled(guard.restore, keeping)
+
+    def put_back(self) -> str:
+        """Put back what a command in place has changed that was cut off; a line for the user if there was one.
+
+        Raises:
+            OSError: The disk would not.
+        """
+        return self._guard().left_over(Keeping(self._workspace, {}))
+
+    def _guard(self) -> Guard:
+        name = hashlib.sha256(os.fsencode(self._workspace.root)).hexdigest()[:16]
+        return Guard(self._workspace.root, self._state / f"guard-{name}")
 
     @asynccontextmanager
     async def _overlay(self, pending: Pending) -> AsyncIterator[OverlayRun]:
@@ -137,6 +164,18 @@ class Sandbox:
         if ended.code or [each.path for each in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
             return Means(Way.IN_PLACE, "a layer over this file system does not hold what is written")
         return Means(Way.OVERLAY)
+
+
+async def _uncancelled(work: Callable[[Keeping], object], keeping: Keeping) -> None:
+    """Do it on a thread, to its end also where whoever waits is cancelled."""
+    doing = asyncio.ensure_future(asyncio.to_thread(work, keeping))
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait({doing})
+        if not doing.cancelled() and (error := doing.exception()):
+            raise error from None
+        raise
 
 
 _PROBE = ".signoff-probe"

@@ -22,6 +22,7 @@ OPENS_OTHER_FILES = {
     "app/ui/themes/files.py": "the user's own themes",
     "app/sandbox/enclosed.py": "what a helper process reports",
     "app/sandbox/enter.py": "/proc, and folders to mount",
+    "app/sandbox/guard.py": "the lock, and its own index",
     "app/sandbox/overlay_run.py": "/proc",
     "app/sandbox/process.py": "the output of a command",
     "app/sandbox/process_tree.py": "/proc",

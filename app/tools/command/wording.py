@@ -16,7 +16,12 @@ def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
                 f"Written at once: what git ignores, and {places}. Nothing else outside the workspace.",
             )
         case Way.IN_PLACE:
-            return ("This runs directly on your files.", f"There is no layer over them, since {means.why_not}.")
+            return (
+                "This runs directly on your files; what it changes is put back and will wait as a proposal.",
+                f"There is no layer over them, since {means.why_not}. Change nothing while it runs: that would count "
+                "as the command's. It sees the files on disk, without what is staged, and nothing keeps it from "
+                "writing outside the workspace.",
+            )
 
 
 def doctor_words(means: Means) -> str:
@@ -25,7 +30,7 @@ def doctor_words(means: Means) -> str:
         case Way.OVERLAY:
             return "run on a layer over the workspace; what they change waits as a proposal"
         case Way.IN_PLACE:
-            return f"run directly on your files, since {means.why_not}"
+            return f"run directly on your files, and what they change is put back, since {means.why_not}"
 
 
 def short(path: Path) -> str:

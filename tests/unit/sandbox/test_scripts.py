@@ -36,7 +36,8 @@ OPERATIONS = st.one_of(
     st.builds("ln -sfn {1} {0}".format, paths, st.sampled_from(("a.txt", "d", "nowhere", "../out"))),
     st.builds("ln {0} {1}".format, paths, paths),
     st.builds("mkdir -p {0}".format, folders),
-    st.builds("cp -r {0} {1}".format, folders, folders),
+    # Into itself, cp goes by the order in which the disk names things.
+    st.builds("case {1} in {0}/*) ;; *) cp -r {0} {1};; esac".format, folders, folders),
 )
 
 State = dict[str, tuple[str, bytes]]
@@ -92,7 +93,7 @@ async def in_sandbox(root: Path, folder: Path, script: str, ways: list[Way]) -> 
     return service, service.stage(draft, "").id
 
 
-@pytest.mark.parametrize("way", [Way.OVERLAY])
+@pytest.mark.parametrize("way", list(Way))
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
 def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: list[str]) -> None:

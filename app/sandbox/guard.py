@@ -1,0 +1,217 @@
+"""Keeps what git does not ignore before a command that runs in place, and puts it back after it, byte for byte.
+
+What was kept stays for the next command, so that only what is new since is copied. A command that was cut off by the
+end of signoff leaves a mark; whoever comes next puts the files back.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+
+from app.sandbox.changes import Change, Found, Leaf, Touched
+from app.sandbox.disk_leaf import leaf_at
+from app.sandbox.keeping import Keeping
+from app.sandbox.listing import REPOSITORY, Facts, facts_of, listing
+
+_INDEX, _MARK, _LOCK = "index.json", "running", "lock"
+
+
+class Busy(OSError):
+    """Another command runs in place in this workspace."""
+
+    def __init__(self) -> None:
+        super().__init__("another command runs directly on these files")
+
+
+@dataclass(slots=True)
+class Guard:
+    """Of one workspace."""
+
+    root: Path
+    store: Path
+    """A folder of its own outside the workspace."""
+    kept: dict[str, Facts] = field(default_factory=dict)
+    """What there was, by path."""
+    _names: dict[str, str] = field(default_factory=dict)
+    """Under which name in the store a file's content is."""
+    _number: int = 0
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Have it for oneself. Raises Busy."""
+        self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError as error:
+            raise Busy from error
+        finally:
+            os.close(lock)
+
+    def keep(self, keeping: Keeping) -> None:
+        """Copy what is new, and leave the mark. Raises OSError; nothing may be run then."""
+        self._load()
+        now = listing(self.root, keeping)
+        for path, facts in now.items():
+            if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
+                self._number += 1
+                shutil.copyfile(self.root / path, self.store / str(self._number))
+                self._names[path] = str(self._number)
+            elif stat.S_ISLNK(facts.mode):
+                self._names[path] = f">{(self.root / path).readlink()}"
+        self.kept = now
+        self._names = {path: name for path, name in self._names.items() if path in now}
+        self._save()
+        (self.store / _MARK).touch()
+        self._clear()
+
+    def look(self, keeping: Keeping) -> Found:
+        """What has changed since."""
+        now = listing(self.root, keeping)
+        touched: list[Touched] = []
+        left_out: set[str] = set()
+        for path in sorted(self.kept.keys() | now.keys()):
+            before, after = self.kept.get(path), now.get(path)
+            if before == after or not self._differs(path, before, after):
+                continue
+            if path.partition("/")[0] == REPOSITORY:
+                left_out.add(f"{REPOSITORY}: put back as it was, commits are the user's")
+            elif reason := keeping.refuses(path, in_ignored=False):
+                left_out.add(f"{path}: {reason}")
+            elif cache := next((above for above in _with_parents(path) if keeping.is_cache(above)), ""):
+                left_out.add(f"{cache}: a cache that git does not ignore")
+            elif after is not None and not after.is_leaf and not after.is_folder:
+                left_out.add(f"{path}: not a regular file")
+            else:
+                touched.append(Touched(path, after.size if after and after.is_leaf else 0))
+        return Found(tuple(touched), tuple(sorted(left_out)))
+
+    def read(self, path: str, limit: int) -> Change:
+        """One of the changes with its contents. Raises OSError."""
+        return Change(path, self._before(path, limit), leaf_at(self.root / path, limit))
+
+    def restore(self, keeping: Keeping) -> int:
+        """Put everything back; returns how many names were not as they had been. Raises OSError."""
+        now = listing(self.root, keeping)
+        changed = [path for path in self.kept.keys() | now.keys() if self.kept.get(path) != now.get(path)]
+        for path in sorted(changed, reverse=True):
+            before, after = self.kept.get(path), now.get(path)
+            if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
+                self._remove(path, after)
+        count = 0
+        for path in sorted(changed):
+            if before := self.kept.get(path):
+                count += self._put_back(path, before)
+            else:
+                count += 1
+        for path in sorted(changed, reverse=True):
+            if (before := self.kept.get(path)) and before.is_folder:
+                (self.root / path).chmod(stat.S_IMODE(before.mode))
+        for path in changed:
+            if path in self.kept:
+                self.kept[path] = facts_of((self.root / path).lstat())
+        self._save()
+        (self.store / _MARK).unlink(missing_ok=True)
+        return count
+
+    def left_over(self, keeping: Keeping) -> str:
+        """Put back what a command has changed whose end nobody has seen; a line for the user if there was one."""
+        if not (self.store / _MARK).exists():
+            return ""
+        with self.held():
+            if not (self.store / _MARK).exists():
+                return ""
+            self._load()
+            self.restore(keeping)
+        return "A command that ran directly on your files was cut off; every file is as it was before."
+
+    def _differs(self, path: str, before: Facts | None, after: Facts | None) -> bool:
+        if before is None or after is None:
+            present = before or after
+            return present is not None and not present.is_folder
+        if before.is_folder or after.is_folder:
+            return before.is_folder != after.is_folder
+        if before.mode != after.mode or before.size != after.size:
+            return True
+        return self._before(path, before.size) != leaf_at(self.root / path, after.size)
+
+    def _before(self, path: str, limit: int) -> Leaf | None:
+        facts = self.kept.get(path)
+        if facts is None or not facts.is_leaf:
+            return None
+        name = self._names[path]
+        if name.startswith(">"):
+            return Leaf(os.fsencode(name[1:]), stat.S_IFLNK | 0o777)
+        kept = leaf_at(self.store / name, limit)
+        return kept and Leaf(kept.data, stat.S_IMODE(facts.mode))
+
+    def _remove(self, path: str, facts: Facts) -> None:
+        place = self.root / path
+        if not facts.is_folder:
+            place.unlink(missing_ok=True)
+            return
+        # What git ignores may be in it, and stays.
+        with suppress(OSError):
+            place.rmdir()
+
+    def _put_back(self, path: str, before: Facts) -> bool:
+        """Whether there was anything to put back."""
+        place = self.root / path
+        if before.is_folder:
+            if not place.is_dir():
+                place.mkdir(parents=True)
+                return True
+            return False
+        if not before.is_leaf:
+            return False
+        name = self._names[path]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if name.startswith(">"):
+            place.unlink(missing_ok=True)
+            place.symlink_to(name[1:])
+            return True
+        with suppress(OSError):
+            place.chmod(0o600)
+        # Written, not replaced, so that its other names and its owner stay.
+        shutil.copyfile(self.store / name, place)
+        place.chmod(stat.S_IMODE(before.mode))
+        os.utime(place, ns=(before.written, before.written))
+        return True
+
+    def _load(self) -> None:
+        try:
+            index = json.loads((self.store / _INDEX).read_bytes())
+            self._number = index["number"]
+            self.kept = {path: Facts(*facts) for path, (facts, _) in index["paths"].items()}
+            self._names = {path: name for path, (_, name) in index["paths"].items() if name}
+        except (OSError, ValueError, KeyError, TypeError):
+            self.kept, self._names = {}, {}
+
+    def _save(self) -> None:
+        index = {
+            "number": self._number,
+            "paths": {path: (astuple(facts), self._names.get(path, "")) for path, facts in self.kept.items()},
+        }
+        temporary = self.store / f"{_INDEX}.new"
+        temporary.write_text(json.dumps(index), encoding="ascii")
+        temporary.replace(self.store / _INDEX)
+
+    def _clear(self) -> None:
+        """Remove the contents that nothing needs any more."""
+        wanted = set(self._names.values()) | {_INDEX, _MARK, _LOCK}
+        for place in self.store.iterdir():
+            if place.name not in wanted:
+                place.unlink()
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    names = path.split("/")
+    for end in range(len(names)):
+        yield "/".join(names[: end + 1])

@@ -1,0 +1,23 @@
+"""A program to kill: runs a command in a sandbox. Arguments: workspace, folder for state, way, command."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from app.sandbox.sandbox import Sandbox, Way
+from app.workspace.paths import Workspace
+
+
+async def main(root: str, state: str, way: str, command: str) -> None:
+    """Run it to its end."""
+    ways = list(Way)[list(Way).index(Way(way)) :]
+    sandbox = Sandbox(Workspace(Path(root)), Path(state), own=(), ways=ways)
+    await sandbox.means()
+    print("ready", flush=True)
+    async with sandbox.open({}) as run:
+        await run.execute(["/bin/sh", "-c", command], folder=".", seconds=60, output=lambda data: None)
+        found = await run.changes()
+        await run.write_through(found.through)
+
+
+asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,52 @@
+"""kill -9 of signoff in mid-command: no process goes on, no byte of the workspace is another, nothing is left."""
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from app.sandbox.sandbox import Sandbox, Way
+from app.workspace.paths import Workspace
+from tests.unit.sandbox.test_scripts import make, state
+from tests.unit.tools.processes import running
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.soak)])
+def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
+    tmp_path: Path, way: Way, instants: int
+) -> None:
+    root, runs = tmp_path / "ws", tmp_path / "runs"
+    make(root)
+    before = state(root)
+    seed = random.Random(7)
+    for _ in range(instants):
+        mark = f"{seed.randrange(10**6, 10**7)}.75"
+        command = (
+            f"env -i setsid sleep {mark} & i=0; while :; do i=$((i+1)); echo $i >> a.txt; rm -rf d/e; "
+            f"mkdir -p d/e/$i; "
+            f"echo $i > d/e/$i/new; ln -sfn $i link; mv d/x d/x2; mv d/x2 d/x; done"
+        )
+        program = [sys.executable, "-m", "tests.unit.sandbox.one_run", str(root), str(runs), way, command]
+        with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(seed.random() / 4)
+            process.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while running(mark) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not running(mark)
+        sandbox = Sandbox(Workspace(root), runs, own=())
+        sandbox.put_back()
+        assert state(root) == before
+        asyncio.run(sandbox.means())
+        assert not [each for each in runs.iterdir() if each.name.startswith("run-")]
+        assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
