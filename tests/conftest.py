@@ -31,7 +31,7 @@ if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
     # Each test has a store of its own that is flushed to the disk; on a real one, tests mostly wait for that.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
-textual.screen.UPDATE_PERIOD = 1 / 20
+textual.screen.UPDATE_PERIOD = 1 / int(os.environ.get("TEXTUAL_FPS", "20"))  # type: ignore[misc]
 """Seconds between two pictures of a screen that nobody looks at: what changed meanwhile is painted once."""
 
 settings.register_profile("signoff", deadline=None)
