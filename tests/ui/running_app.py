@@ -1,5 +1,6 @@
 """The whole app over the tests' server: the real store, service, loop and client behind a headless screen."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
@@ -95,12 +96,15 @@ class Running:
     def can_decide(self) -> bool:
         """Whether a key in the review counts now."""
         review = self.app.workbench.review
-        return review.guard.open and bool(review.diffs) and review.sight.had(time.monotonic())
+        something = bool(review.diffs) or review.state.confirmation is not None
+        return something and review.guard.open and review.sight.had(time.monotonic())
 
     async def screen(self, name: str) -> None:
-        """Wait until a screen of that class is in front."""
+        """Wait until a screen of that class is in front and painted: a key that came before answers nothing."""
         await self.until(lambda: type(self.app.screen).__name__ == name, name)
-        await self.pilot.pause(0.05)
+        painted = asyncio.Event()
+        self.app.screen.call_after_refresh(painted.set)
+        await self.until(painted.is_set, f"the picture of {name}")
 
 
 @contextlib.asynccontextmanager

@@ -261,8 +261,7 @@ async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, ser
         await run.write("run it")
         await run.pilot.press("enter")
         await run.see("A tool needs your permission", "P1")
-        await run.pilot.press("f4")
-        await run.until(lambda: run.app.workbench.review.guard.open, "the keys")
+        await run.review()
         await run.pilot.press("y")
         await run.see("It ran.")
         assert run.file == FILE
@@ -295,7 +294,7 @@ async def test_the_footer_names_what_a_key_answers_while_something_is_asked(
         await run.until(lambda: "y Approve" in str(footer.render()), "what y does to a proposal")
         await write_feedback(run, "No.")
         await run.pilot.press("escape")
-        await run.until(run.can_decide, "the keys")
+        await run.until(run.can_decide, "the moment to decide")
         await run.pilot.press("n")
         await run.see("Deny?")
         await run.until(lambda: "y Yes  n No" in str(footer.render()), "the answers")

@@ -17,6 +17,7 @@ async def with_proposal(run: Running) -> None:
     await run.say("Change the greeting")
     await run.pilot.press("f3")
     await run.until(lambda: run.app.workbench.review.diffs, "the diff")
+    await run.see("hunk 1 of 1", "all")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The diff view by keys and mouse: layouts, folds, wraps, search, copying, and text that stays harmless."""
 
+import asyncio
+
 import pytest
 from textual.geometry import Offset
 from textual.pilot import Pilot
@@ -373,10 +375,10 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
         top, line = view.scroll_offset.y, view.rows.line_of(view.cursor.number)
         assert top <= line < top + view.size.height
         assert not view.rows.complete, "what is below is laid out later"
-        await view.workers.wait_for_complete()
-        await pilot.pause()
-        await view.workers.wait_for_complete()
-        assert view.rows.complete
+        async with asyncio.timeout(60):
+            while not view.rows.complete:
+                await pilot.pause()
+                await view.workers.wait_for_complete()
         assert len(view.rows.landmarks.hunks) == len(hunks)
         assert view.virtual_size.height == view.rows.height
 

@@ -222,6 +222,7 @@ async def test_a_dialog_is_not_answered_by_a_key_that_came_before_its_picture() 
             await pilot.pause(0.02)
         assert "came before" in screen_text(app)
         assert not answers
+        await pilot.pause()
         await pilot.press("y")
         for _ in range(200):
             if answers:

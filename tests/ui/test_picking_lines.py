@@ -57,11 +57,11 @@ async def test_a_line_is_taken_out_written_without_it_told_and_undone(
         assert review.view.cursor.row == review.view.rows.row(review.view.cursor.number)
         chosen = review.state.choice(run.proposals[0])
         assert len(chosen.hunks) == chosen.total - 1
-        await run.until(lambda: review.guard.open)
+        await run.until(run.can_decide, "the moment to decide")
         while review.state.unseen(run.proposals[0]):
             await run.pilot.press("right_parenthesis")
             await run.pilot.pause()
-        await run.until(lambda: review.guard.open)
+        await run.until(run.can_decide, "the moment to decide")
         server.always(Turn("I see."))
         await run.pilot.press("y")
         await run.until(lambda: run.file != before, "the file")
@@ -97,7 +97,7 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         assert "No changed line is picked" in app.text() and app.wishes == []
         view.cursor.move_to(view.rows.landmarks.hunks[0] + 4)
         await pilot.press("asterisk", "j", "space")
-        app.clock.pass_grace()
+        await app.pass_grace()
         (wish,) = app.wishes
         assert isinstance(wish, Review.TakeLines) and wish.lines.new == {1, 2}
         assert view.picked() is None
@@ -114,7 +114,7 @@ async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well()
         await pilot.press("space")
         assert app.wishes == [] and posted(app) == []
         assert app.review.state.left_out["P1"] == {diffs[0].change.hunks[0].id}
-        app.clock.pass_grace()
+        await app.pass_grace()
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first))}
         await pilot.press("space")
         (wish,) = app.wishes

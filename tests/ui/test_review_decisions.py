@@ -201,6 +201,7 @@ async def test_t_takes_all_hunks_of_the_file() -> None:
         await ready(pilot)
         await pilot.press("t")
         assert app.review.state.left_out["P1"] == {hunk.id for hunk in item[0].hunks}
+        await app.pass_grace()
         await pilot.press("t")
         assert not app.review.state.left_out["P1"]
 
@@ -225,6 +226,7 @@ async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
         assert 0 < unseen.lines < unseen.of == 8
         await pilot.press("y")
         assert posted(app) == []
+        await pilot.pause()
         assert f"{unseen.lines} of 8 changed lines of P1 were never on screen (long.txt)" in screen(app)
         await pilot.press("y")
         assert posted(app) == [], "the question has a grace period of its own"
@@ -279,6 +281,7 @@ async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("Y")
+        await pilot.pause()
         assert "P2 (inexact match in loose.py, 2 of 2 changed lines were never on screen)" in " ".join(
             screen(app).split()
         )

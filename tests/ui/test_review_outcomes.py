@@ -70,6 +70,7 @@ async def test_escape_leaves_a_question_and_decides_nothing() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("N")
+        await pilot.pause()
         assert "Deny all 2" in app.text()
         await pilot.press("escape")
         await pilot.pause()

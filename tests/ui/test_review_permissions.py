@@ -22,7 +22,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         assert app.review.title_of("approve") == "Allow once", "what the footer calls it"
         await pilot.press("y")
         assert posted(app) == [], "the keys are dead for a moment"
-        app.clock.pass_grace()
+        await app.pass_grace()
         await pilot.press("u", "x", "Y", "N", "o", "e", "space")
         assert posted(app) == []
         assert app.review.question is None
@@ -41,7 +41,7 @@ async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits(k
         app.review.add_confirmation("c1", COMMAND)
         await pilot.press("J")
         await pilot.pause()
-        app.clock.pass_grace()
+        await app.pass_grace()
         assert app.review.state.current == "P1"
         assert "your permission is needed: pytest -q tests" in screen(app)
         assert "approve" not in screen(app).split("Waiting 2 of 2")[1].split("●")[0]
@@ -58,7 +58,8 @@ async def test_a_question_about_a_proposal_is_not_answered_once_a_permission_wai
         await ready(pilot)
         await pilot.press("N")
         app.review.add_confirmation("c1", COMMAND)
-        app.clock.pass_grace()
+        await pilot.pause()
+        await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
 
@@ -91,10 +92,10 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
             else:
                 await pilot.press("escape")
             await pilot.pause()
-            app.clock.pass_grace()
+            await app.pass_grace()
             await pilot.press(key)
             await pilot.pause()
-            app.clock.pass_grace()
+            await app.pass_grace()
         if left_open:
             app.review.feedback.query_one(TextArea).focus()
             await pilot.press("escape")

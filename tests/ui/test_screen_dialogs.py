@@ -191,7 +191,7 @@ async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) ->
                 ),
                 taken_back,
             )
-            await run.until(lambda: run.app.workbench.review.guard.open)
+            await run.until(run.can_decide, "the moment to decide")
 
 
 async def test_a_key_that_only_the_keymap_gives_works(tmp_path: Path, server: WireServer) -> None:
@@ -250,7 +250,7 @@ async def test_hostile_text_stays_text_in_every_screen(
             await run.pilot.press("escape")
             await run.screen("Workbench")
         await run.pilot.press("f3")
-        await run.until(lambda: run.app.workbench.review.diffs and run.app.workbench.review.guard.open)
+        await run.until(run.can_decide, "the diff")
         await run.pilot.press("e")
         await run.screen("EditScreen")
         await run.see("x[/]y")
