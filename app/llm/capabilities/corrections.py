@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.llm.capabilities.profile import Profile
+from app.llm.failures.classification import NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.errors import Failure, FailureKind
 from app.llm.types import Payload
 
@@ -27,13 +28,12 @@ class Correction:
 Rule = Callable[[Profile, Failure, Payload], Correction | None]
 
 _SYSTEM_REFUSED = re.compile(
-    r"system role (?:is )?not supported|(?:role|message)s? ['\"]?system['\"]? (?:is|are) not (?:supported|allowed)|"
+    rf"{NO_SYSTEM}|(?:role|message)s? ['\"]?system['\"]? (?:is|are) not (?:supported|allowed)|"
     r"does not support (?:the )?system (?:role|message|prompt)|developer instruction is not enabled",
     re.IGNORECASE,
 )
 _ORDER_REFUSED = re.compile(
-    r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|"
-    r"unexpected role|only user.{0,60}roles|invalid message role|invalid_request_message_order|no user query|"
+    rf"{SPEAKING_ORDER}|"
     r"system messages? (?:must|should|can only|is only allowed)|(?:must|has to) be the first message",
     re.IGNORECASE,
 )
@@ -50,7 +50,7 @@ _TOOLS = re.compile(
     r"function calling is not (?:enabled|supported)|requires --jinja|tools param requires",
     re.IGNORECASE,
 )
-_SINGLE_CALL = re.compile(r"single tool-calls? at once", re.IGNORECASE)
+_SINGLE_CALL = re.compile(SINGLE_CALL, re.IGNORECASE)
 _ID_ALNUM9 = re.compile(r"a-z, A-Z, 0-9.{0,20}length of 9", re.IGNORECASE)
 _ID_LENGTH = re.compile(
     r"tool_?calls?.{0,40}\bid\b.{0,80}(?:too long|maximum length|at most)", re.IGNORECASE | re.DOTALL
@@ -84,6 +84,15 @@ def correct(profile: Profile, failure: Failure, payload: Payload, done: Collecti
 
 def _changed(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
     return Correction(name, profile.model_copy(update=changes), notice)
+
+
+def _where(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
+    """The rule that a server which says this wants these changes."""
+
+    def rule(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+        return _changed(name, profile, notice, **changes) if pattern.search(failure.text) else None
+
+    return rule
 
 
 def _stream_usage(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
@@ -133,13 +142,6 @@ def _developer(profile: Profile, failure: Failure, _: Payload) -> Correction | N
     return None
 
 
-def _single_call(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
-    if _SINGLE_CALL.search(failure.text):
-        notice = "The model takes one tool call per message; the history is sent that way."
-        return _changed("single_call", profile, notice, single_call_turns=True)
-    return None
-
-
 def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
     if _ID_ALNUM9.search(failure.text):
         return _changed("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
@@ -153,20 +155,6 @@ def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Correcti
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
         notice = "The server wants the tool's name on every result."
         return _changed("tool_name", profile, notice, tool_name_on_result=True)
-    return None
-
-
-def _signature(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
-    if _SIGNATURE.search(failure.text):
-        notice = "The server wants the signatures of its tool calls back."
-        return _changed("signature", profile, notice, call_extras_echo=True)
-    return None
-
-
-def _reasoning(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
-    if _REASONING.search(failure.text):
-        notice = "The server wants the reasoning back beside tool calls."
-        return _changed("reasoning", profile, notice, reasoning_echo="required_on_calls")
     return None
 
 
@@ -235,10 +223,20 @@ RULES: tuple[Rule, ...] = (
     _parallel_calls,
     _tools,
     _tool_choice,
-    _single_call,
+    _where(
+        _SINGLE_CALL,
+        "single_call",
+        "The model takes one tool call per message; the history is sent that way.",
+        single_call_turns=True,
+    ),
     _tool_id,
-    _signature,
-    _reasoning,
+    _where(_SIGNATURE, "signature", "The server wants the signatures of its tool calls back.", call_extras_echo=True),
+    _where(
+        _REASONING,
+        "reasoning",
+        "The server wants the reasoning back beside tool calls.",
+        reasoning_echo="required_on_calls",
+    ),
     _echoes,
     _developer,
     _order,

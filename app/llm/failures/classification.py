@@ -27,11 +27,16 @@ _QUOTA = re.compile(
     re.IGNORECASE,
 )
 _DAILY = re.compile(r"per ?day|daily|\((?:TPD|RPD)\)", re.IGNORECASE)
-_TEMPLATE = re.compile(
+SPEAKING_ORDER = (
     r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|"
-    r"unexpected role|only user.{0,60}roles|invalid message role|system role (?:is )?not supported|"
-    r"invalid_request_message_order|no user query|failed to parse tool call arguments|invalid tool call arguments|"
-    r"single tool-calls? at once|UnsupportedParamsError",
+    r"unexpected role|only user.{0,60}roles|invalid message role|invalid_request_message_order|no user query"
+)
+"""A chat template's words where it has rules about who may speak when."""
+NO_SYSTEM = r"system role (?:is )?not supported"
+SINGLE_CALL = r"single tool-calls? at once"
+_TEMPLATE = re.compile(
+    rf"{SPEAKING_ORDER}|{NO_SYSTEM}|{SINGLE_CALL}|"
+    r"failed to parse tool call arguments|invalid tool call arguments|UnsupportedParamsError",
     re.IGNORECASE,
 )
 _TOOL_USE = re.compile(r"tool_use_failed|tool choice is none, but model called a tool", re.IGNORECASE)
