@@ -33,7 +33,6 @@ from app.conversation.payload.missing_results import (
     malformed,
 )
 from app.proposals.draft import Draft
-from app.proposals.facts import FileStat
 from app.proposals.service import ProposalService
 from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
 from app.tools.registry import ToolSet
@@ -205,10 +204,7 @@ class Executor:
         staged = ProposalStaged(
             proposal=proposal.id,
             summary=proposal.summary,
-            files=tuple(
-                FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
-                for change in proposal.files
-            ),
+            files=tuple(change.stat for change in proposal.files),
             calls=tuple(result.call for result in progress.held),
             supersedes=proposal.supersedes,
         )

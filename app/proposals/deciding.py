@@ -311,11 +311,11 @@ def _stat(
     contents: Contents, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
 ) -> FileStat:
     if same(base, change.base) and same(result, change.result):
-        return FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
+        return change.stat
     counted = recompared(
         contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
     )
-    return FileStat(path=change.path, op=change.op, added=counted.added, removed=counted.removed)
+    return counted.stat
 
 
 def _settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:

@@ -124,8 +124,7 @@ def transition_stats(
         if before and after and same(before, step.before) and same(after, step.after):
             stats.append(FileStat(path=step.path, op=Op.EDIT, added=added, removed=removed))
             continue
-        change = make_change(contents, step.path, step.before, step.after)
-        stats.append(FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed))
+        stats.append(make_change(contents, step.path, step.before, step.after).stat)
     return tuple(stats)
 
 

@@ -172,6 +172,11 @@ class FileChange(Value):
     """Facts worth a line in the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
 
     @property
+    def stat(self) -> FileStat:
+        """The change in numbers."""
+        return FileStat(path=self.path, op=self.op, added=self.added, removed=self.removed)
+
+    @property
     def inexact(self) -> bool:
         """Whether any edit was found by a tolerant rung."""
         return any(not match.rung.exact for match in self.matches)

@@ -448,10 +448,7 @@ class ProposalService:
         again = undenied(proposal).decided("reopened")
         self._save(again)
         changed = self._settle(proposal)
-        waits = tuple(
-            FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
-            for change in again.files
-        )
+        waits = tuple(change.stat for change in again.files)
         return DecisionResult(self.get(proposal.id), waits, (), changed, denial=True)
 
     def _write(

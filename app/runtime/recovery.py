@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from app.agent.deciding import changes, owner_of
 from app.conversation.events import Decision, ProposalDecided
-from app.proposals.facts import FileStat, HunkFact, LastDecision
+from app.proposals.facts import HunkFact, LastDecision
 from app.proposals.models import HunkState, Proposal
 from app.proposals.states import words
 from app.proposals.text.hunks import header
@@ -89,10 +89,7 @@ def record_decision(
 
 
 def _decided(proposal: Proposal, last: LastDecision) -> ProposalDecided:
-    every = tuple(
-        FileStat(path=change.path, op=change.op, added=change.added, removed=change.removed)
-        for change in proposal.files
-    )
+    every = tuple(change.stat for change in proposal.files)
     return ProposalDecided(
         proposal=proposal.id,
         decision=Decision(last.decision),
