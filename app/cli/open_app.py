@@ -51,7 +51,8 @@ async def _run(arguments: argparse.Namespace) -> int:
         where = places()
         theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
-        with leaving_on_signals(app.leave_soon, lambda: app.attention.has_terminal):
+        with leaving_on_signals(app.leave_soon, lambda: app.attention.has_terminal) as end_if_stuck:
+            app.end_if_stuck = end_if_stuck
             await app.run_async()
         if app.failure is not None:
             raise app.failure

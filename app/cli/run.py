@@ -206,7 +206,7 @@ class _Stop:
             raise KeyboardInterrupt
         self.received = number
         if number == signal.SIGTERM:
-            end_soon(number)
+            end_soon(128 + number)
         self._session.interrupt()
 
 

@@ -323,6 +323,10 @@ class ProposalService:
             finally:
                 self._filesystem.close()
 
+    def wait_until_written(self) -> None:
+        """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
+        self._lock.wait_until_free()
+
     # Inside
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Leaving when the system asks for it: in order if that is soon done, and in any case soon.
+"""Leaving when the user or the system asks for it: in order if that is soon done, and in any case soon.
 
 Threads can't be ended: one that waits for a file system that has gone away would keep the process for as long. What
 signoff writes can be cut off at any instant, so after a while the process just ends.
@@ -20,18 +20,18 @@ _PLAIN_TERMINAL = "".join(f"\x1b[?{mode}l" for mode in _REPORTS) + "\x1b[<u\x1b[
 """No reports, no kitty keys, no other screen, and the cursor back."""
 
 
-def end_soon(number: int, before: Callable[[], None] = lambda: None) -> None:
-    """End the process in `PATIENCE` if it is still there then, as if by this signal.
+def end_soon(code: int, before: Callable[[], None] = lambda: None) -> None:
+    """End the process in `PATIENCE` if it is still there then.
 
     Args:
-        number: The signal.
+        code: The exit code: above 128, of a signal.
         before: Called at the very end, on a thread.
     """
 
     def end() -> None:
         with suppress(Exception):
             before()
-        os._exit(128 + number)
+        os._exit(code)
 
     timer = threading.Timer(PATIENCE, end)
     timer.daemon = True
@@ -39,25 +39,42 @@ def end_soon(number: int, before: Callable[[], None] = lambda: None) -> None:
 
 
 @contextmanager
-def leaving_on_signals(leave: Callable[[int], None], has_terminal: Callable[[], bool]) -> Iterator[None]:
+def leaving_on_signals(
+    leave: Callable[[int], None], has_terminal: Callable[[], bool]
+) -> Iterator[Callable[[Callable[[], None]], None]]:
     """While this is open, SIGTERM and SIGHUP ask the app to leave, and end it if it does not.
 
     Args:
         leave: Begins to leave with an exit code; called on the running loop.
         has_terminal: Whether the terminal is drawn on at this moment, so that it has to be given back.
+
+    Yields:
+        What ends the app soon when the user leaves it, whatever is stuck; first it calls, on a thread, what it is
+        given, to wait for what should not be cut off.
     """
     loop = asyncio.get_running_loop()
     give_back = _terminal_as_it_is()
 
+    def back() -> None:
+        if has_terminal():
+            give_back()
+
+    def end_if_stuck(settle: Callable[[], None]) -> None:
+        def before() -> None:
+            settle()
+            back()
+
+        end_soon(0, before)
+
     def receive(number: int, _: object) -> None:
-        end_soon(number, lambda: give_back() if has_terminal() else None)
+        end_soon(128 + number, back)
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(leave, 128 + number)
 
     # Not `loop.add_signal_handler`: that needs the loop to turn, which is just what may have gone wrong.
     before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
+        yield end_if_stuck
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

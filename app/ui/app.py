@@ -111,6 +111,8 @@ class SignoffApp(FittedApp):
         self._opener = opener
         self._log_file = log
         self._leaving: asyncio.Task[None] | None = None
+        self.end_if_stuck: Callable[[Callable[[], None]], None] = lambda settle: None
+        """Called when the user leaves, with what waits for an approval that is being written."""
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
         self.left_waiting: int | None = None
@@ -290,6 +292,7 @@ class SignoffApp(FittedApp):
 
     async def action_quit(self) -> None:
         """Leave; the session is valid whatever it was doing."""
+        self.end_if_stuck(self.runtime.service.wait_until_written if self.current.ready.is_set() else lambda: None)
         await self._leave(0)
 
     def leave_soon(self, code: int) -> None:

@@ -63,7 +63,7 @@ from app.runtime.leaving import leaving_on_signals
 
 async def main():
     sys.stdout.write("\\x1b[?1049h\\x1b[?1003h")
-    with leaving_on_signals(lambda code: None, lambda: True):
+    with leaving_on_signals(lambda code: None, lambda: True) as end_if_stuck:
         print("stuck", flush=True)
         WAY
 
@@ -83,5 +83,34 @@ def test_whatever_is_stuck_ends_and_gives_the_terminal_back(folder: Path, way: s
         terminal.wait_for("stuck")
         os.kill(terminal.pid, signal.SIGTERM)
         assert terminal.wait_for_exit() == 128 + signal.SIGTERM
+        terminal.settle()
+        assert all(code in terminal.raw for code in (MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON))
+
+
+def test_who_quits_does_not_wait_for_what_is_stuck_but_for_what_is_being_written(folder: Path) -> None:
+    environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    way = "end_if_stuck(lambda: os.write(1, b'written')); await asyncio.to_thread(time.sleep, 1000)"
+    script = STUCK.replace("WAY", way)
+    with running([sys.executable, "-c", script], folder=folder, environment=environment) as terminal:
+        assert terminal.wait_for_exit() == 0
+        terminal.settle()
+        assert terminal.raw.index(b"written") < terminal.raw.index(CURSOR_ON)
+
+
+STUCK_APP = """
+import sys, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+from app.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_the_app_can_be_left_while_a_thread_waits_for_a_dead_file_system(folder: Path) -> None:
+    environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", STUCK_APP, *ENDPOINT]
+    with running(command, folder=folder, environment=environment) as terminal:
+        terminal.wait_for("gate open")
+        terminal.type("\x11")
+        assert terminal.wait_for_exit() == 0
         terminal.settle()
         assert all(code in terminal.raw for code in (MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON))

@@ -45,6 +45,11 @@ class WorkspaceLock:
                 flock(descriptor, LOCK_UN)
                 os.close(descriptor)
 
+    def wait_until_free(self) -> None:
+        """Return once no other thread of this process holds the lock, or after as long as others wait for it."""
+        if self._threads.acquire(timeout=self._wait_seconds):
+            self._threads.release()
+
     def _locked(self) -> int:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -62,3 +62,25 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceBusy, match="can't be locked"), WorkspaceLock(tmp_path / "lock").held():
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("patience", [0.02, 100.0])
+def test_waiting_for_the_lock_to_be_free_ends_with_the_work_or_with_patience(tmp_path: Path, patience: float) -> None:
+    lock = WorkspaceLock(tmp_path / "lock", wait_seconds=patience)
+    let_go, held = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with lock.held():
+            held.set()
+            let_go.wait()
+
+    worker = threading.Thread(target=work)
+    waiting = threading.Thread(target=lock.wait_until_free)
+    worker.start()
+    held.wait()
+    waiting.start()
+    waiting.join(0.1 if patience > 1 else None)
+    assert waiting.is_alive() == (patience > 1)
+    let_go.set()
+    waiting.join()
+    worker.join()
