@@ -59,14 +59,13 @@ class Workbench(Screen[None]):
         #sides { height: 1fr; layers: arriving default; overflow: hidden; }
         #front-chat { background: $background; }
         ReviewSide, #front-review { width: 1fr; }
-        PaneTabs { display: none; }
+        PaneTabs, ReviewSide, #front-review, #parting { display: none; }
+        &.-wide { ReviewSide, #front-review, #parting { display: block; } }
         &.-review-only { ChatColumn, #parting { display: none; } }
         &.-wide.-chat-only { ReviewSide, #front-review, #parting { display: none; } }
 
         &.-narrow {
-            #front-review, #parting { display: none; }
             PaneTabs { display: block; }
-            ReviewSide { display: none; }
             &.show-review {
                 ReviewSide { display: block; }
                 ChatColumn { display: none; }
