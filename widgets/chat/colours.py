@@ -53,8 +53,28 @@ COMPONENT_CLASSES: set[str] = {f"chat--{role}" for role in _RULES}
 _QUIET = ("muted", "quote", "quote-text", "rule", "table-rule", "tool", "program", "code-comment")
 
 
-def component_css(selector: str) -> str:
-    """The default CSS of all roles inside the widget that `selector` names."""
+_TRANSCRIPT = """{
+    height: 1fr;
+    overflow-x: hidden;
+    overflow-y: scroll;
+    scrollbar-size-vertical: 1;
+    scrollbar-background: $background;
+    scrollbar-background-hover: $background;
+    scrollbar-background-active: $background;
+    scrollbar-color: $foreground 15%;
+    scrollbar-color-hover: $foreground 30%;
+    scrollbar-color-active: $foreground 40%;
+    background: $background;
+}
+"""
+
+
+def transcript_css(selector: str) -> str:
+    """The default CSS of the transcript, which `selector` names, and of all roles in it."""
+    return f"{selector} {_TRANSCRIPT}{_component_css(selector)}"
+
+
+def _component_css(selector: str) -> str:
     rules = [f"& > .chat--{role} {{ {rule} }}" for role, rule in _RULES.items()]
     # A terminal's own colours cannot be mixed: what is quiet is dim.
     rules += [f"&:ansi > .chat--{role} {{ text-style: dim{' italic' * (role == 'program')}; }}" for role in _QUIET]

@@ -33,25 +33,12 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from widgets.chat.entries import (
-    AnswerEntry,
-    Change,
-    CompactionEntry,
-    DecisionEntry,
-    Drop,
-    Entry,
-    InterventionEntry,
-    NoticeEntry,
-    ProposalEntry,
-    Put,
-    QuestionEntry,
-    ReasoningEntry,
-    ToolEntry,
-    TurnEndEntry,
-    UserEntry,
-)
+from widgets.chat.entries.base import Change, Drop, Entry, Put
+from widgets.chat.entries.program import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
+from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
+from widgets.chat.entries.tools import ToolEntry
+from widgets.chat.entries.words import AnswerEntry, QuestionEntry, ReasoningEntry, UserEntry
 from widgets.chat.targets import call_target
-from widgets.chat.tool_lines import turn_end_facts
 
 _LONGEST_OUTPUT = 20_000
 """Characters of live output kept for a tool line; the end of it counts."""
@@ -335,7 +322,7 @@ class Fold:
         if stopped == "failed" and failed == event.message:
             # The end of the turn says it, too, and what to do about it.
             return [Drop(failure), Put(entry)]
-        return [Put(entry)] if turn_end_facts(entry) or stopped in ("aborted", "failed") else []
+        return [Put(entry)] if entry.facts or stopped in ("aborted", "failed") else []
 
 
 def _told(event: Event, key: str) -> list[Entry]:

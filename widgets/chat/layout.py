@@ -1,207 +1,156 @@
-"""Entries to rows, apart from answers in the making, which `MarkdownDocument` lays out as they grow."""
+"""Which entries of the transcript are laid out: those on screen exactly, the others when somebody gets there."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable
 
-from widgets.chat.entries import (
-    AnswerEntry,
-    CompactionEntry,
-    DecisionEntry,
-    Entry,
-    InterventionEntry,
-    NoticeEntry,
-    ProposalEntry,
-    QuestionEntry,
-    ReasoningEntry,
-    ToolEntry,
-    TurnEndEntry,
-    UserEntry,
-)
-from widgets.chat.lines import (
-    BLANK,
-    MUTED,
-    TEXT,
-    Face,
-    Line,
-    Span,
-    left_out,
-    shorten,
-    visible,
-    width_of,
-    wrap,
-    wrap_text,
-)
-from widgets.chat.markdown import markdown_lines
-from widgets.chat.proposal_lines import LONGEST_FILES, card_lines, decision_lines
-from widgets.chat.tool_lines import tool_lines, turn_end_facts
+from widgets.chat.entries.base import Change, Drop, Put
+from widgets.chat.entries.words import AnswerEntry
+from widgets.chat.lines import Line
+from widgets.chat.slots import Slot, Slots
 
-LONGEST_MESSAGE = 24
-"""Rows of a user message before the rest of it is folded."""
+_LAID_OUT = 400
+"""Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
+_BUDGET = 0.004
+"""Seconds of work between two looks at the keyboard while text streams in."""
+_LEAST_WIDTH, _FIRST_WIDTH = 10, 77
 
 
-def entry_lines(entry: Entry, width: int, opened: bool = False) -> list[Line]:
-    """The rows of an entry for `width` cells beside its marks; at least one."""
-    match entry:
-        case UserEntry(text=text):
-            lines = _message(text, width, opened)
-        case AnswerEntry():
-            lines = _answer(entry, width, opened)
-        case ReasoningEntry():
-            lines = _reasoning(entry, width, opened)
-        case ToolEntry():
-            lines = tool_lines(entry, width, opened)
-        case InterventionEntry(text=text, way=way):
-            lines = _labelled(way, visible(text), width, opened)
-        case ProposalEntry():
-            lines = card_lines(entry, width)
-        case DecisionEntry():
-            lines = decision_lines(entry, width)
-        case QuestionEntry():
-            lines = _question(entry, width)
-        case NoticeEntry(text=text, level=level):
-            lines = wrap_text(visible(text), MUTED if level == "info" else Face(level), width)
-        case TurnEndEntry():
-            lines = _turn_end(entry, width)
-        case CompactionEntry():
-            lines = _compaction(entry, width, opened)
-    return lines
+class Layout:
+    """The slots of all entries, laid out for a width as far as they are looked at."""
 
+    def __init__(self) -> None:
+        """Nothing is shown."""
+        self.slots = Slots()
+        self._width = _FIRST_WIDTH
+        self._laid_out: dict[int, Slot] = {}
+        """Slots that hold rows, by identity, the least lately laid out first."""
+        self._unfinished: set[str] = set()
+        """Keys of entries whose layout did not fit into the time that there was for it."""
 
-def _answer(entry: AnswerEntry, width: int, opened: bool) -> list[Line]:
-    if entry.state == "discarded":
-        return _discarded(entry, width, opened)
-    return markdown_lines(entry.text, width, visible) + answer_note(entry)
+    @property
+    def laid_out_count(self) -> int:
+        """How many entries hold rows."""
+        return len(self._laid_out)
 
+    @property
+    def behind(self) -> bool:
+        """Whether some layout is left to `catch_up` with."""
+        return bool(self._unfinished)
 
-def answer_note(entry: AnswerEntry) -> list[Line]:
-    """What is said under an answer that did not end well."""
-    match entry.state:
-        case "interrupted":
-            note = "interrupted"
-        case "truncated":
-            note = "cut off before it was finished"
-        case _:
-            return []
-    line = Line(((f"⊘ {note}", Face("warning")),), 2)
-    return [line]
+    def clear(self) -> None:
+        """Forget everything."""
+        self.slots.clear()
+        self._laid_out.clear()
+        self._unfinished.clear()
 
+    def resize(self, width: int) -> None:
+        """Let go of all rows and guess all heights anew, for this many cells beside the marks."""
+        self._width = max(_LEAST_WIDTH, width)
+        self._laid_out.clear()
+        self._unfinished.clear()
+        self.slots.estimate_all(self._width)
 
-def estimated_height(entry: Entry, width: int) -> int:
-    """About how many rows an entry will take, without laying it out."""
-    match entry:
-        case AnswerEntry(text=text):
-            return max(1, text.count("\n") + 1 + len(text) // (2 * max(20, width)))
-        case UserEntry(text=text):
-            return min(LONGEST_MESSAGE + 1, max(1, text.count("\n") + 1 + len(text) // max(20, width)))
-        case ProposalEntry(files=files):
-            return 2 + min(len(files), LONGEST_FILES + 1)
-        case DecisionEntry(feedback=feedback):
-            return 1 + (feedback.count("\n") + 1 if feedback else 0)
-        case QuestionEntry(options=options):
-            return 1 + len(options)
-        case _:
-            return 1
+    def take(self, change: Change) -> int | None:
+        """Take a change; returns the index of the entry that is new or different, None if one is gone."""
+        match change:
+            case Put(entry):
+                index = self.slots.index_of(entry.key)
+                if index is not None:
+                    self.slots.replace_entry(index, entry)
+                    return index
+                slot = Slot(entry, self._width)
+                if self.slots.hidden(entry):
+                    slot.height, slot.exact = 0, True
+                return self.slots.append(slot)
+            case Drop(key):
+                index = self.slots.index_of(key)
+                if index is not None:
+                    self._laid_out.pop(id(self.slots.items[index]), None)
+                    self.slots.remove(index)
+                return None
 
+    def lay_out(self, index: int, deadline: float | None = None) -> None:
+        """Make the rows of a slot exact, or as many as there is time for."""
+        slot = self.slots.items[index]
+        if self.slots.hidden(slot.entry):
+            slot.height, slot.exact, slot.lines = 0, True, []
+        elif not slot.lay_out(self._width, deadline):
+            self._unfinished.add(slot.entry.key)
+        self.slots.touch(index)
+        self._laid_out.pop(id(slot), None)
+        self._laid_out[id(slot)] = slot
+        if len(self._laid_out) > _LAID_OUT:
+            oldest = next(iter(self._laid_out))
+            self._laid_out.pop(oldest).forget()
 
-def copy_text(entry: Entry) -> str:
-    """The entry's own text, for the clipboard."""
-    match entry:
-        case UserEntry(text=text) | AnswerEntry(text=text) | ReasoningEntry(text=text):
-            return text
-        case InterventionEntry(text=text) | NoticeEntry(text=text) | QuestionEntry(text=text):
-            return text
-        case ToolEntry(output=output):
-            return output
-        case ProposalEntry(proposal=proposal, summary=summary):
-            return f"{proposal} {summary}"
-        case DecisionEntry(feedback=feedback, proposal=proposal):
-            return feedback or proposal
-        case CompactionEntry(summary=summary):
-            return summary
-        case TurnEndEntry(message=message):
-            return message
+    def update(self, indices: Iterable[int], last_row: int) -> None:
+        """Lay out what has changed down to `last_row`, as much as there is time for at once.
 
+        What is further down is laid out when it comes into view.
+        """
+        deadline = time.thread_time() + _BUDGET
+        for index in sorted(indices):
+            if index >= len(self.slots):
+                continue
+            slot = self.slots.items[index]
+            if slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.top(index) <= last_row:
+                self.lay_out(index, deadline)
 
-def _message(text: str, width: int, opened: bool) -> list[Line]:
-    """The user's words; of very many, the first are shown, and the rest is not even laid out until asked for."""
-    face = Face("user")
-    if opened:
-        return wrap_text(visible(text), face, width)
-    # More than is ever shown, so that it has to be cut wherever the text goes on behind it.
-    looked_at = (LONGEST_MESSAGE + 2) * width
-    lines = wrap_text(visible(text[:looked_at]), face, width)
-    if len(lines) <= LONGEST_MESSAGE + 1:
-        return lines
-    kept = LONGEST_MESSAGE - 4
-    return [*lines[:kept], _more(lines[kept:], text.count("\n", looked_at))]
+    def catch_up(self, last_row: int) -> None:
+        """Go on with what did not fit into its time."""
+        indices = [index for key in self._unfinished if (index := self.slots.index_of(key)) is not None]
+        self._unfinished.clear()
+        self.update(indices, last_row)
 
+    def show_end(self, height: int) -> None:
+        """Make the last `height` rows exact."""
+        rows = 0
+        for index in range(len(self.slots) - 1, -1, -1):
+            self._make_exact(index)
+            slot = self.slots.items[index]
+            rows += slot.gap + slot.height
+            if rows > height:
+                return
 
-def _discarded(entry: AnswerEntry, width: int, opened: bool) -> list[Line]:
-    head = Line((("Discarded: the attempt failed and was repeated", MUTED),))
-    struck = wrap_text(visible(entry.text.strip()), Face("muted", strike=True), width)
-    return [
-        head,
-        *(struck if opened else struck[:2]),
-        *([_more(struck[2:])] if len(struck) > 2 and not opened else []),
-    ]
+    def show_from(self, row: int, height: int, anchor: int | None = None) -> int:
+        """Make the screen that begins at `row` exact; returns the row at which it begins then.
 
+        Heights that were guesses may move everything below them; the slot `anchor` (the one at the top, if not
+        given) stays where it is on the screen, so nobody sees a jump.
+        """
+        if not len(self.slots):
+            return row
+        for _ in range(16):
+            first = self.slots.at(row)
+            held = first if anchor is None else anchor
+            before = self.slots.top(held)
+            for index in range(max(0, first - 1), self.slots.at(row + height) + 1):
+                self._make_exact(index)
+            shift = self.slots.top(held) - before
+            if not shift:
+                break
+            row = max(0, row + shift)
+        return row
 
-def _more(rows: Sequence[Line], further: int = 0) -> Line:
-    return Line(((left_out(rows, further), MUTED),), 0, None, action="toggle")
+    def _make_exact(self, index: int) -> None:
+        slot = self.slots.items[index]
+        if not (slot.exact and slot.lines is not None) and slot.entry.key not in self._unfinished:
+            self.lay_out(index)
 
+    def at(self, row: int) -> tuple[int, int]:
+        """The index of the slot that holds a row, and which of its rows it is: negative in the gap above it."""
+        index = self.slots.at(row)
+        slot = self.slots.items[index]
+        if slot.lines is None:
+            self.lay_out(index)
+        return index, row - self.slots.top(index) - slot.gap
 
-def _reasoning(entry: ReasoningEntry, width: int, opened: bool) -> list[Line]:
-    text = visible(entry.text.strip())
-    if opened:
-        head = Line((("Thinking" if entry.streaming else "Thought", MUTED),), action="toggle")
-        return [head, *wrap_text(text, Face("muted", italic=True), width)]
-    label = "Thinking  " if entry.streaming else "Thought  "
-    # While it streams, the newest line is what is worth a glance.
-    shown = text[-400:].rsplit("\n", 1)[-1] if entry.streaming else text[:400].split("\n", 1)[0]
-    preview = shorten(shown.replace("**", ""), width - len(label))
-    return [Line(((label, MUTED), (preview, Face("muted", italic=True))), action="toggle")]
+    def line(self, row: int) -> Line:
+        """What a row says."""
+        index, offset = self.at(row)
+        return self.slots.items[index].line(offset)
 
-
-def _labelled(label: str, text: str, width: int, opened: bool) -> list[Line]:
-    head: Span = (f"{label}  ", Face("program-mark"))
-    if opened:
-        return [Line((head,), action="toggle"), *wrap_text(text, Face("program"), width)]
-    return [Line((head, (shorten(text, width - width_of(head[0])), Face("program"))), action="toggle")]
-
-
-def _question(entry: QuestionEntry, width: int) -> list[Line]:
-    lines = markdown_lines(entry.text, width, visible) or [BLANK]
-    if entry.answer is None:
-        return lines
-    if len(lines) > 1 and entry.options:
-        lines.append(BLANK)
-    for number, option in enumerate(entry.options, 1):
-        chosen = option == entry.answer
-        mark: Span = (f"{number}. ", Face("success", bold=True) if chosen else MUTED)
-        face = Face("success") if chosen else MUTED
-        lines.extend(wrap([(visible(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT),)))
-    return lines
-
-
-def _turn_end(entry: TurnEndEntry, width: int) -> list[Line]:
-    facts = turn_end_facts(entry)
-    match entry.stopped:
-        case "failed":
-            told = wrap_text(visible(entry.message) or "The request failed.", Face("error"), width)
-            return [*told, Line(((shorten("/continue sends it again", width), MUTED),))]
-        case "aborted":
-            parts, face = ["interrupted", *facts, "/continue goes on"], Face("warning")
-        case _:
-            parts, face = facts, MUTED
-    return [Line(((shorten(" · ".join(parts), width), face),))]
-
-
-def _compaction(entry: CompactionEntry, width: int, opened: bool) -> list[Line]:
-    text = (
-        "Older messages were summarised for the model" if entry.summary else "Older messages were cut for the model"
-    )
-    if entry.before and entry.after:
-        text += f" · {entry.before:,} → {entry.after:,} tokens"
-    lines = [Line(((shorten(text, width), MUTED),), action="toggle")]
-    if opened:
-        lines.extend(markdown_lines(entry.summary, width, visible))
-    return lines
+    def turn(self, index: int) -> None:
+        """Open or fold an entry."""
+        self.slots.turn(index)
+        self.lay_out(index)

@@ -199,3 +199,23 @@ def shorten(text: str, width: int) -> str:
     end = fitting(flat, 0, width - 1) if width > 1 else 0
     kept = flat[:end]
     return kept + "…" if width_of(kept) < width else "…"
+
+
+def shorten_path(text: str, width: int) -> str:
+    """As `shorten`, but it is the start of a path that goes."""
+    if width_of(text) <= width or "/" not in text or " " in text:
+        return shorten(text, width)
+    tail = text[-max(1, width - 1) :]
+    return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
+
+
+def seconds(duration: float) -> str:
+    """A duration for people: `0.4 s`, `12 s`, `3 min 05 s`; empty where it is not worth a word."""
+    if duration < 0.05:
+        return ""
+    if duration < 9.95:
+        return f"{duration:.1f} s"
+    if duration < 60:
+        return f"{duration:.0f} s"
+    minutes, rest = divmod(round(duration), 60)
+    return f"{minutes} min {rest:02d} s"

@@ -1,7 +1,7 @@
 """A Markdown text that may still be growing, as lines for a width; finished blocks are laid out once."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from widgets.chat.blocks import RenderState, render_chunk
@@ -27,6 +27,7 @@ class MarkdownDocument:
         self._position = 0
         self._partial = ""
         self._finished = False
+        self._note: Sequence[Line] = ()
         self._splitter = Splitter()
         self._chunks: list[Chunk] = []
         self._state = RenderState()
@@ -39,7 +40,7 @@ class MarkdownDocument:
     @property
     def lines(self) -> list[Line]:
         """The rows as of the last `advance`."""
-        return self._lines
+        return [*self._lines, *self._note] if self._note else self._lines
 
     @property
     def settled(self) -> int:
@@ -63,14 +64,21 @@ class MarkdownDocument:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""
 
+    def takes(self, text: str) -> bool:
+        """Whether this text is the source so far with, unless it is finished, more behind it."""
+        return text == self.source if self._finished else text.startswith(self.source)
+
     def append(self, text: str) -> None:
         """More source."""
+        if not text:
+            return
         self._parts.append(text)
         self._incoming.append(text)
         self._stale = True
 
-    def finish(self) -> None:
-        """No more source will come; the last block is final."""
+    def finish(self, note: Sequence[Line] = ()) -> None:
+        """No more source will come; the last block is final, and `note` stands below it."""
+        self._note = note
         if self._finished:
             return
         self._finished = self._stale = True

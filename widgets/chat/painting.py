@@ -1,59 +1,107 @@
-"""Rows to strips, and rows to the text that a copy takes."""
+"""Rows to strips of styled cells."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.cache import LRUCache
+from textual.content import Content
 from textual.strip import Strip
 
 from widgets.chat.colours import Palette
-from widgets.chat.lines import BLANK, TEXT, Line, slice_spans
-from widgets.chat.marks import MARK_WIDTH, fill_of, marks_of
+from widgets.chat.layout import Layout
+from widgets.chat.lines import TEXT, Line, Span
 from widgets.chat.slots import Slot
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
 
 RIGHT_MARGIN = 1
 """Cells between the rows and the scroll bar."""
 
 
-def row_strip(
-    palette: Palette,
-    slot: Slot,
-    offset: int,
-    width: int,
-    cursor: bool = False,
-    selected: tuple[int, int] | None = None,
-    selection_style: Style | None = None,
-) -> Strip:
-    """Row `offset` of a slot in `width` cells; `selected` are first and last character, -1 for the end."""
-    line = slot_line(slot, offset)
-    marks = marks_of(slot.entry, slot.opened)
-    text, face = marks.at(offset, slot.height)
-    under = fill_of(slot.entry)
-    segments = [Segment(text, palette.style(face, under, cursor))]
-    # The cursor lights the first row, and the edge of the others: a screenful of text stays calm.
-    lit = cursor and offset == 0
-    fill = line.fill or under
-    inside = line.code is None
-    for part, part_face in line.resolved():
-        # The background of code begins with the code, not with the indent of the list that it is in.
-        inside = inside or part_face.role.startswith("code")
-        if part:
-            segments.append(Segment(part, palette.style(part_face, fill if inside else under, lit)))
-    if selected is not None and selection_style is not None:
-        segments = _select(segments, *selected, selection_style)
-    body = Strip(segments).adjust_cell_length(width - RIGHT_MARGIN, palette.style(TEXT, fill, lit))
-    return body.adjust_cell_length(width, palette.base)
+class Painter:
+    """Paints the rows of one widget under its theme."""
+
+    def __init__(self, widget: "Widget") -> None:
+        """Make another one when the styles change."""
+        self._widget = widget
+        self._palette = Palette(widget)
+        self._strips: LRUCache[tuple[int, Span, int, bool], tuple[Line, Strip]] = LRUCache(1024)
+
+    def row(
+        self, layout: Layout, row: int, width: int, cursor: int | None, selected: tuple[tuple[int, int], Style] | None
+    ) -> Strip:
+        """A row of the transcript.
+
+        Args:
+            layout: where it is found.
+            row: counted from the top of it all.
+            width: in cells.
+            cursor: the index of the entry that is lit, if one is.
+            selected: the first and the last character of a selected stretch, -1 for the end, and how it looks.
+        """
+        if row >= layout.slots.total:
+            return self._blank(width)
+        index, offset = layout.at(row)
+        slot = layout.slots.items[index]
+        if not 0 <= offset < slot.height:
+            return self._blank(width)
+        lit = index == cursor
+        if selected is None:
+            return self._cached(slot, offset, width, lit)
+        segments = _select(self._segments(slot, offset, lit), *selected[0], selected[1])
+        return self._strip(segments, slot, offset, width, lit)
+
+    def _blank(self, width: int) -> Strip:
+        return Strip.blank(width, self._palette.base)
+
+    def _cached(self, slot: Slot, offset: int, width: int, cursor: bool) -> Strip:
+        """A row that is kept while it is the same object, as settled rows of a growing answer are."""
+        line = slot.line(offset)
+        key = (id(line), slot.marks.at(offset, slot.height), width, cursor)
+        cached = self._strips.get(key)
+        if cached is not None and cached[0] is line:
+            return cached[1]
+        strip = self._strip(self._segments(slot, offset, cursor), slot, offset, width, cursor)
+        self._strips[key] = (line, strip)
+        return strip
+
+    def greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
+        """A row of these lines, which stand as one block in the middle; none of them is wrapped."""
+        top = max(0, (height - len(lines)) // 2)
+        if not 0 <= row - top < len(lines):
+            return self._blank(width)
+        left = max(2, (width - max(line.cell_length for line in lines)) // 2)
+        line = Content(" " * left) + lines[row - top]
+        segments = line.render_segments(self._widget.visual_style)
+        return Strip(segments).adjust_cell_length(width, self._palette.base)
+
+    def _segments(self, slot: Slot, offset: int, cursor: bool) -> list[Segment]:
+        line = slot.line(offset)
+        text, face = slot.marks.at(offset, slot.height)
+        under = slot.entry.fill
+        segments = [Segment(text, self._palette.style(face, under, cursor))]
+        fill = line.fill or under
+        inside = line.code is None
+        for part, part_face in line.resolved():
+            # The background of code begins with the code, not with the indent of the list that it is in.
+            inside = inside or part_face.role.startswith("code")
+            if part:
+                style = self._palette.style(part_face, fill if inside else under, _lit(offset, cursor))
+                segments.append(Segment(part, style))
+        return segments
+
+    def _strip(self, segments: list[Segment], slot: Slot, offset: int, width: int, cursor: bool) -> Strip:
+        rest = self._palette.style(TEXT, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor))
+        body = Strip(segments).adjust_cell_length(width - RIGHT_MARGIN, rest)
+        return body.adjust_cell_length(width, self._palette.base)
 
 
-def slot_line(slot: Slot, offset: int) -> Line:
-    """Row `offset` of a slot that was laid out."""
-    lines = slot.lines or ()
-    return lines[offset] if 0 <= offset < len(lines) else BLANK
-
-
-def copied(line: Line, start: int, end: int) -> str:
-    """The text of a row between two characters of its strip (-1 for the end), without decoration."""
-    begin = max(line.gutter, start - MARK_WIDTH)
-    stop = len(line.text) if end < 0 else end - MARK_WIDTH
-    return "".join(text for text, _ in slice_spans(line.spans, begin, stop)) if stop > begin else ""
+def _lit(offset: int, cursor: bool) -> bool:
+    """The cursor lights the first row, and the edge of the others: a screenful of text stays calm."""
+    return cursor and offset == 0
 
 
 def _select(segments: list[Segment], start: int, end: int, style: Style) -> list[Segment]:

@@ -23,7 +23,7 @@ from app.agent.updates import (
 )
 from app.conversation.events import Event, TurnEnded
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.entries import Change, Put
+from widgets.chat.entries.base import Change, Put
 from widgets.chat.fold import Fold
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.status_line import StatusLine
@@ -191,7 +191,7 @@ class ChatPane(Column):
             self.flush(flood=flood)
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
-        else:
+        elif self._streamed:
             self._flush_soon(rest - since)
 
     def _take_picture_time(self, flushed: float) -> None:

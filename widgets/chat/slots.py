@@ -3,63 +3,53 @@
 from bisect import bisect_right
 from itertools import accumulate
 
-from app.safe_text import visible
-from widgets.chat.entries import AnswerEntry, Entry, InterventionEntry, NoticeEntry, ToolEntry
-from widgets.chat.layout import answer_note, entry_lines, estimated_height
-from widgets.chat.lines import Line
-from widgets.chat.markdown import MarkdownDocument
+from widgets.chat.entries.base import Entry, Growing, Marks
+from widgets.chat.entries.program import InterventionEntry
+from widgets.chat.lines import BLANK, Line
 
 
 class Slot:
     """One entry, and its rows once somebody looked."""
 
-    __slots__ = ("document", "entry", "exact", "gap", "height", "lines", "opened")
+    __slots__ = ("_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
 
     def __init__(self, entry: Entry, width: int) -> None:
         """A slot with an estimated height."""
         self.entry = entry
         self.opened = False
-        self.document: MarkdownDocument | None = None
         self.lines: list[Line] | None = None
+        self.marks = Marks()
+        """As of the time when the rows were laid out."""
         self.gap = 0
         """Empty rows above."""
-        self.height = estimated_height(entry, width)
+        self.height = entry.expected_height(width)
         """Rows without the gap; 0 while it is hidden."""
         self.exact = False
+        self._growing: Growing | None = None
 
     def lay_out(self, width: int, deadline: float | None = None) -> bool:
         """Make `lines` and `height` exact; returns False if the deadline came first and some is left to do."""
         done = True
-        match self.entry:
-            case AnswerEntry(text=text, state=state) if state != "discarded":
-                document = self._document(text, width)
-                if state != "streaming":
-                    document.finish()
-                done = document.advance(deadline)
-                note = answer_note(self.entry)
-                self.lines = [*document.lines, *note] if note else document.lines
-            case _:
-                self.document = None
-                self.lines = entry_lines(self.entry, width, self.opened)
+        self._growing = self.entry.growing(self._growing, width, self.opened)
+        if self._growing is not None:
+            done = self._growing.advance(deadline)
+            self.lines = self._growing.lines
+        else:
+            self.lines = self.entry.rows(width, self.opened)
+        self.marks = self.entry.marks(self.opened)
         self.height = max(1, len(self.lines))
         self.exact = done
         return done
 
-    def _document(self, text: str, width: int) -> MarkdownDocument:
-        document = self.document
-        if document is None or document.width != width or not text.startswith(document.source):
-            document = self.document = MarkdownDocument(width, visible)
-        if more := text[len(document.source) :]:
-            if document.finished:
-                document = self.document = MarkdownDocument(width, visible)
-                more = text
-            document.append(more)
-        return document
+    def line(self, offset: int) -> Line:
+        """A row, if it was laid out."""
+        lines = self.lines or ()
+        return lines[offset] if 0 <= offset < len(lines) else BLANK
 
     def forget(self) -> None:
         """Let go of the rows, keep the height."""
         self.lines = None
-        self.document = None
+        self._growing = None
 
 
 class Slots:
@@ -96,6 +86,19 @@ class Slots:
         """The index of the slot that holds a row; the last one for a row beyond the end."""
         self._update()
         return max(0, min(len(self.items) - 1, bisect_right(self._tops, row) - 1))
+
+    def place(self, row: int) -> tuple[int, float] | None:
+        """The index of the slot that holds a row, and how far down in it that is, from 0 to 1."""
+        if not self.items:
+            return None
+        index = self.at(row)
+        slot = self.items[index]
+        return index, (row - self.top(index)) / max(1, slot.gap + slot.height)
+
+    def row(self, index: int, part: float) -> int:
+        """The row at this `place`."""
+        slot = self.items[index]
+        return self.top(index) + round(part * (slot.gap + slot.height))
 
     def clear(self) -> None:
         """Forget everything."""
@@ -138,11 +141,16 @@ class Slots:
         for slot in self.items:
             slot.forget()
             slot.exact = False
-            slot.height = 0 if self.hidden(slot.entry) else estimated_height(slot.entry, width)
+            slot.height = 0 if self.hidden(slot.entry) else slot.entry.expected_height(width)
         self.touch(0)
 
-    def set_gaps(self) -> None:
-        """Work out all gaps again, after entries were hidden or shown."""
+    def toggle_interventions(self) -> None:
+        """Hide or show what signoff told the model."""
+        self.hide_interventions = not self.hide_interventions
+        for slot in self.items:
+            if isinstance(slot.entry, InterventionEntry):
+                slot.exact = False
+                slot.height = 0 if self.hide_interventions else 1
         for index in range(len(self.items)):
             self._set_gap(index)
         self.touch(0)
@@ -172,7 +180,8 @@ class Slots:
             gap = 1
         else:
             above = self.items[previous]
-            gap = 0 if _belong_together(above.entry, slot.entry) and not above.opened else 1
+            one = type(above.entry) is type(slot.entry) and slot.entry.runs
+            gap = 0 if one and not above.opened else 1
         if gap != slot.gap:
             slot.gap = gap
         self.touch(index)
@@ -186,10 +195,3 @@ class Slots:
         sizes = [slot.gap + slot.height for slot in self.items[start:]]
         self._tops[start:] = accumulate(sizes, initial=self._tops[start])
         self._valid = count
-
-
-def _belong_together(above: Entry, below: Entry) -> bool:
-    """Whether two entries stand close: runs of tool lines and of notices read as one."""
-    if isinstance(above, ToolEntry) and isinstance(below, ToolEntry):
-        return True
-    return type(above) is type(below) and isinstance(above, NoticeEntry | InterventionEntry)

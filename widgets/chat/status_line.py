@@ -11,8 +11,7 @@ from textual.widget import Widget
 
 from app.agent.updates import Phase
 from app.safe_text import visible
-from widgets.chat.lines import shorten, width_of
-from widgets.chat.tool_lines import seconds
+from widgets.chat.lines import seconds, shorten, width_of
 from widgets.common.key_hints import MAIN_BUTTON
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

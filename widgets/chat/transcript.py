@@ -1,32 +1,50 @@
-"""The transcript: the view of a session, with a cursor, keys and mouse to open what it shows."""
+"""The transcript: thousands of entries of which only what is on screen is laid out and drawn."""
 
-import re
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
-from textual.geometry import Offset
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.scroll_view import ScrollView
 from textual.selection import Selection
+from textual.strip import Strip
 
 from app.actions import bindings
-from widgets.chat.entries import Entry, InterventionEntry, ProposalEntry
-from widgets.chat.layout import copy_text
+from widgets.chat.colours import COMPONENT_CLASSES, transcript_css
+from widgets.chat.copying import entry_at, selected_text, word_at
+from widgets.chat.cursor import EntryCursor
+from widgets.chat.entries.base import MARK_WIDTH, Change, Drop, Entry
+from widgets.chat.entries.proposals import ProposalEntry
+from widgets.chat.layout import Layout
 from widgets.chat.lines import visible
-from widgets.chat.marks import MARK_WIDTH, opens
-from widgets.chat.view import TranscriptView
+from widgets.chat.painting import RIGHT_MARGIN, Painter
+from widgets.common.selection import selection_style
 
-_WORD = re.compile(r"[\w./:@-]+|\S")
+_BEHIND_INTERVAL = 0.1
+"""Seconds between two paints while layout lags behind a flood of text."""
 
 
-class Transcript(TranscriptView, can_focus=True):
-    """A `TranscriptView` whose entries can be walked, opened and copied."""
+class Transcript(ScrollView, can_focus=True):
+    """Entries one below the other, to walk, open and copy; follows the end unless the user has scrolled up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat")]
     # Who unfolds a line by a click goes on writing in the composer.
     FOCUS_ON_CLICK: ClassVar[bool] = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
+    DEFAULT_CSS = transcript_css("Transcript")
+
+    @dataclass
+    class FollowChanged(Message):
+        """The transcript follows its end, or has stopped because the user scrolled up."""
+
+        following: bool
+        unseen: int
+        """Entries that came since."""
 
     @dataclass
     class ProposalOpened(Message):
@@ -40,21 +58,217 @@ class Transcript(TranscriptView, can_focus=True):
 
         href: str
 
-    _link: object = None
-    """The link under the mouse."""
+    def __init__(self) -> None:
+        """An empty transcript."""
+        super().__init__()
+        self._layout = Layout()
+        self._slots = self._layout.slots
+        self._cursor = EntryCursor(self._slots)
+        self._painter_now: Painter | None = None
+        self._width = 0
+        self._following = True
+        self._moving = False
+        self._unseen = 0
+        self._painted = 0.0
+        self._selection: Selection | None = None
+        self._link_under_mouse: object = None
+        self._flood = False
+        self._greeting: Sequence[Content] = ()
+
+    @property
+    def following(self) -> bool:
+        """Whether new text scrolls into view."""
+        return self._following
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries in order."""
+        return [slot.entry for slot in self._slots.items]
+
+    @property
+    def laid_out_count(self) -> int:
+        """How many entries hold rows."""
+        return self._layout.laid_out_count
 
     @property
     def cursor_entry(self) -> Entry | None:
         """The entry that Enter would open."""
-        if self._cursor is None or self._cursor >= len(self._slots):
-            return None
-        return self._slots.items[self._cursor].entry
+        return self._cursor.entry
+
+    def greet(self, lines: Sequence[Content]) -> None:
+        """Show these in the middle while there is no entry; none of them is wrapped."""
+        self._greeting = lines
+        if not len(self._slots):
+            self.refresh()
+
+    def load(self, changes: Iterable[Change]) -> None:
+        """Show a whole session, from the end; nothing above the screen is laid out."""
+        self._layout.clear()
+        self._painter_now = None
+        self._cursor.index = None
+        self._unseen = 0
+        self._following = True
+        for change in changes:
+            self._take(change)
+        self._settle()
+
+    def apply(self, changes: Iterable[Change], *, flood: bool = False) -> bool:
+        """Show changes; returns False while some layout is left for `work_on`.
+
+        In a `flood` of text, what is shown cannot be selected: it is gone before anyone could.
+        """
+        self._flood = flood
+        count = len(self._slots)
+        changed = {index for change in changes if (index := self._take(change)) is not None}
+        if not self._width:
+            return True
+        self._layout.update(changed, self._last_row)
+        if (added := len(self._slots) - count) > 0 and not self._following:
+            self._unseen += added
+            self.post_message(self.FollowChanged(False, self._unseen))
+        self._settle_unless_behind()
+        return not self._layout.behind
+
+    def work_on(self) -> bool:
+        """Go on with layout that did not fit into its budget; returns True when nothing is left."""
+        if self._layout.behind:
+            self._layout.catch_up(self._last_row)
+            self._settle_unless_behind()
+        return not self._layout.behind
+
+    def _take(self, change: Change) -> int | None:
+        if isinstance(change, Drop) and (index := self._slots.index_of(change.key)) is not None:
+            self._cursor.dropped(index)
+        return self._layout.take(change)
+
+    @property
+    def _last_row(self) -> int:
+        """The last row that is worth being laid out at once: somewhat below the screen."""
+        return self.scroll_offset.y + 3 * self.size.height
+
+    def _settle_unless_behind(self) -> None:
+        """Paint, but not after every slice of work: a paint costs more than a slice."""
+        if not self._layout.behind or time.monotonic() - self._painted > _BEHIND_INTERVAL:
+            self._painted = time.monotonic()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Make what is on screen exact, keeping it in place, and follow the end if that is wanted."""
+        if not self._width or not self.size.height:
+            return
+        if self._following:
+            self._layout.show_end(self.size.height)
+            self._set_height()
+            self._move_to(self._slots.total - self.size.height)
+        else:
+            self._show_from(self.scroll_offset.y)
+        self.refresh()
+
+    def _show_from(self, row: int, anchor: int | None = None) -> None:
+        """Make the screen that begins at `row` exact; the slot `anchor` stays where it is on it."""
+        begins = self._layout.show_from(row, self.size.height, anchor)
+        self._set_height()
+        if begins != row:
+            self._move_to(begins)
+
+    def _set_height(self) -> None:
+        height = self._slots.total
+        if height != self.virtual_size.height or self.virtual_size.width != self.size.width:
+            self.virtual_size = Size(self.size.width, height)
+
+    def _move_to(self, row: int) -> None:
+        self._moving = True
+        try:
+            self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
+        finally:
+            self._moving = False
+
+    def _go_to(self, row: int) -> None:
+        self.scroll_to(y=row, animate=False, immediate=True)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Lay out what came into view; scrolling up stops following, reaching the end resumes it."""
+        super().watch_scroll_y(old_value, new_value)
+        if self._moving or round(old_value) == round(new_value):
+            return
+        if (at_end := new_value >= self.max_scroll_y) != self._following:
+            self._set_following(at_end)
+        near = abs(new_value - old_value) <= 2 * self.size.height and len(self._slots)
+        self._show_from(round(new_value), self._slots.at(round(old_value)) if near else None)
+
+    def _set_following(self, following: bool) -> None:
+        self._following = following
+        self._unseen = 0
+        self.post_message(self.FollowChanged(following, 0))
+
+    def follow(self) -> None:
+        """Go to the end and stay there."""
+        self._set_following(True)
+        self._settle()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay out for the new width; the same text stays at the top, or the end at the bottom."""
+        if event.size.width == self._width:
+            self._settle()
+            return
+        place = self._slots.place(self.scroll_offset.y)
+        self._width = event.size.width
+        self._painter_now = None
+        self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
+        if not self._following and place is not None:
+            self._layout.lay_out(place[0])
+            self._set_height()
+            self._move_to(self._slots.row(*place))
+        self._settle()
+
+    @property
+    def _painter(self) -> Painter:
+        if self._painter_now is None:
+            self._painter_now = Painter(self)
+        return self._painter_now
+
+    def notify_style_update(self) -> None:
+        """The theme has changed: strips and styles are made again, rows stay."""
+        super().notify_style_update()
+        self._painter_now = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region of the screen."""
+        # Finding the selection walks up to the screen: once for a paint, not for each row.
+        self._selection = self.text_selection
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """One row of the screen."""
+        row, size = self.scroll_offset.y + y, self.size
+        if not len(self._slots):
+            return self._painter.greeting(self._greeting, y, size.width, size.height)
+        span = self._selection.get_span(row) if self._selection is not None else None
+        selected = (span, selection_style(self)) if span is not None else None
+        strip = self._painter.row(
+            self._layout, row, size.width, self._cursor.index if self.has_focus else None, selected
+        )
+        # Offsets are for selecting text, and cost as much as the row.
+        gone_soon = self._following and (self._flood or self._layout.behind)
+        selectable = row < self._slots.total and not gone_soon
+        return strip.apply_offsets(0, row) if selectable else strip
+
+    @property
+    def allow_select(self) -> bool:
+        """Text can be selected with the mouse."""
+        return True
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the selection."""
+        self.refresh()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text as it was written."""
+        return (selected_text(self._layout, selection), "\n") if len(self._slots) else None
 
     def on_focus(self) -> None:
         """Put the cursor on the lowest entry in view."""
-        if len(self._slots) and self._cursor is None:
-            bottom = self.scroll_offset.y + self.size.height - 1
-            self._cursor = self._slots.at(min(bottom, self._slots.total - 1))
+        self._cursor.start(self.scroll_offset.y + self.size.height - 1)
         self.refresh()
 
     def on_blur(self) -> None:
@@ -65,38 +279,22 @@ class Transcript(TranscriptView, can_focus=True):
         """Put the cursor on an entry and scroll it into view."""
         if not len(self._slots):
             return
-        self._cursor = max(0, min(len(self._slots) - 1, index))
-        self._lay_out_around(self._slots.top(self._cursor))
-        self._set_height()
-        slot = self._slots.items[self._cursor]
-        top = self._slots.top(self._cursor) + slot.gap
-        bottom = top + slot.height
-        row, height = self.scroll_offset.y, self.size.height
-        if bottom > row + height:
-            self._scroll_to_row(min(bottom - height, top))
-        elif top < row:
-            self._scroll_to_row(max(top - slot.gap, bottom - height) if slot.height > height else top - slot.gap)
+        self._cursor.index = index = max(0, min(len(self._slots) - 1, index))
+        self._show_from(self._slots.top(index))
+        row = self._cursor.row_to_show(self.scroll_offset.y, self.size.height)
+        if row is not None:
+            self._go_to(row)
         self.refresh()
 
-    def _scroll_to_row(self, row: int) -> None:
-        self.scroll_to(y=row, animate=False, immediate=True)
-
     def _step(self, direction: int) -> None:
-        """To the next entry; through an entry that is higher than the screen in steps of three rows."""
-        if self._cursor is None or self._cursor >= len(self._slots):
+        """To the next entry; through one that is higher than the screen a few rows at a time."""
+        if self._cursor.slot is None:
             self.on_focus()
             return
-        top = self._slots.top(self._cursor)
-        slot = self._slots.items[self._cursor]
-        row, height = self.scroll_offset.y, self.size.height
-        beyond = top + slot.gap + slot.height > row + height if direction > 0 else top < row
-        if beyond and slot.height > height // 2:
-            self._scroll_to_row(row + 3 * direction)
-            return
-        index = self._cursor + direction
-        while 0 <= index < len(self._slots) and self._slots.hidden(self._slots.items[index].entry):
-            index += direction
-        if 0 <= index < len(self._slots):
+        row = self._cursor.row_through(direction, self.scroll_offset.y, self.size.height)
+        if row is not None:
+            self._go_to(row)
+        elif (index := self._cursor.next(direction)) is not None:
             self.move_cursor(index)
         elif direction > 0:
             self.follow()
@@ -118,52 +316,45 @@ class Transcript(TranscriptView, can_focus=True):
         self._page(1)
 
     def _page(self, direction: int) -> None:
-        self._scroll_to_row(self.scroll_offset.y + direction * max(1, self.size.height - 2))
-        self._cursor = self._slots.at(self.scroll_offset.y + (self.size.height - 1 if direction > 0 else 1))
+        self._go_to(self.scroll_offset.y + direction * max(1, self.size.height - 2))
+        self._cursor.index = self._slots.at(self.scroll_offset.y + (self.size.height - 1 if direction > 0 else 1))
         self.refresh()
 
     def action_top(self) -> None:
         """To the first entry."""
-        self._scroll_to_row(0)
+        self._go_to(0)
         self.move_cursor(0)
 
     def action_bottom(self) -> None:
         """To the end, and follow it."""
-        self._cursor = max(0, len(self._slots) - 1)
+        self._cursor.index = max(0, len(self._slots) - 1)
         self.follow()
 
     def action_open(self) -> None:
         """Open or fold the entry under the cursor; a proposal's card leads to the review."""
-        if self._cursor is not None and self._cursor < len(self._slots):
-            self._open(self._cursor)
+        if self._cursor.index is not None and self._cursor.slot is not None:
+            self._open(self._cursor.index)
 
     def action_copy_entry(self) -> None:
         """Copy the text of the entry under the cursor as it was written."""
-        if (entry := self.cursor_entry) is not None and (text := copy_text(entry)):
+        if (entry := self.cursor_entry) is not None and (text := entry.copied):
             self.app.copy_to_clipboard(text)
             self.notify("Copied.", timeout=2)
 
     def action_toggle_interventions(self) -> None:
         """Hide or show what signoff told the model."""
-        self._slots.hide_interventions = not self._slots.hide_interventions
-        for slot in self._slots.items:
-            if isinstance(slot.entry, InterventionEntry):
-                slot.exact = False
-                slot.height = 0 if self._slots.hide_interventions else 1
-        self._slots.set_gaps()
+        self._slots.toggle_interventions()
         self._settle()
 
     def _open(self, index: int) -> None:
-        slot = self._slots.items[index]
-        if isinstance(slot.entry, ProposalEntry):
-            self.post_message(self.ProposalOpened(slot.entry.proposal))
-        elif opens(slot.entry):
-            self._slots.turn(index)
+        entry = self._slots.items[index].entry
+        if isinstance(entry, ProposalEntry):
+            self.post_message(self.ProposalOpened(entry.proposal))
+        elif entry.opens:
             if self._following:
                 # What was opened stays where it is, though it pushes the end out of view.
                 self._set_following(False)
-            self._lay_out(index)
-            self._set_height()
+            self._layout.turn(index)
             self._settle()
             if self.scroll_offset.y >= self.max_scroll_y:
                 self._set_following(True)
@@ -174,8 +365,9 @@ class Transcript(TranscriptView, can_focus=True):
         A double click selects the word, a triple click the entry; after dragging, the selection is left alone.
         """
         event.prevent_default()
-        row = self._row_of(event)
-        if row is None:
+        offset = event.get_content_offset(self)
+        row = self.scroll_offset.y + offset.y if offset is not None else self._slots.total
+        if row >= self._slots.total:
             return
         if event.chain > 1:
             self._select(event, row)
@@ -187,40 +379,22 @@ class Transcript(TranscriptView, can_focus=True):
             event.stop()
             self.post_message(self.LinkOpened(str(href)))
             return
-        index = self._slots.at(row)
-        self._cursor = index
+        self._cursor.index = index = self._slots.at(row)
         self.refresh()
-        if self._line_at(row).action or isinstance(self._slots.items[index].entry, ProposalEntry):
+        if self._layout.line(row).action or isinstance(self.cursor_entry, ProposalEntry):
             event.stop()
             self._open(index)
 
-    def _row_of(self, event: events.MouseEvent) -> int | None:
-        offset = event.get_content_offset(self)
-        if offset is None:
-            return None
-        row = self.scroll_offset.y + offset.y
-        return row if len(self._slots) and row < self._slots.total else None
-
     def _select(self, event: events.Click, row: int) -> None:
-        if event.chain == 2:
-            text = " " * MARK_WIDTH + self._line_at(row).text
-            _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
-            column = offset.x if offset is not None else 0
-            word = next((match for match in _WORD.finditer(text) if match.start() <= column < match.end()), None)
-            if word is None:
-                return
-            start, end = Offset(word.start(), row), Offset(word.end(), row)
-        else:
-            index = self._slots.at(row)
-            slot = self._slots.items[index]
-            top = self._slots.top(index) + slot.gap
-            last = top + slot.height - 1
-            start, end = Offset(0, top), Offset(MARK_WIDTH + len(self._line_at(last).text), last)
-        self.screen.selections = {self: Selection(start, end)}
+        _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
+        column = offset.x if offset is not None else 0
+        selection = word_at(self._layout, row, column) if event.chain == 2 else entry_at(self._layout, row)
+        if selection is not None:
+            self.screen.selections = {self: selection}
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Show where a link leads."""
         href = event.style.meta.get("href")
-        if href != self._link:
-            self._link = href
+        if href != self._link_under_mouse:
+            self._link_under_mouse = href
             self.tooltip = Content(visible(str(href))) if href else None

@@ -41,20 +41,11 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.proposals.facts import FileStat
-from widgets.chat.entries import (
-    AnswerEntry,
-    Change,
-    DecisionEntry,
-    Entry,
-    NoticeEntry,
-    ProposalEntry,
-    Put,
-    QuestionEntry,
-    ReasoningEntry,
-    ToolEntry,
-    TurnEndEntry,
-    UserEntry,
-)
+from widgets.chat.entries.base import Change, Entry, Put
+from widgets.chat.entries.program import NoticeEntry, TurnEndEntry
+from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
+from widgets.chat.entries.tools import ToolEntry
+from widgets.chat.entries.words import AnswerEntry, QuestionEntry, ReasoningEntry, UserEntry
 from widgets.chat.fold import Fold
 
 STAT = FileStat(path="a.py", op="edit", added=3, removed=1)

@@ -4,8 +4,7 @@ import pytest
 
 from app.conversation.events import Decision
 from app.proposals.facts import HunkFact
-from widgets.chat.entries import DecisionEntry
-from widgets.chat.proposal_lines import decision_lines
+from widgets.chat.entries.proposals import DecisionEntry
 
 
 @pytest.mark.parametrize(
@@ -17,7 +16,7 @@ from widgets.chat.proposal_lines import decision_lines
     ],
 )
 def test_what_still_waits_is_said_as_it_is(decision: Decision, words: str) -> None:
-    lines = decision_lines(DecisionEntry("d1", "P1", decision, still_pending=True), 80)
+    lines = DecisionEntry("d1", "P1", decision, still_pending=True).rows(80, opened=False)
     assert [line.text for line in lines] == [words]
 
 
@@ -34,4 +33,4 @@ def test_a_denial_of_hunks_says_what_was_discarded_and_not_what_was_written(
 ) -> None:
     hunks = tuple(HunkFact(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
     entry = DecisionEntry("d1", "P1", Decision.DENIED, hunks=hunks, still_pending=still_pending)
-    assert [line.text.removeprefix("✗ ") for line in decision_lines(entry, 80)] == [words]
+    assert [line.text.removeprefix("✗ ") for line in entry.rows(80, opened=False)] == [words]

@@ -1,0 +1,139 @@
+"""What signoff says: to the model, to the user, and of how a turn went."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from app.conversation.events import InterventionKind
+from app.plural import plural
+from widgets.chat.entries.base import Entry, Marks
+from widgets.chat.lines import MUTED, Face, Line, Span, seconds, shorten, visible, width_of, wrap_text
+from widgets.chat.markdown import markdown_lines
+
+
+@dataclass(frozen=True, slots=True)
+class InterventionEntry(Entry):
+    """What signoff told the model; folded to one line."""
+
+    runs: ClassVar[bool] = True
+
+    kind: InterventionKind
+    text: str
+    way: str
+    """From whom to whom."""
+
+    def rows(self, width: int, opened: bool) -> list[Line]:
+        """Who speaks to whom, and what is said."""
+        head: Span = (f"{self.way}  ", Face("program-mark"))
+        text = visible(self.text)
+        if opened:
+            return [Line((head,), action="toggle"), *wrap_text(text, Face("program"), width)]
+        return [Line((head, (shorten(text, width - width_of(head[0])), Face("program"))), action="toggle")]
+
+    def marks(self, opened: bool) -> Marks:
+        """A triangle."""
+        return Marks(("▾ " if opened else "▸ ", Face("program-mark")))
+
+    @property
+    def opens(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def copied(self) -> str:
+        """What is said."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeEntry(Entry):
+    """A line from signoff to the user."""
+
+    runs: ClassVar[bool] = True
+
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+    def rows(self, width: int, opened: bool) -> list[Line]:
+        """The line."""
+        return wrap_text(visible(self.text), MUTED if self.level == "info" else Face(self.level), width)
+
+    def marks(self, opened: bool) -> Marks:
+        """How grave it is."""
+        return Marks(("· ", MUTED) if self.level == "info" else ("! ", Face(self.level)))
+
+    @property
+    def copied(self) -> str:
+        """The line."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEndEntry(Entry):
+    """The end of a turn: how it ended, and what it took."""
+
+    stopped: str
+    message: str = ""
+    duration: float = 0.0
+    calls: int = 0
+    tokens: int = 0
+    """Tokens that the model wrote."""
+
+    @property
+    def facts(self) -> list[str]:
+        """What there is to say about it."""
+        calls = plural(self.calls, "tool call") if self.calls else ""
+        tokens = plural(self.tokens, "token") if self.tokens else ""
+        message = visible(" ".join(self.message.split())) if self.stopped != "answer" else ""
+        return [fact for fact in (message, seconds(self.duration), calls, tokens) if fact]
+
+    def rows(self, width: int, opened: bool) -> list[Line]:
+        """The facts, and how it goes on where that is not plain."""
+        match self.stopped:
+            case "failed":
+                told = wrap_text(visible(self.message) or "The request failed.", Face("error"), width)
+                return [*told, Line(((shorten("/continue sends it again", width), MUTED),))]
+            case "aborted":
+                parts, face = ["interrupted", *self.facts, "/continue goes on"], Face("warning")
+            case _:
+                parts, face = self.facts, MUTED
+        return [Line(((shorten(" · ".join(parts), width), face),))]
+
+    def marks(self, opened: bool) -> Marks:
+        """None, if it went well."""
+        return Marks(("✗ ", Face("error"))) if self.stopped == "failed" else Marks()
+
+    @property
+    def copied(self) -> str:
+        """What was said of it."""
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEntry(Entry):
+    """Older history was shortened for the model; the transcript keeps it."""
+
+    summary: str
+    before: int = 0
+    after: int = 0
+
+    def rows(self, width: int, opened: bool) -> list[Line]:
+        """That it was, and when opened the summary."""
+        text = f"Older messages were {'summarised' if self.summary else 'cut'} for the model"
+        if self.before and self.after:
+            text += f" · {self.before:,} → {self.after:,} tokens"
+        head = Line(((shorten(text, width), MUTED),), action="toggle")
+        return [head, *markdown_lines(self.summary, width, visible)] if opened else [head]
+
+    def marks(self, opened: bool) -> Marks:
+        """A triangle."""
+        return Marks(("▾ " if opened else "▸ ", MUTED))
+
+    @property
+    def opens(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def copied(self) -> str:
+        """The summary."""
+        return self.summary

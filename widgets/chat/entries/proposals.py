@@ -1,0 +1,182 @@
+"""What the model proposes and the user decides: the card of a proposal, and each decision about it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from app.conversation.events import Decision
+from app.proposals.facts import FileStat, HunkFact, LineComment
+from widgets.chat.entries.base import USER_BAR, Entry, Marks
+from widgets.chat.lines import MUTED, TEXT, Face, Line, Span, shorten_path, visible, width_of, wrap, wrap_text
+
+LONGEST_FILES = 8
+"""Files listed on a proposal's card."""
+
+_STATE_FACES = {
+    "pending": Face("warning"),
+    "partly_approved": Face("warning"),
+    "applied": Face("success"),
+    "denied": Face("error"),
+    "stale": Face("error"),
+    "failed": Face("error"),
+}
+"""The colours of a proposal's states; others are muted."""
+_STATE_WORDS = {
+    "pending": "waits for you",
+    "partly_approved": "partly approved, the rest waits",
+    "applied": "approved",
+    "denied": "denied",
+    "stale": "stale",
+    "superseded": "replaced by a newer one",
+    "undone": "undone",
+    "failed": "could not be applied",
+}
+_DECISION_WORDS: dict[Decision, tuple[str, Face]] = {
+    Decision.APPROVED: ("Approved", Face("success")),
+    Decision.PARTLY_APPROVED: ("Approved in part:", Face("success")),
+    Decision.DENIED: ("Denied", Face("error")),
+    Decision.UNDONE: ("Undid", Face("warning")),
+    Decision.REOPENED: ("Reopened", Face("warning")),
+    Decision.REDONE: ("Applied again:", Face("success")),
+    Decision.EDITED: ("Edited", Face("warning")),
+}
+_DECISION_MARKS: dict[Decision, Span] = {
+    Decision.APPROVED: ("✓ ", Face("success")),
+    Decision.PARTLY_APPROVED: ("◐ ", Face("success")),
+    Decision.DENIED: ("✗ ", Face("error")),
+    Decision.UNDONE: ("↶ ", Face("warning")),
+    Decision.REOPENED: ("↶ ", Face("warning")),
+    Decision.REDONE: ("↷ ", Face("success")),
+    Decision.EDITED: ("✎ ", Face("warning")),
+}
+_WAITING = ("pending", "partly_approved", "stale")
+_OP_WORDS = {"create": "new", "delete": "deleted", "rename": "renamed", "mode": "mode"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalEntry(Entry):
+    """A staged proposal, as a card that leads to the review."""
+
+    fill: ClassVar[str] = "card"
+
+    proposal: str
+    summary: str
+    files: tuple[FileStat, ...]
+    state: str = "pending"
+    """`app.proposals.models.ProposalState`, as far as the session's events tell."""
+    reason: str = ""
+    supersedes: str = ""
+
+    def rows(self, width: int, opened: bool) -> list[Line]:
+        """Id, summary, files with their numbers, state, and how to get to the review."""
+        head: list[Span] = [(visible(self.proposal), Face("card-id", bold=True)), ("  ", TEXT)]
+        head.append((visible(" ".join(self.summary.split())), Face("text", bold=True)))
+        indent: Span = (" " * (width_of(self.proposal) + 2), TEXT)
+        lines = wrap(head, width, (), (indent,), fill="card")
+        files = self.files if len(self.files) <= LONGEST_FILES + 1 else self.files[:LONGEST_FILES]
+        lines.extend(_file_line(stat, width, "card") for stat in files)
+        if len(files) < len(self.files):
+            lines.append(Line(((f"… {len(self.files) - len(files)} more files", MUTED),), fill="card"))
+        face = _STATE_FACES.get(self.state, MUTED)
+        status: list[Span] = [(_STATE_WORDS.get(self.state, visible(self.state)), face)]
+        if self.supersedes:
+            status.append((f" · revises {visible(self.supersedes)}", MUTED))
+        if self.reason:
+            status.append((f" · {visible(self.reason)}", MUTED))
+        if self.state in _WAITING:
+            status += [(" · ", MUTED), ("Enter", Face("key", bold=True)), (" or click to review", MUTED)]
+        lines.extend(wrap(status, width, fill="card"))
+        return lines
+
+    def marks(self, opened: bool) -> Marks:
+        """The edge of the card."""
+        face = _STATE_FACES.get(self.state, MUTED)
+        return Marks(("╭ ", face), ("│ ", face), ("╰ ", face))
+
+    def expected_height(self, width: int) -> int:
+        """A row for each file that is listed."""
+        return 2 + min(len(self.files), LONGEST_FILES + 1)
+
+    @property
+    def copied(self) -> str:
+        """Its name, and what it is."""
+        return f"{self.proposal} {self.summary}"
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionEntry(Entry):
+    """What the user decided, with the feedback."""
+
+    proposal: str
+    decision: Decision
+    files: tuple[FileStat, ...] = ()
+    hunks: tuple[HunkFact, ...] = ()
+    feedback: str = ""
+    comments: tuple[LineComment, ...] = ()
+    still_pending: bool = False
+
+    def rows(self, width: int, opened: bool) -> list[Line]:
+        """What was decided, and below it the user's own words."""
+        word, face = _DECISION_WORDS[self.decision]
+        spans: list[Span] = [(word, face), (f" {visible(self.proposal)}", Face("text", bold=True))]
+        if self.hunks:
+            spans.append((f" · {self._hunk_words()}", MUTED))
+        elif self.files:
+            names = f"{len(self.files)} files" if len(self.files) > 1 else visible(self.files[0].path)
+            spans.append((f" · {names}", MUTED))
+            numbers = _numbers(sum(s.added for s in self.files), sum(s.removed for s in self.files))
+            if numbers and self.decision not in (Decision.DENIED, Decision.REOPENED):
+                spans += [(" ", TEXT), *numbers]
+        if self.still_pending:
+            rest = {Decision.EDITED: "it still waits", Decision.REOPENED: "it waits again"}
+            spans.append((f" · {rest.get(self.decision, 'the rest still waits')}", Face("warning")))
+        lines = wrap(spans, width)
+        bar: tuple[Span, ...] = (USER_BAR,)
+        if self.feedback.strip():
+            lines.extend(wrap_text(visible(self.feedback.strip()), Face("user"), width, bar))
+        for comment in self.comments:
+            place = f"{visible(comment.path)}:{comment.line}  "
+            lines.extend(
+                wrap([(place, MUTED), (visible(" ".join(comment.text.split())), Face("user"))], width, bar, bar)
+            )
+        return lines
+
+    def _hunk_words(self) -> str:
+        """What became of the hunks that waited, where the decision was on some, or on the rest."""
+        count = len(self.hunks)
+        if self.decision is not Decision.DENIED:
+            return f"{sum(hunk.landed for hunk in self.hunks)} of {count} hunks written"
+        if not self.still_pending:
+            return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
+        return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks discarded"
+
+    def marks(self, opened: bool) -> Marks:
+        """The sign of the decision."""
+        return Marks(_DECISION_MARKS[self.decision])
+
+    def expected_height(self, width: int) -> int:
+        """With the feedback."""
+        return 1 + (self.feedback.count("\n") + 1 if self.feedback else 0)
+
+    @property
+    def copied(self) -> str:
+        """The feedback, or what it is about."""
+        return self.feedback or self.proposal
+
+
+def _numbers(added: int, removed: int) -> list[Span]:
+    spans: list[Span] = []
+    if added:
+        spans.append((f"+{added}", Face("added")))
+    if removed:
+        spans.append((" " if spans else "", TEXT))
+        spans.append((f"−{removed}", Face("removed")))
+    return spans
+
+
+def _file_line(stat: FileStat, width: int, fill: str) -> Line:
+    numbers = _numbers(stat.added, stat.removed)
+    tail: list[Span] = [("  ", TEXT), *numbers] if numbers else []
+    if word := _OP_WORDS.get(stat.op):
+        tail.append((f"  {word}", MUTED))
+    room = width - sum(width_of(text) for text, _ in tail)
+    return Line(((shorten_path(visible(stat.path), room), TEXT), *tail), fill=fill)

@@ -1,0 +1,155 @@
+"""What the model does: a tool call is one quiet line, which opens to the arguments and the result."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from widgets.chat.code import code_lines
+from widgets.chat.entries.base import Entry, Marks
+from widgets.chat.lines import (
+    MUTED,
+    TEXT,
+    Face,
+    Line,
+    Span,
+    left_out,
+    seconds,
+    shorten,
+    shorten_path,
+    visible,
+    width_of,
+)
+from widgets.chat.targets import VERBS
+
+LONGEST_DETAIL = 300
+"""Rows of a tool's result shown when its line is opened."""
+_LIVE_ROWS, _LIVE_CHARACTERS = 5, 4000
+"""Rows of output shown under a running command, and how much of its end is looked at for them."""
+
+ToolStatus = Literal[
+    "writing", "waiting", "running", "ok", "error", "staged", "refused", "rejected", "aborted", "invalid"
+]
+"""`writing`: the model is still writing the call; then `app.conversation.events.Outcome`."""
+
+_TOOL_WORDS = {
+    "waiting": "waits",
+    "running": "running",
+    "refused": "not run: signoff had stopped the turn",
+    "rejected": "you said no",
+    "aborted": "interrupted",
+    "invalid": "not a valid call",
+    "error": "failed",
+}
+
+
+_MARKS: dict[ToolStatus, Span] = {
+    "writing": ("… ", Face("muted")),
+    "waiting": ("◌ ", Face("muted")),
+    "running": ("◐ ", Face("warning")),
+    "ok": ("✓ ", Face("success")),
+    "staged": ("◆ ", Face("warning")),
+    "error": ("✗ ", Face("error")),
+    "refused": ("⊘ ", Face("muted")),
+    "rejected": ("⊘ ", Face("error")),
+    "aborted": ("⊘ ", Face("muted")),
+    "invalid": ("✗ ", Face("error")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry(Entry):
+    """A tool call."""
+
+    runs: ClassVar[bool] = True
+
+    name: str
+    target: str = ""
+    """Where: a path, a pattern, a command."""
+    status: ToolStatus = "waiting"
+    summary: str = ""
+    duration: float = 0.0
+    characters: int = 0
+    """While it is being written: how much of it there is."""
+    arguments: Mapping[str, Any] | None = None
+    raw_arguments: str = ""
+    output: str = ""
+    """Live output while it runs, then what the model read."""
+    proposal: str = ""
+
+    def rows(self, width: int, opened: bool) -> list[Line]:
+        """What, where, result and duration in one row; below it the details, or the end of what a command says."""
+        head = self._head(width)
+        if opened:
+            return [head, *self._details(width)]
+        if self.status != "running" or not self.output:
+            return [head]
+        shown = visible(self.output[-_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_LIVE_ROWS:]
+        return [head, *(Line(((shorten(row, width) or " ", Face("tool")),)) for row in shown)]
+
+    def _head(self, width: int) -> Line:
+        verb = VERBS.get(self.name, visible(self.name) or "Tool")
+        tail = "".join(f" · {fact}" for fact in self._facts(width) if fact)
+        room = width - width_of(verb) - 1 - width_of(tail)
+        if room < 12:
+            tail = shorten(tail, max(0, width - width_of(verb) - 13))
+            room = width - width_of(verb) - 1 - width_of(tail)
+        target = shorten_path(" ".join(visible(self.target).split()), room)
+        fact_face = Face("error") if self.status in ("error", "invalid") else Face("tool")
+        return Line(
+            (
+                (verb, Face("tool-name", bold=True)),
+                (f" {target}" if target else "", Face("tool-name")),
+                (tail, fact_face),
+            ),
+            action="toggle",
+        )
+
+    def _facts(self, width: int) -> list[str]:
+        if self.status == "writing":
+            return [f"{self.characters:,} characters" if self.characters else "", seconds(self.duration)]
+        # A failure is told with the path that the line begins with anyway.
+        summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
+        facts = [shorten(visible(summary), max(20, width // 2)) or _TOOL_WORDS.get(self.status, "")]
+        if self.status == "staged" and self.proposal:
+            facts.append(f"staged in {self.proposal}")
+        return [*facts, seconds(self.duration)]
+
+    def _details(self, width: int) -> list[Line]:
+        lines: list[Line] = []
+        arguments = {shorten(visible(name), width // 2): value for name, value in (self.arguments or {}).items()}
+        column = max((width_of(name) for name in arguments), default=0) + 2
+        for name, value in arguments.items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+            text = visible(text)
+            if "\n" in text or width_of(text) > width - column:
+                lines.append(Line(((name, MUTED),)))
+                lines.extend(_limited(code_lines(text.rstrip("\n"), "", width), LONGEST_DETAIL))
+            else:
+                lines.append(Line(((name + " " * (column - width_of(name)), MUTED), (text, TEXT))))
+        if self.raw_arguments:
+            lines.extend(_limited(code_lines(visible(self.raw_arguments), "", width), LONGEST_DETAIL))
+        if self.output.strip():
+            lines.append(Line((("result", MUTED),)))
+            lines.extend(_limited(code_lines(visible(self.output.rstrip("\n")), "", width), LONGEST_DETAIL))
+        return lines
+
+    def marks(self, opened: bool) -> Marks:
+        """How it stands."""
+        return Marks(_MARKS[self.status])
+
+    @property
+    def opens(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def copied(self) -> str:
+        """What the model read."""
+        return self.output
+
+
+def _limited(lines: list[Line], limit: int) -> list[Line]:
+    if len(lines) <= limit:
+        return lines
+    return [*lines[:limit], Line(((left_out(lines[limit:]), MUTED),))]
