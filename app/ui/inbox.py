@@ -1,4 +1,7 @@
-"""What a session says faster than the screen can show it: kept until the screen takes it, all at once."""
+"""What a session says faster than the screen can show it: kept until the screen takes it, all at once.
+
+Kept apart: it is the only thing between a session and the app's queue, and knows neither.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

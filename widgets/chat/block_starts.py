@@ -1,4 +1,7 @@
-"""How the lines look that begin a block of Markdown (CommonMark 0.31, and GitHub's tables)."""
+"""How the lines look that begin a block of Markdown (CommonMark 0.31, and GitHub's tables).
+
+Kept apart: a grammar, without what the splitter makes of it.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""A plain text that may still be growing, as lines for a width; whole lines of it are laid out once."""
+"""A plain text that may still be growing, as lines for a width; whole lines of it are laid out once.
+
+Kept apart: what `MarkdownDocument` is to Markdown, this is to a text without any.
+"""
 
 from widgets.chat.lines import Face, Line, visible, wrap_text
 
