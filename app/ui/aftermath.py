@@ -50,7 +50,7 @@ class Aftermath:
         if not self._deciding or session is None or session.busy or review.state.waiting_count:
             return
         self._deciding = False
-        if review.in_focus and review.question is None:
+        if review.in_focus and review.deciding.question is None:
             self._leave()
 
     def words_sent(self, about: Iterable["Proposal"]) -> str:

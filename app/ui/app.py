@@ -349,7 +349,11 @@ class SignoffApp(FittedApp):
 
     async def show_proposals(self) -> None:
         """Hand the review what waits and what was decided lately."""
-        self.workbench.show_proposals(await self.current.open_session.proposals())
+        proposals = await self.current.open_session.proposals()
+        if not self.is_running:
+            # The app was left meanwhile, and its panes are gone.
+            return
+        self.workbench.show_proposals(proposals)
         self._decisions.aftermath.settle()
         self.draw_status()
 

@@ -70,7 +70,7 @@ class ReviewApp(App[None]):
         review = self.review
         for _ in range(200):
             now = time.monotonic()
-            if review.picture.had(now) and (review.sight.had(now) or not review.in_focus):
+            if review.readiness.picture.had(now) and (review.readiness.sight.had(now) or not review.in_focus):
                 break
             await asyncio.sleep(0.01)
         self.clock.pass_grace()

@@ -96,8 +96,8 @@ class Running:
     def can_decide(self) -> bool:
         """Whether a key in the review counts now."""
         review = self.app.workbench.review
-        something = bool(review.diffs) or review.state.confirmation is not None
-        return something and review.guard.open and review.sight.had(time.monotonic())
+        something = bool(review.preview.diffs) or review.state.confirmation is not None
+        return something and review.readiness.guard.open and review.readiness.sight.had(time.monotonic())
 
     async def screen(self, name: str) -> None:
         """Wait until a screen of that class is in front and painted: a key that came before answers nothing."""

@@ -116,7 +116,7 @@ async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
         await run.see("P1 is superseded already")
-        assert review.state.drafts["P1"] == "Say Ahoy"
+        assert review.state.unsaid.drafts["P1"] == "Say Ahoy"
         assert review.in_focus
         await run.app.show_proposals()
         await run.until(lambda: run.app.workbench.composer.draft == "Say Ahoy", "the words in the composer")
@@ -182,8 +182,8 @@ async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, se
     async with running(tmp_path, server, resume=True) as run:
         review = run.app.workbench.review
         await run.see("P1", "saved")
-        assert sorted(remark.text for remark in review.state.remarks["P1"]) == ["aside", "saved"]
-        assert review.state.drafts["P1"] == "Say Ahoy"
+        assert sorted(remark.text for remark in review.state.unsaid.remarks["P1"]) == ["aside", "saved"]
+        assert review.state.unsaid.drafts["P1"] == "Say Ahoy"
         server.always(Turn("I see."))
         await run.review()
         await write_feedback(run, "!")

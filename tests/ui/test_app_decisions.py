@@ -184,7 +184,7 @@ async def test_a_revised_proposal_is_compared_with_the_one_before(tmp_path: Path
         await run.until(lambda: len(run.proposals) == 2, "the answer")
         await run.settled()
         await run.pilot.press("f3")
-        await run.until(lambda: run.app.workbench.review.diffs)
+        await run.until(lambda: run.app.workbench.review.preview.diffs)
         await run.pilot.press("V")
         await run.see("P1 → P2", "'Hi '", "'Ahoy '")
         assert "'Hello '" not in run.text.split("P1 → P2")[1].split("Waiting")[0]

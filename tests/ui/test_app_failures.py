@@ -5,14 +5,19 @@ import contextlib
 import io
 import sqlite3
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
+from app.agent.updates import ProposalsChanged
 from app.cli import open_app as opening
 from app.llm.capabilities import discovery
+from app.runtime.workspace import open_runtime
+from app.ui.app import SessionUpdated, SignoffApp
 from app.ui.screens.setup import SetupScreen
-from tests.ui.running_app import running
+from app.ui.start import Opened
+from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.server import WireServer
 from widgets.common.status_bar import StatusBar
@@ -131,3 +136,28 @@ async def test_whoever_asks_for_a_session_gets_the_same_one(tmp_path: Path, serv
         await run.until(chosen.is_set, "the session")
         assert run.runtime.database.rows("SELECT count(*) FROM sessions")[0][0] == int(str(before)) + 1
         await first.close()
+
+
+async def test_the_app_can_be_left_while_the_proposals_are_read(tmp_path: Path, server: WireServer) -> None:
+    flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"}
+    runtime = open_runtime(tmp_path, flags, {})
+
+    async def opener() -> Opened:
+        return Opened(runtime, runtime.settings, None)
+
+    app = SignoffApp(opener, runtime.places.log)
+    gone, loop = threading.Event(), asyncio.get_running_loop()
+    try:
+        async with app.run_test() as pilot:
+            await Running(app, runtime, pilot).until(lambda: app.current_session is not None, "the session")
+            await pilot.pause()
+            # All threads of the loop are busy until there is no screen any more.
+            busy = [loop.run_in_executor(None, gone.wait) for _ in range(64)]
+            shown = asyncio.create_task(app.show_update(SessionUpdated(ProposalsChanged(()))))
+            await asyncio.sleep(0)
+        gone.set()
+        await shown
+        await asyncio.gather(*busy)
+    finally:
+        gone.set()
+        runtime.close()

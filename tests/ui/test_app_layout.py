@@ -16,7 +16,7 @@ async def with_proposal(run: Running) -> None:
     """Have the model stage a proposal, and look at its diff."""
     await run.say("Change the greeting")
     await run.pilot.press("f3")
-    await run.until(lambda: run.app.workbench.review.diffs, "the diff")
+    await run.until(lambda: run.app.workbench.review.preview.diffs, "the diff")
     await run.see("hunk 1 of 1", "all")
 
 

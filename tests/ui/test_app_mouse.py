@@ -38,7 +38,7 @@ async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, ser
     async with running(tmp_path, server) as run:
         await stage(run, server)
         review = run.app.workbench.review
-        await run.until(lambda: review.diffs, "the diff")
+        await run.until(lambda: review.preview.diffs, "the diff")
         await run.pilot.click(offset=where(run, "●›"))
         await run.see("0 of 1 hunks")
         await run.pilot.click(offset=where(run, "○›"))

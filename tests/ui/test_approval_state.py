@@ -7,11 +7,12 @@ from app.proposals.models import HunkState, Op, Proposal, ProposalState, Rung
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
-from widgets.approval.comments import quote
-from widgets.approval.decide import Ask, Do, Refuse, approve, approve_all, deny_all
-from widgets.approval.guard import GRACE_SECONDS, Guard
+from widgets.approval.decide import Ask, Do, Refuse, approve, approve_all, caveats, deny_all
+from widgets.approval.looked_at import Unseen
 from widgets.approval.notes import Remark
-from widgets.approval.state import ReviewState, Unseen, caveats
+from widgets.approval.readiness import GRACE_SECONDS, Guard
+from widgets.approval.remarks import quote
+from widgets.approval.state import ReviewState
 from widgets.approval.wording import confirmation_row, headline, proposal_row
 from widgets.diff.seen import changed_lines
 
@@ -24,7 +25,7 @@ def one(name: str, **facts: object) -> Proposal:
 def seen(state: ReviewState, *values: Proposal) -> ReviewState:
     """The state after everything in these was on screen."""
     for value in values:
-        shown = state.seen_of(value)
+        shown = state.looked_at.seen_of(value)
         for change in value.files:
             if not change.hunks:
                 shown.note_file(change.path)
@@ -65,8 +66,8 @@ def test_the_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
     value, _ = retry_proposal()
     state = ReviewState(waiting=[value], current="P1")
     for number in toggles:
-        state.toggle(value, [value.hunks[number % len(value.hunks)]])
-    choice = state.choice(value)
+        state.chosen.toggle(value, [value.hunks[number % len(value.hunks)]])
+    choice = state.chosen.part(value)
     left = [
         hunk for number, hunk in enumerate(value.hunks) if [n % len(value.hunks) for n in toggles].count(number) % 2
     ]
@@ -81,9 +82,9 @@ def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
     hunks = (change.hunks[0].model_copy(update={"state": HunkState.DENIED}), *change.hunks[1:])
     partly = value.model_copy(update={"files": (change.model_copy(update={"hunks": hunks}), value.files[1])})
     state = ReviewState(waiting=[partly])
-    state.toggle(partly, [hunks[0]])
-    assert state.choice(partly).total == len(value.hunks) - 1
-    assert state.choice(partly).all
+    state.chosen.toggle(partly, [hunks[0]])
+    assert state.chosen.part(partly).total == len(value.hunks) - 1
+    assert state.chosen.part(partly).all
 
 
 def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
@@ -91,7 +92,7 @@ def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
     state = seen(ReviewState(), value)
     state.update([value])
     assert "Would change 2 files" in headline(state, str)[1].plain
-    state.toggle(value, value.files[1].hunks)
+    state.chosen.toggle(value, value.files[1].hunks)
     assert "Would change 1 file " in headline(state, str)[1].plain
 
 
@@ -105,7 +106,7 @@ def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
     )
     value = proposal("P1", [file_diff("b.py", "a\n", "b\n")], state=ProposalState.PARTLY_APPROVED)
     value = value.model_copy(update={"files": (landed, *value.files)})
-    choice = ReviewState().choice(value)
+    choice = ReviewState().chosen.part(value)
     assert (choice.files, choice.added, choice.removed) == (1, 1, 1)
     assert (value.added, value.removed) == (1, 1)
     decided = value.model_copy(
@@ -204,14 +205,14 @@ def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
 def test_what_was_left_out_does_not_come_back_under_another_name() -> None:
     value, _ = retry_proposal()
     state = ReviewState(waiting=[value], current="P1")
-    state.toggle(value, [value.hunks[0]])
+    state.chosen.toggle(value, [value.hunks[0]])
     change = value.files[0]
     joined = change.hunks[0].model_copy(update={"id": "joined"})
     files = (change.model_copy(update={"hunks": (joined, *change.hunks[1:])}), *value.files[1:])
     after = value.model_copy(update={"files": files, "revision": 2})
     state.update([after])
-    assert "joined" not in state.choice(after).hunks
-    assert len(state.choice(after).hunks) == len(value.hunks) - 1
+    assert "joined" not in state.chosen.part(after).hunks
+    assert len(state.chosen.part(after).hunks) == len(value.hunks) - 1
 
 
 def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> None:
@@ -224,10 +225,10 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
     ]
     parts = [Part(hunk.id, piece, piece.id == "y") for piece in pieces]
     state = ReviewState(waiting=[value], current="P1")
-    state.seen_of(value).note(hunk, 1)
+    state.looked_at.seen_of(value).note(hunk, 1)
     state.take_parts(value, parts, ())
-    assert state.left_out["P1"] == {"y"}
-    assert [state.seen_of(value).is_seen(piece, 0) for piece in pieces] == [False, True]
-    state.left_out["P1"] = {hunk.id}
+    assert state.chosen.left_out["P1"] == {"y"}
+    assert [state.looked_at.seen_of(value).is_seen(piece, 0) for piece in pieces] == [False, True]
+    state.chosen.left_out["P1"] = {hunk.id}
     state.take_parts(value, parts, ())
-    assert state.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
+    assert state.chosen.left_out["P1"] == {"x"}, "the rest of what was left out stays out"

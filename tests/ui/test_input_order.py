@@ -260,7 +260,7 @@ async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireSe
     async with running(tmp_path, server, size=size) as run:
         await stage(run, server)
         review = run.app.workbench.review
-        await run.until(lambda: review.diffs, "the diff")
+        await run.until(lambda: review.preview.diffs, "the diff")
         hand_in(run.app, "one", "f3", "Gg", "j", "f2", "two")
         await run.until(lambda: run.app.workbench.composer.draft == "onetwo", "the words")
         assert review.view.cursor.number == 1
@@ -299,7 +299,7 @@ async def test_a_comment_and_what_follows_it_stay_apart(tmp_path: Path, server: 
         hand_in(run.app, "f3", "Gc", "say why", "ctrl+s", "g", "f2", "done")
         await run.until(lambda: run.app.workbench.composer.draft == "done", "the words")
         review = run.app.workbench.review
-        assert [remark.text for remark in review.state.remarks["P1"]] == ["say why"]
+        assert [remark.text for remark in review.state.unsaid.remarks["P1"]] == ["say why"]
         assert review.view.cursor.number == 0
 
 

@@ -82,7 +82,7 @@ async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None
         for key in ("y", "n", "Y", "N", "x", "u", "e", "r"):
             await pilot.press(key)
             assert posted(app) == [], key
-            assert app.review.question is None, key
+            assert app.review.deciding.question is None, key
             assert app.focused is app.review.view, key
 
 
@@ -180,7 +180,7 @@ async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
         await ready(pilot)
         line = app.review.view.rows.line_of(app.review.view.rows.landmarks.hunks[1])
         await pilot.click("DiffView", offset=(0, line))
-        assert app.review.state.left_out["P1"] == {item[0].hunks[1].id}
+        assert app.review.state.chosen.left_out["P1"] == {item[0].hunks[1].id}
 
 
 async def test_nothing_chosen_is_refused() -> None:
@@ -200,10 +200,10 @@ async def test_t_takes_all_hunks_of_the_file() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("t")
-        assert app.review.state.left_out["P1"] == {hunk.id for hunk in item[0].hunks}
+        assert app.review.state.chosen.left_out["P1"] == {hunk.id for hunk in item[0].hunks}
         await app.pass_grace()
         await pilot.press("t")
-        assert not app.review.state.left_out["P1"]
+        assert not app.review.state.chosen.left_out["P1"]
 
 
 async def test_x_denies_one_hunk() -> None:
@@ -258,7 +258,7 @@ async def test_deleting_a_file_asks_once_and_n_leaves_the_question() -> None:
         await pilot.press("y")
         assert "P1 deletes gone.py" in screen(app)
         await pilot.press("n")
-        assert app.review.question is None
+        assert app.review.deciding.question is None
         assert posted(app) == []
 
 
@@ -402,7 +402,7 @@ async def test_applied_hunks_are_not_chosen_again() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("space")
-        assert not app.review.state.left_out.get("P1")
+        assert not app.review.state.chosen.left_out.get("P1")
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, None)]
 

@@ -72,7 +72,7 @@ async def test_to_slide_onto_a_chip_decides_nothing(start: str, end: str) -> Non
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await slide(pilot, place(app, start), place(app, end))
-        assert app.posted == [] and app.review.question is None
+        assert app.posted == [] and app.review.deciding.question is None
 
 
 @pytest.mark.parametrize("button", [2, 3])
@@ -83,7 +83,7 @@ async def test_the_other_buttons_decide_nothing(button: int) -> None:
         mark = app.review.view.region.offset + Offset(0, app.review.view.rows.line_of(app.review.view.cursor.number))
         for spot in (place(app, "deny"), mark):
             await slide(pilot, spot, spot, button=button)
-        assert app.posted == [] and not app.review.state.left_out.get("P1")
+        assert app.posted == [] and not app.review.state.chosen.left_out.get("P1")
 
 
 async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
@@ -94,10 +94,10 @@ async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
         first, second = (view.rows.line_of(number) for number in view.rows.landmarks.hunks[:2])
         top = view.region.offset
         await slide(pilot, top + Offset(0, first), top + Offset(0, second))
-        assert not app.review.state.left_out.get("P1")
+        assert not app.review.state.chosen.left_out.get("P1")
         # A hand that trembles on the mark itself still means it.
         await slide(pilot, top + Offset(1, second), top + Offset(0, second))
-        assert len(app.review.state.left_out["P1"]) == 1
+        assert len(app.review.state.chosen.left_out["P1"]) == 1
 
 
 async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> None:
@@ -223,7 +223,7 @@ async def test_a_click_on_a_comment_opens_it_again() -> None:
         assert field.is_open
         await pilot.press("exclamation_mark", "ctrl+s")
         await pilot.pause()
-        assert [remark.text for remark in app.review.state.remarks["P1"]] == ["why!"]
+        assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["why!"]
 
 
 async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:
@@ -253,7 +253,7 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
         view.cursor.move_to(view.rows.landmarks.hunks[0])
         await app.pass_grace()
         await pilot.press("space", "t", "x", "y")
-        assert not app.review.state.left_out.get("P1") and app.posted == [], "nor decided on by key"
+        assert not app.review.state.chosen.left_out.get("P1") and app.posted == [], "nor decided on by key"
         await pilot.press("c")
         await pilot.pause()
         assert not app.query_one("#comment", WritingField).is_open

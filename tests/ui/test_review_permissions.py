@@ -25,7 +25,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         await app.pass_grace()
         await pilot.press("u", "x", "Y", "N", "o", "e", "space")
         assert posted(app) == []
-        assert app.review.question is None
+        assert app.review.deciding.question is None
         await pilot.press("y")
         assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
         await pilot.pause()
@@ -75,7 +75,7 @@ async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert app.review.state.confirmation is COMMAND
-        assert app.review.state.drafts["P1"] == "hm"
+        assert app.review.state.unsaid.drafts["P1"] == "hm"
 
 
 @pytest.mark.parametrize("left_open", [False, True])

@@ -57,7 +57,7 @@ async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> N
         assert isinstance(decided, kind) and isinstance(decided, Review.Approve | Review.Deny)
         (comment,) = decided.words.comments
         assert comment.text == "w" and "+2" in comment.quote
-        assert app.review.state.words(app.proposals["P1"]) == Words(), "once"
+        assert app.review.state.unsaid.words(app.proposals["P1"]) == Words(), "once"
 
 
 @pytest.mark.parametrize("where", ["feedback", "feedback put aside", "comment", "comment put aside"])
@@ -80,8 +80,8 @@ async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
         assert posted(app) == []
         assert "our unsent words go with it to the model, “hm”" in screen(app)
         await pilot.press("escape")
-        assert app.review.question is None
-        assert app.review.state.unfinished(app.proposals["P1"]) == ["hm"]
+        assert app.review.deciding.question is None
+        assert app.review.state.unsaid.unfinished(app.proposals["P1"]) == ["hm"]
         await app.pass_grace()
         await pilot.press(key)
         await app.pass_grace()
@@ -92,7 +92,7 @@ async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
         assert not isinstance(decided, Review.Approve) or decided.go_on == (key == "o")
         await pilot.pause()
         assert not app.review.is_writing
-        assert app.review.state.unfinished(app.proposals["P1"]) == []
+        assert app.review.state.unsaid.unfinished(app.proposals["P1"]) == []
 
 
 async def test_more_words_take_the_question_away() -> None:
@@ -104,12 +104,12 @@ async def test_more_words_take_the_question_away() -> None:
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("n")
-        assert app.review.question is not None
+        assert app.review.deciding.question is not None
         app.review.feedback.query_one(TextArea).focus()
         await pilot.press("m")
         await pilot.pause()
-        assert app.review.question is None
-        assert app.review.state.drafts["P1"] == "hmm"
+        assert app.review.deciding.question is None
+        assert app.review.state.unsaid.drafts["P1"] == "hmm"
 
 
 async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> None:
@@ -128,7 +128,7 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
         assert isinstance(denied, Review.Deny)
         assert denied.hunks == (item[0].hunks[1].id,)
         assert [comment.text for comment in denied.words.comments] == ["b"]
-        left = app.review.state.words(app.proposals["P1"])
+        left = app.review.state.unsaid.words(app.proposals["P1"])
         assert left.feedback == "d" and [comment.text for comment in left.comments] == ["a"]
 
 

@@ -71,9 +71,9 @@ async def test_a_comment_can_be_changed_and_taken_back() -> None:
         await ready(pilot)
         await pilot.press("c", "a", "ctrl+s")
         await pilot.press("c", "b", "ctrl+s")
-        assert [remark.text for remark in app.review.state.remarks["P1"]] == ["ab"]
+        assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["ab"]
         await pilot.press("c", "backspace", "backspace", "ctrl+s")
-        assert app.review.state.remarks["P1"] == []
+        assert app.review.state.unsaid.remarks["P1"] == []
 
 
 async def test_a_draft_of_a_comment_survives_escape() -> None:

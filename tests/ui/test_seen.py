@@ -11,9 +11,9 @@ from app.proposals.models import FileDiff, Op
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen
+from widgets.approval.looked_at import Unseen
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.review import Review
-from widgets.approval.state import Unseen
 from widgets.diff.file_list import FileList
 
 EVIL = "b = 3" + 200 * " " + "; import os; os.system('evil')"

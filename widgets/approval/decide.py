@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.plural import plural
-from app.proposals.models import Op, Proposal
-from widgets.approval.state import ReviewState, Unseen, can_be_approved, caveats
+from app.proposals.models import FileChange, Op, Proposal, ProposalState
+from app.proposals.remarks import mode_words
+from widgets.approval.looked_at import Unseen
+from widgets.approval.state import ReviewState
 
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]
 
@@ -71,15 +73,15 @@ def approve(
         return Refuse("This compares two versions; go back to the diff to decide.")
     if not shown:
         return Refuse("The diff isn't on screen yet.")
-    choice = state.choice(proposal)
-    if choice.total and not choice.hunks:
+    part = state.chosen.part(proposal)
+    if part.total and not part.hunks:
         return Refuse("No hunk is chosen; choose one, or deny the proposal.")
     reasons = []
     if unseen := state.unseen(proposal):
         reasons.append(unseen_words(proposal.id, unseen))
     if deleted := [change.path for change in proposal.files if change.op is Op.DELETE]:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
-    if unfinished := state.unfinished(proposal, choice.decided):
+    if unfinished := state.unsaid.unfinished(proposal, part.decided):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         said = ", and ".join(reasons)
@@ -91,7 +93,7 @@ def deny(state: ReviewState, proposal: Proposal) -> Verdict:
     """What `deny` means for the shown proposal."""
     if not proposal.state.waiting:
         return Refuse(f"{proposal.id} is not waiting any more.")
-    if unfinished := state.unfinished(proposal):
+    if unfinished := state.unsaid.unfinished(proposal):
         return Ask(f"Your unsent words go with it to the model, {_quoted(unfinished)}. Deny?", "deny", (proposal,))
     return Do("deny", (proposal.id,))
 
@@ -103,8 +105,8 @@ def approve_all(state: ReviewState) -> Verdict:
         return Refuse("Nothing waits that can be approved.")
     safe = [item for item in ready if not caveats(item)]
     doubtful = [item for item in ready if caveats(item)]
-    added = sum(state.choice(item).added for item in safe)
-    removed = sum(state.choice(item).removed for item in safe)
+    added = sum(state.chosen.part(item).added for item in safe)
+    removed = sum(state.chosen.part(item).removed for item in safe)
     unseen = [unseen_words(item.id, missing) for item in safe if (missing := state.unseen(item))]
     parts = []
     if safe:
@@ -114,7 +116,7 @@ def approve_all(state: ReviewState) -> Verdict:
     if doubtful:
         named = "; ".join(f"{item.id} ({', '.join((*caveats(item), *_unseen(state, item)))})" for item in doubtful)
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
-    said = _words_go_along([item.id for item in ready if state.words(item, state.choice(item).decided)])
+    said = _words_go_along([item.id for item in ready if state.unsaid.words(item, state.chosen.part(item).decided)])
     return Ask(" ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
 
 
@@ -125,7 +127,7 @@ def deny_all(state: ReviewState) -> Verdict:
         return Refuse("Nothing waits.")
     if len(ids) == 1:
         return deny(state, state.waiting[0])
-    about = [item.id for item in state.waiting if state.words(item)]
+    about = [item.id for item in state.waiting if state.unsaid.words(item)]
     said = _words_go_along(about)
     return Ask(f"Deny all {len(ids)}: {_listed(ids)}?{said}", "deny_all", tuple(state.waiting))
 
@@ -142,8 +144,8 @@ def _quoted(texts: Sequence[str]) -> str:
 
 
 def _chosen(state: ReviewState, proposal: Proposal) -> bool:
-    choice = state.choice(proposal)
-    return bool(choice.hunks) or not choice.total
+    part = state.chosen.part(proposal)
+    return bool(part.hunks) or not part.total
 
 
 def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
@@ -168,3 +170,34 @@ def _listed(items: Sequence[str], most: int = 4) -> str:
     if len(items) > most:
         shown.append(f"{len(items) - most} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+
+
+def caveats(proposal: Proposal) -> list[str]:
+    """Why a proposal has to be named before it is approved with others."""
+    found: list[str] = []
+    for change in proposal.files:
+        for caveat in change_caveats(change):
+            if caveat not in found:
+                found.append(caveat)
+    return found
+
+
+def change_caveats(change: FileChange) -> list[str]:
+    """The same of one file."""
+    found = []
+    if change.op is Op.DELETE:
+        found.append(f"deletes {change.path}")
+    if change.inexact:
+        found.append(f"inexact match in {change.path}")
+    if change.rebased:
+        found.append(f"re-based {change.path}")
+    if mode := mode_words(change):
+        found.append(f"{mode} of {change.path}")
+    if change.warnings:
+        found.append(f"deceiving text in {change.path}")
+    return found
+
+
+def can_be_approved(proposal: Proposal) -> bool:
+    """Whether the state allows it."""
+    return proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)

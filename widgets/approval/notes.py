@@ -1,9 +1,10 @@
 """What the user has begun on a proposal and not decided yet; it outlives a restart."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.proposals.facts import LineComment
-from widgets.diff.rows import Side
+from app.proposals.models import FileChange, Hunk, HunkState, Proposal
+from widgets.diff.rows import Side, lines_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +74,47 @@ class Words:
 
 
 NOTHING_SAID = Words()
+
+
+def moved(remark: Remark, before: Proposal, after: Proposal) -> Remark:
+    """The remark at its line in the proposal as it is now; as it was if that can't be told."""
+    old = next((change for change in before.files if change.path == remark.path), None)
+    new = next((change for change in after.files if change.path == remark.path), None)
+    if old is None or new is None:
+        return remark
+    for hunk in old.hunks:
+        if remark.line in lines_of(hunk, remark.side):
+            now = next((one for one in new.hunks if one.id == hunk.id), None)
+            if now is None and old.base == new.base:
+                # The user has edited the text.
+                now = next((one for one in new.hunks if one.new_count and _touch(one, hunk)), None)
+            return remark if now is None else _moved_with(remark, hunk, now)
+    if old.base != new.base or remark.side == "old":
+        return remark
+    in_base = remark.line - _shift(old, remark.line, proposed=True)
+    return replace(remark, line=in_base + _shift(new, in_base, proposed=False))
+
+
+def _touch(one: Hunk, other: Hunk) -> bool:
+    """Whether two hunks replace lines of the base that overlap or are neighbours."""
+    here, there = lines_of(one, "old"), lines_of(other, "old")
+    return here.start <= there.stop and there.start <= here.stop
+
+
+def _moved_with(remark: Remark, hunk: Hunk, now: Hunk) -> Remark:
+    """A remark on a line of a hunk, which stands elsewhere now, or is decided and only the mark of its place."""
+    at = remark.line - lines_of(hunk, remark.side).start
+    if lines := lines_of(now, remark.side):
+        return replace(remark, line=lines[min(at, len(lines) - 1)])
+    # What is there now is unchanged: the old lines of what was denied, the new ones of what was written.
+    rows = hunk.old_count if now.state is HunkState.DENIED else hunk.new_count
+    return replace(remark, side="new", line=now.new_start + max(0, min(at, rows - 1)))
+
+
+def _shift(change: FileChange, line: int, *, proposed: bool) -> int:
+    """By how much the hunks before a line, of the proposed text or of the base, make the file longer."""
+    return sum(
+        hunk.new_count - hunk.old_count
+        for hunk in change.hunks
+        if (hunk.new_start if proposed else hunk.old_start) <= line
+    )

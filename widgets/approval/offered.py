@@ -34,7 +34,7 @@ def title_now(action: str, state: ReviewState, question: Ask | None) -> str:
     """What a key means at this moment, if that is not what its action is called; else an empty string."""
     if question is not None:
         return _ANSWERS.get(action, "")
-    return _TO_PERMISSIONS.get(action, "") if state.confirmations else ""
+    return _TO_PERMISSIONS.get(action, "") if state.permissions.asked else ""
 
 
 def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:

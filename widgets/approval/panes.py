@@ -1,4 +1,7 @@
-"""The two review panes together: they take what the application tells and show it. Keys are the subclass's."""
+"""The two review panes together: they take what the application tells, show it, and have the parts that decide.
+
+Keys and clicks are `Review`'s.
+"""
 
 import asyncio
 import time
@@ -7,7 +10,6 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.content import Content
 
 from app.actions import in_scope
 from app.keymap import key_name
@@ -15,20 +17,18 @@ from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
-from widgets.approval import messages
-from widgets.approval.comments import placed, top_notes
-from widgets.approval.decide import Ask
+from widgets.approval.deciding import Deciding
 from widgets.approval.feedback import FeedbackField
-from widgets.approval.guard import GRACE_SECONDS, Guard
-from widgets.approval.notes import Notes
-from widgets.approval.offered import title_now
+from widgets.approval.notes import Notes, Words
+from widgets.approval.offered import DECIDES, SHAPES, is_offered, title_now
 from widgets.approval.pane import ApprovalPane
+from widgets.approval.preview import Preview, written_by
 from widgets.approval.queue import ReviewQueue
-from widgets.approval.shown import content_of, content_of_diffs
+from widgets.approval.readiness import GRACE_SECONDS, Readiness
 from widgets.approval.state import ReviewState
-from widgets.approval.wording import confirmation_notes, question_line, safe
+from widgets.approval.wording import question_line, safe
+from widgets.approval.writing import Writing
 from widgets.common.plain import Column
-from widgets.common.sight import Sight
 from widgets.common.splitter import Splitter
 from widgets.diff.file_list import FileList
 from widgets.diff.messages import CameOnScreen, NoteClicked, NothingUnseen
@@ -66,30 +66,19 @@ class ReviewPanes(Column):
         self.state = ReviewState()
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
-        self.view.drawn = self._gain_sight
+        self.view.drawn = lambda: self.readiness.painted(in_focus=self.in_focus)
         self.pane = ApprovalPane()
-        self.guard = Guard(clock)
-        """Over decisions: what would be written, and the question that is open."""
-        self.choice_guard = Guard(clock)
-        """Over taking hunks in and out: the proposal that is shown."""
-        self.picture = Sight()
-        """Over clicks that decide: whether what would be decided was on the screen."""
-        self.sight = Sight()
-        """Over keys that decide: whether it was there with the focus here."""
-        self._had_focus = False
-        self.question: Ask | None = None
-        self.comparing = False
-        """Whether the diff pane compares two versions instead of showing what would be written."""
-        self.diffs: tuple[FileDiff, ...] = ()
-        """Those of the shown proposal."""
-        self.deciding: dict[str, Proposal] = {}
-        """What was decided and has not been answered by the application yet."""
         self.feedback = FeedbackField()
+        self.preview = Preview(self.state, self.diff_pane, self.post_message)
+        self.readiness = Readiness(clock)
+        self.writing = Writing(self.state, self.feedback, self.diff_pane, self.post_message)
+        self.deciding = Deciding(self.state, self.writing.take, self.post_message, self.say, self.draw)
+        self._had_focus = False
+        self._possible: frozenset[str] = frozenset()
+        """The actions that had something to act on when it was drawn last."""
         self._keys = dict(keys or {})
         self.known_keys = self._all_keys()
         """Keys that mean something in the review."""
-        self._diffs_of: Proposal | None = None
-        self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
 
     def compose(self) -> ComposeResult:
         yield self.diff_pane
@@ -110,55 +99,44 @@ class ReviewPanes(Column):
     # What the application tells
 
     def set_proposals(self, proposals: Sequence[Proposal]) -> None:
-        """Take all waiting and recent proposals as they are now."""
+        """Take all waiting and recent proposals as they are now; no word about what was decided elsewhere is lost."""
         before = self.state.current
         known = set(self.state.keys)
         self.state.update(proposals)
         if not known.issuperset(self.state.waiting_keys):
             # What came of a decision before has been overtaken: the model has answered.
             self.pane.outcome(None)
-        self.deciding = {key: value for key, value in self.deciding.items() if self.state.get(key) == value}
+        self.deciding.follow()
         if self.state.current != before:
             self.show_current()
-            return
-        proposal = self.state.proposal
-        if proposal is not None and proposal != self._diffs_of:
-            self.post_message(messages.DiffsWanted(proposal.id))
-        self.draw()
+        else:
+            self.preview.follow()
+            self.draw()
+        self.writing.strand()
 
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
-        proposal = self.state.proposal
-        if proposal is None or proposal.id != proposal_id:
-            return
-        self.comparing = False
-        self.diffs, self._diffs_of = tuple(diffs), proposal
-        self.state.note_bases(proposal)
-        self.view.show(proposal, diffs, extra=top_notes(self.state, proposal), seen=self.state.seen_of(proposal))
-        self.show_choice()
-        self.draw()
+        if self.preview.take_diffs(proposal_id, diffs):
+            self.draw()
+
+    def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
+        """Take the changes from the version before to this one, and show them if they are still wanted."""
+        if self.preview.take_versions(proposal_id, diffs):
+            self.draw()
 
     def take_parts(self, proposal_id: str, parts: Sequence[Part], whole: Collection[str]) -> None:
         """Lines were cut out of their hunks: take them in or out. The proposal with the parts comes next."""
         if (proposal := self.state.get(proposal_id)) is not None:
             self.state.take_parts(proposal, parts, whole)
 
-    def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
-        """Take the changes from the version before to this one, and show them if they are still wanted."""
-        self._versions = (proposal_id, tuple(diffs))
-        proposal = self.state.proposal
-        if proposal is not None and proposal.id == proposal_id:
-            self.compare(proposal)
-
     def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
         """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
-        self.state.sent[proposal_id] = tuple(comments)
-        if (proposal := self.state.proposal) is not None and self.view.proposal is not None and not self.comparing:
-            self.view.set_extra(top_notes(self.state, proposal))
+        self.state.unsaid.sent[proposal_id] = tuple(comments)
+        self.preview.show_notes()
 
     def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
         """Ask the user; the model's turn waits for it."""
-        self.state.confirmations[key] = confirmation
+        self.state.permissions.asked[key] = confirmation
         self.pane.outcome(None)
         # What the user is writing about stays in view until it is written.
         if self.is_writing or not self.show_permission():
@@ -174,20 +152,13 @@ class ReviewPanes(Column):
 
     def remove_confirmation(self, key: str) -> None:
         """The question is gone, answered or not."""
-        self.state.confirmations.pop(key, None)
-        self.state.narrowed.pop(key, None)
-        if not (self.feedback.is_open and self.feedback.subject == key):
-            self.strand(self.state.drafts.pop(key, ""))
+        self.state.permissions.remove(key)
+        self.writing.end_permission(key)
         if self.state.current == key:
             self.state.leave_permission()
             self.show_current()
         else:
             self.draw()
-
-    def strand(self, text: str) -> None:
-        """Hand on words whose subject is gone."""
-        if text.strip():
-            self.post_message(messages.Stranded(text))
 
     @property
     def is_writing(self) -> bool:
@@ -197,21 +168,25 @@ class ReviewPanes(Column):
     @property
     def permissions(self) -> int:
         """How many questions of tools are open."""
-        return len(self.state.confirmations)
+        return len(self.state.permissions.asked)
 
     def recall(self, notes: Mapping[str, Notes]) -> None:
         """Take up what the user had begun before a restart, by proposal."""
         for key, begun in notes.items():
             self.state.recall(key, begun)
-        self.show_choice()
-        if (proposal := self.state.proposal) is not None and self.view.proposal is not None and not self.comparing:
-            self.view.set_extra(top_notes(self.state, proposal))
+        self.preview.show_choice()
+        self.preview.show_notes()
         self.draw()
 
-    def keep_notes(self, key: str) -> None:
-        """Have kept what is begun on a proposal; a permission is gone with its turn."""
-        if key not in self.state.confirmations:
-            self.post_message(messages.NotesChanged(key, self.state.notes(key)))
+    def said(self, key: str, words: Words) -> None:
+        """What the user said with a decision is in the log."""
+        self.writing.said(key, words)
+
+    def give_back(self, key: str, words: Words) -> None:
+        """A decision failed; what the user would have said with it is kept."""
+        self.writing.give_back(key, words)
+        self.preview.show_choice()
+        self.draw()
 
     def note_question(self, asked: bool) -> None:
         """Whether the model waits for the answer to a question, which is the chat's."""
@@ -225,8 +200,12 @@ class ReviewPanes(Column):
         `passing` is what holds only until the model's turn is over.
         """
         if problem:
-            self.deciding.clear()
+            self.deciding.failed()
         self.pane.outcome(safe(text), problem=problem, passing=passing)
+
+    def say(self, text: str) -> None:
+        """One line that something was not done, and why; nothing takes away what was said before."""
+        self.pane.outcome(safe(text) if text else None, problem=bool(text))
 
     def turn_over(self, instead: str) -> None:
         """Control is back: put something in the place of what held until then, nothing if it is empty."""
@@ -257,82 +236,46 @@ class ReviewPanes(Column):
 
     def show_current(self) -> None:
         """Show the current item from the start."""
-        self._diffs_of, self.diffs, self.comparing, self.question = None, (), False, None
-        proposal, confirmation = self.state.proposal, self.state.confirmation
-        if confirmation is not None:
-            self.view.show_text(confirmation_notes(confirmation))
-        elif proposal is None:
-            self.view.clear("Nothing to review yet. What the model proposes appears here.")
-        else:
-            self.view.clear(f"Loading {proposal.id} …")
-            self.post_message(messages.DiffsWanted(proposal.id))
-        self.draw()
-
-    def is_shown(self, proposal: Proposal) -> bool:
-        """Whether the diff on screen is of what an approval of this proposal would write."""
-        shown = self._diffs_of is not None and self._diffs_of.id == proposal.id and not self.comparing
-        return shown and content_of_diffs(self.diffs) == content_of(proposal)
-
-    def show_choice(self) -> None:
-        """Mark in the diff what is left out and what was remarked."""
-        proposal = self.state.proposal
-        if proposal is not None and self.view.diffs:
-            self.view.set_left_out(frozenset(self.state.left_out.get(proposal.id, set())))
-            remarks = self.state.remarks.get(proposal.id, ())
-            self.diff_pane.set_comments(placed((one for one in remarks if not one.draft), self.view.diffs))
-            self.diff_pane.set_drafts(placed((one for one in remarks if one.draft), self.view.diffs))
-
-    def compare(self, proposal: Proposal) -> None:
-        """Show the version before against this one."""
-        if self._versions is None or self._versions[0] != proposal.id:
-            self.post_message(messages.VersionsWanted(proposal.id))
-            return
-        self.comparing = True
-        self.view.clear()
-        self.view.show(proposal, self._versions[1], versions=True)
+        self.deciding.question = None
+        self.preview.show_current()
         self.draw()
 
     def draw(self) -> None:
-        """Draw everything anew, and start the grace period if a key would decide something else now."""
+        """Draw everything anew, offer the keys that have something to act on; begin a grace period."""
         if not self.is_mounted:
             return
-        if self.question is not None and not self._still_asked(self.question):
-            self.question = None
-        proposal = self.state.proposal
-        item = (self.state.current, proposal and proposal.revision, proposal and content_of(proposal))
-        shown = proposal is not None and self.is_shown(proposal)
-        chosen = self.state.choice(proposal).hunks if proposal is not None else ()
-        self.choice_guard.watch(item)
-        changed = self.guard.watch((item, shown, chosen, self.state.form, self.question))
-        if changed or not self.state.queue_position(self.state.current):
+        state, question, proposal = self.state, self.deciding.question, self.state.proposal
+        item = (state.current, proposal and proposal.revision, proposal and written_by(proposal.files))
+        shown = proposal is not None and self.preview.is_of(proposal)
+        chosen = state.chosen.part(proposal).hunks if proposal is not None else ()
+        self.readiness.choice_guard.watch(item)
+        changed = self.readiness.guard.watch((item, shown, chosen, state.form, question))
+        if changed or not state.queue_position(state.current):
             self._dim_keys()
         if changed:
             self.lose_picture()
         self.draw_approvals()
-        self.diff_pane.set_title(self._title())
+        self.diff_pane.set_title(self.preview.title)
+        self.set_class(self.feedback.is_open, "-writing")
+        possible = frozenset(one for one in DECIDES | SHAPES if is_offered(one, state, question))
+        if possible != self._possible:
+            self._possible = possible
+            self.refresh_bindings()
 
     def draw_approvals(self) -> None:
         """Draw the lower pane anew."""
-        self.pane.show(self.state, self.key_of, comparing=self.comparing)
-        self.pane.ask(None if self.question is None else question_line(self.question, self.key_of))
-
-    def _still_asked(self, question: Ask) -> bool:
-        """Whether nothing that a question is about has changed since."""
-        return all(
-            (proposal := self.state.get(subject.id)) is not None and proposal == subject
-            for subject in question.subjects
-        )
+        question = self.deciding.question
+        self.pane.show(self.state, self.key_of, comparing=self.preview.comparing)
+        self.pane.ask(None if question is None else question_line(question, self.key_of))
 
     def hold_keys(self, why: str) -> None:
         """Begin the grace period anew."""
-        self.guard.restart(why)
-        self.choice_guard.restart(why)
+        self.readiness.hold(why)
         self._dim_keys()
 
     def lose_picture(self) -> None:
         """Let nothing decide before all this has been painted anew."""
-        self.picture.lose()
-        self.sight.lose()
+        self.readiness.lose_picture()
         self.view.refresh()
 
     @on(events.DescendantFocus)
@@ -340,13 +283,8 @@ class ReviewPanes(Column):
     def _follow_focus(self) -> None:
         if self.in_focus != self._had_focus:
             self._had_focus = self.in_focus
-            self.sight.lose()
+            self.readiness.sight.lose()
             self.view.refresh()
-
-    def _gain_sight(self) -> None:
-        self.picture.gain()
-        if self.in_focus:
-            self.sight.gain()
 
     @property
     def in_focus(self) -> bool:
@@ -363,12 +301,12 @@ class ReviewPanes(Column):
             asyncio.get_running_loop().call_later(GRACE_SECONDS + _A_LITTLE, self._end_grace)
 
     def _end_grace(self) -> None:
-        if self.guard.open:
+        if self.readiness.guard.open:
             self.pane.remove_class("-changed")
 
     def title_of(self, action: str) -> str:
         """What a key answers at this moment; empty if it does what its action is called."""
-        return title_now(action, self.state, self.question)
+        return title_now(action, self.state, self.deciding.question)
 
     def key_of(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""
@@ -381,19 +319,9 @@ class ReviewPanes(Column):
             key.strip() for action in actions for key in self._keys.get(action.id, action.keys).split(",") if key
         )
 
-    def _title(self) -> Content:
-        """What the line above the diff begins with."""
-        proposal = self.state.proposal
-        if proposal is None or self.view.proposal is None:
-            return Content("")
-        if self.comparing:
-            return Content.styled(f"{proposal.supersedes} → {proposal.id}", "bold $text-warning")
-        version = f" v{proposal.version}" if proposal.version > 1 else ""
-        return Content.styled(f"{proposal.id}{version}", "bold $text-accent")
-
     @on(CameOnScreen)
     def _count_unseen(self) -> None:
-        self.pane.show_headline(self.state, self.key_of, comparing=self.comparing)
+        self.pane.show_headline(self.state, self.key_of, comparing=self.preview.comparing)
 
     @on(NothingUnseen)
     def _say_all_was_seen(self) -> None:
@@ -401,10 +329,9 @@ class ReviewPanes(Column):
 
     @on(NoteClicked)
     def _tick(self, event: NoteClicked) -> None:
-        self.state.answered ^= {event.key}
-        self.keep_notes(event.key.partition("/")[0])
-        if (proposal := self.state.proposal) is not None:
-            self.view.set_extra(top_notes(self.state, proposal))
+        self.state.unsaid.answered ^= {event.key}
+        self.writing.keep(event.key.partition("/")[0])
+        self.preview.show_notes()
 
     @on(ReviewQueue.Picked)
     def _pick(self, event: ReviewQueue.Picked) -> None:

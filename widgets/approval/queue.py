@@ -1,4 +1,4 @@
-"""The list of what waits, one line each; what was decided is folded into one more.
+"""The list of what waits, one line each; what was decided is behind one more.
 
 Thousands may wait: a line is made when it is drawn, and all lines are one row high.
 """
@@ -20,8 +20,8 @@ from app.actions import bindings
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import QUIET, confirmation_row, proposal_row
 
-_FOLD = "decided"
-"""The line that opens and closes the fold; no proposal and no confirmation is called so."""
+_DECIDED = "decided"
+"""The line behind which what was decided is listed; no proposal and no confirmation is called so."""
 _MARGIN = Spacing(0, 1, 0, 1)
 
 
@@ -66,17 +66,17 @@ class ReviewQueue(ScrollView, can_focus=True):
         self._keys: tuple[str, ...] = ()
         self._cursor: int | None = None
         self._hovered: int | None = None
-        self._unfolded = False
+        self._lists_decided = False
         self._state = ReviewState()
 
     @property
     def items(self) -> Sequence[str]:
-        """What the lines are: ids of proposals, keys of confirmations, and the fold."""
+        """What the lines are: ids of proposals, keys of confirmations, and the line of what was decided."""
         return self._keys
 
     def show(self, state: ReviewState) -> None:
         """Draw the state as it is now."""
-        wanted = _FOLD if self.has_focus and self._lit == _FOLD else state.current
+        wanted = _DECIDED if self.has_focus and self._lit == _DECIDED else state.current
         self._state = state
         self._keys = self._listed(state)
         self._cursor = self._keys.index(wanted) if wanted in self._keys else None
@@ -90,9 +90,9 @@ class ReviewQueue(ScrollView, can_focus=True):
         return None if self._cursor is None else self._keys[self._cursor]
 
     def _listed(self, state: ReviewState) -> tuple[str, ...]:
-        fold = (_FOLD,) if state.recent else ()
-        decided = (one.id for one in state.recent) if self._unfolded else ()
-        return (*state.waiting_keys, *fold, *decided)
+        line = (_DECIDED,) if state.recent else ()
+        decided = (one.id for one in state.recent) if self._lists_decided else ()
+        return (*state.waiting_keys, *line, *decided)
 
     # Drawing
 
@@ -107,9 +107,9 @@ class ReviewQueue(ScrollView, can_focus=True):
         return Visual.to_strips(self, row, width, 1, style, pad=True)[0]
 
     def _row(self, key: str) -> Content:
-        if key == _FOLD:
-            return Content.styled(f"{'▾' if self._unfolded else '▸'} {len(self._state.recent)} decided", QUIET)
-        if (confirmation := self._state.confirmations.get(key)) is not None:
+        if key == _DECIDED:
+            return Content.styled(f"{'▾' if self._lists_decided else '▸'} {len(self._state.recent)} decided", QUIET)
+        if (confirmation := self._state.permissions.asked.get(key)) is not None:
             return confirmation_row(confirmation)
         proposal = self._state.get(key)
         return proposal_row(self._state, proposal) if proposal is not None else Content("")
@@ -151,13 +151,13 @@ class ReviewQueue(ScrollView, can_focus=True):
         self._cursor = line % len(self._keys)
         self._reveal()
         self.refresh()
-        if self._lit != _FOLD:
+        if self._lit != _DECIDED:
             self.post_message(self.Picked(self._keys[self._cursor]))
 
     def action_take(self) -> None:
-        """Show the item under the cursor; open the fold or close it."""
-        if self._lit == _FOLD:
-            self._unfolded = not self._unfolded
+        """Show the item under the cursor; list what was decided, or not."""
+        if self._lit == _DECIDED:
+            self._lists_decided = not self._lists_decided
             self.show(self._state)
         elif self._cursor is not None:
             self.post_message(self.Picked(self._keys[self._cursor]))
@@ -168,7 +168,7 @@ class ReviewQueue(ScrollView, can_focus=True):
         if line is not None:
             event.stop()
             self.action_move_to(line)
-            if self._lit == _FOLD:
+            if self._lit == _DECIDED:
                 self.action_take()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:

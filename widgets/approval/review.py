@@ -1,7 +1,6 @@
 """The review: the diff above, the approvals below, and the keys that decide. It posts messages, nothing else."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import ClassVar, Literal
 
 from textual import events, on
@@ -11,14 +10,11 @@ from app.actions import bindings, in_scope
 from app.proposals.models import HunkState, Proposal
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
-from widgets.approval.comments import placed
-from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict, approve, approve_all, deny, deny_all
-from widgets.approval.guard import Guard
-from widgets.approval.notes import Words
+from widgets.approval.decide import approve, approve_all, deny, deny_all
 from widgets.approval.offered import DECIDES, SHAPES, is_offered
 from widgets.approval.panes import ReviewPanes
-from widgets.approval.wording import ACTION, safe
-from widgets.approval.words import Writing
+from widgets.approval.readiness import Guard
+from widgets.approval.wording import ACTION
 from widgets.common.input_order import arrival
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.messages import ComparisonWanted, HunkClicked
@@ -51,70 +47,38 @@ class Review(ReviewPanes):
     VersionsWanted = messages.VersionsWanted
     FullScreen = messages.FullScreen
 
-    _possible: frozenset[str] = frozenset()
-    """The actions that had something to act on when it was drawn last."""
     _held: str | None = None
     """The action of the chip on which the mouse button went down."""
-    _named = False
-    """Whether it is a click, or a command of the palette, that acts: it names what is meant, and needs no focus."""
-
-    @cached_property
-    def writing(self) -> Writing:
-        """Where the user's words are."""
-        return Writing(self)
-
-    def set_proposals(self, proposals: Sequence[Proposal]) -> None:
-        """Take all waiting and recent proposals as they are now; no word about what was decided elsewhere is lost."""
-        super().set_proposals(proposals)
-        self.writing.strand()
-
     # Keys that decide
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in DECIDES or action in SHAPES:
-            return self.in_focus and is_offered(action, self.state, self.question)
+            return self.in_focus and is_offered(action, self.state, self.deciding.question)
         if action == "in_diff":
             return self.in_focus and self.view.check_action(str(parameters[0]), ())
         return True
-
-    def draw(self) -> None:
-        """Draw everything anew, and offer the keys that have something to act on."""
-        super().draw()
-        self.set_class(self.feedback.is_open, "-writing")
-        possible = frozenset(one for one in DECIDES | SHAPES if is_offered(one, self.state, self.question))
-        if possible != self._possible:
-            self._possible = possible
-            self.refresh_bindings()
 
     def _ready(self, guard: Guard | None = None) -> bool:
         """Whether a decision key counts now; says so if it doesn't."""
         if not self.in_focus:
             return False
-        guard = guard or self.guard
-        if not guard.open:
-            self.say(guard.why)
-            return False
-        if not (self.picture if self._named else self.sight).had(arrival(self.app)):
-            self.say("That came before this was on the screen, and decided nothing. Look, then press it again.")
-            return False
-        return True
+        why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app))
+        if why_not:
+            self.say(why_not)
+        return not why_not
 
     def _decides(self) -> bool:
         """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
         return self._ready() and not self.show_permission()
 
-    def say(self, text: str) -> None:
-        """One line that something was not done, and why."""
-        self.pane.outcome(safe(text), problem=True)
-
     def action_approve(self) -> None:
         """Approve what is chosen, allow what is asked, or say yes to the question."""
         if not self._decides():
             return
-        if self.question is not None:
-            if self.question.ids:
-                self._perform(self.question.action, self.question.ids)
+        if (question := self.deciding.question) is not None:
+            if question.ids:
+                self.deciding.perform(question.action, question.ids)
         elif self.state.confirmation is not None:
             self._allow(Span.ONCE)
         else:
@@ -122,26 +86,19 @@ class Review(ReviewPanes):
 
     def action_approve_and_continue(self) -> None:
         """Approve what is chosen, and let the model go on."""
-        if self._decides() and self.question is None:
+        if self._decides() and self.deciding.question is None:
             self._approve("approve_and_continue")
 
     def _approve(self, action: Literal["approve", "approve_and_continue"]) -> None:
         proposal = self.state.proposal
-        if proposal is not None and not self._busy(proposal):
-            shown = self.is_shown(proposal)
-            self._act(approve(self.state, proposal, shown=shown, versions=self.comparing, action=action))
-
-    def _busy(self, proposal: Proposal) -> bool:
-        """Whether a decision on this is on its way already."""
-        if self.deciding.get(proposal.id) != proposal:
-            return False
-        self.say(f"{proposal.id}: your decision is being carried out.")
-        return True
+        if proposal is not None and not self.deciding.is_busy(proposal):
+            shown, comparing = self.preview.is_of(proposal), self.preview.comparing
+            self.deciding.act(approve(self.state, proposal, shown=shown, versions=comparing, action=action))
 
     def action_deny(self) -> None:
         """Deny the proposal or what is asked, or say no to the question."""
-        if self.question is not None:
-            self._ask(None)
+        if self.deciding.question is not None:
+            self.deciding.ask(None)
             return
         if not self._decides():
             return
@@ -150,33 +107,32 @@ class Review(ReviewPanes):
             self._answer(key, ConfirmationAnswer(allowed=False, feedback=self.writing.take(key).feedback))
             return
         proposal = self.state.proposal
-        if proposal is not None and not self._busy(proposal):
-            self._act(deny(self.state, proposal))
+        if proposal is not None and not self.deciding.is_busy(proposal):
+            self.deciding.act(deny(self.state, proposal))
 
     def action_approve_all(self) -> None:
         """Approve everything, after a question; from the question, what it left out, too."""
         if not self._decides():
             return
-        if self.question is not None:
-            if self.question.named:
-                ids = {*self.question.ids, *self.question.named}
-                self._perform("approve_all", tuple(item.id for item in self.state.waiting if item.id in ids))
+        if (question := self.deciding.question) is not None:
+            if question.named:
+                ids = {*question.ids, *question.named}
+                self.deciding.perform("approve_all", tuple(item.id for item in self.state.waiting if item.id in ids))
             return
-        self._act(approve_all(self.state))
+        self.deciding.act(approve_all(self.state))
 
     def action_deny_all(self) -> None:
         """Deny everything, after a question."""
-        if self._decides() and self.question is None:
-            self._act(deny_all(self.state))
+        if self._decides() and self.deciding.question is None:
+            self.deciding.act(deny_all(self.state))
 
     def action_deny_hunk(self) -> None:
         """Deny the hunk at the cursor alone."""
-        proposal, hunk = self.state.proposal, self.view.cursor.hunk
-        if not self._decides() or self.question is not None or proposal is None or hunk is None or self.comparing:
+        if not self._decides():
             return
-        if hunk.state is HunkState.PENDING and proposal.state.waiting and self.is_shown(proposal):
-            self._done()
-            self.post_message(self._deny(proposal, (hunk.id,)))
+        proposal, hunk = self._choosable, self.view.cursor.hunk
+        if hunk is not None and hunk.state is HunkState.PENDING and proposal and self.preview.is_of(proposal):
+            self.deciding.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
         """Allow what is asked, and all of the shown form or else the very same, for this session."""
@@ -190,12 +146,12 @@ class Review(ReviewPanes):
 
     def action_narrower(self) -> None:
         """Allow less: the form that would be allowed gets one more word."""
-        self.state.narrow(1)
+        self.state.permissions.narrow(self.state.current, 1)
         self.draw()
 
     def action_wider(self) -> None:
         """Allow more: the form that would be allowed loses its last word."""
-        self.state.narrow(-1)
+        self.state.permissions.narrow(self.state.current, -1)
         self.draw()
 
     def _allow(self, span: Span) -> None:
@@ -207,66 +163,19 @@ class Review(ReviewPanes):
 
     def action_undo(self) -> None:
         """Take back the decision on the shown proposal, or the last one."""
-        if not self._decides() or self.question is not None:
+        if not self._decides() or self.deciding.question is not None:
             return
         if (proposal := self.state.to_take_back) is not None:
             # What is taken back is shown, so that the key to apply again means the same.
             self.show_item(proposal.id)
-            self._done()
+            self.say("")
             self.post_message(messages.Undo(proposal.id))
 
     def action_redo(self) -> None:
         """Decide again as before it was taken back."""
-        if self._decides() and self.question is None and (proposal := self.state.to_redo) is not None:
-            self._done()
+        if self._decides() and self.deciding.question is None and (proposal := self.state.to_redo) is not None:
+            self.say("")
             self.post_message(messages.Redo(proposal.id))
-
-    def _act(self, verdict: Verdict) -> None:
-        match verdict:
-            case Refuse(reason):
-                self.say(reason)
-            case Ask():
-                self._ask(verdict)
-            case Do(action, ids):
-                self._perform(action, ids)
-
-    def _ask(self, question: Ask | None) -> None:
-        self.question = question
-        self.pane.outcome(None)
-        self.draw()
-
-    def _perform(self, action: ActionKind, ids: tuple[str, ...]) -> None:
-        chosen = [proposal for item in ids if (proposal := self.state.get(item)) is not None]
-        self.question = None
-        self._done()
-        if not chosen:
-            self.draw()
-            return
-        self.state.picked = False
-        self.deciding |= {proposal.id: proposal for proposal in chosen}
-        self.state.last_decided = chosen[-1].id
-        match action:
-            case "approve" | "approve_and_continue":
-                self.post_message(self._approval(chosen[0], go_on=action == "approve_and_continue"))
-            case "approve_all":
-                self.post_message(messages.ApproveAll(tuple(self._approval(item) for item in chosen)))
-            case "deny":
-                self.post_message(self._deny(chosen[0]))
-            case "deny_all":
-                self.post_message(messages.DenyAll(tuple(self._deny(item) for item in chosen)))
-        self.draw()
-
-    def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:
-        hunks = self.state.choice(proposal).decided
-        words = self.writing.take(proposal.id, hunks)
-        return messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
-
-    def _deny(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> messages.Deny:
-        return messages.Deny(proposal.id, hunks, self.writing.take(proposal.id, hunks))
-
-    def _done(self) -> None:
-        """Take away what was said about the decision before."""
-        self.pane.outcome(None)
 
     def _answer(self, key: str, answer: ConfirmationAnswer) -> None:
         self.post_message(messages.Confirmed(key, answer))
@@ -277,9 +186,9 @@ class Review(ReviewPanes):
 
         Such words show by a letter that means nothing here: the keys are dead for a moment after it.
         """
-        if event.key == "escape" and self.question is not None:
+        if event.key == "escape" and self.deciding.question is not None:
             event.stop()
-            self._ask(None)
+            self.deciding.ask(None)
             return
         if self.in_focus and event.is_printable and not self.known_keys.intersection((event.key, event.character)):
             self.hold_keys(
@@ -305,16 +214,16 @@ class Review(ReviewPanes):
         await self._perform_by_name(action)
 
     async def _perform_by_name(self, action: str) -> None:
-        self._named = True
+        self.readiness.named = True
         try:
             await self.run_action(f"in_diff({action!r})" if action in _OF_DIFF else action)
         finally:
-            self._named = False
+            self.readiness.named = False
 
     async def perform(self, action: str) -> None:
         """Do what was picked by its name elsewhere, as soon as it can be seen what it is done to."""
         self.lose_picture()
-        await self.picture.wait(_UNTIL_SEEN)
+        await self.readiness.picture.wait(_UNTIL_SEEN)
         await self._perform_by_name(action)
 
     async def action_in_diff(self, action: str) -> None:
@@ -348,28 +257,31 @@ class Review(ReviewPanes):
     def _toggle_clicked(self, event: HunkClicked) -> None:
         self._toggle([event.hunk])
 
-    def _toggle(self, ids: Sequence[str]) -> None:
+    @property
+    def _choosable(self) -> Proposal | None:
+        """The shown proposal, if it waits, all of it is shown, and no question is open."""
         proposal = self.state.proposal
-        if proposal is None or not proposal.state.waiting or self.comparing or self.question is not None:
+        free = self.deciding.question is None and not self.preview.comparing
+        return proposal if proposal is not None and proposal.state.waiting and free else None
+
+    def _toggle(self, ids: Sequence[str]) -> None:
+        proposal = self._choosable
+        if proposal is None or not self._ready(self.readiness.choice_guard):
             return
-        if not self._ready(self.choice_guard):
-            return
-        self._done()
-        self.state.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
-        self.keep_notes(proposal.id)
-        self.view.set_left_out(frozenset(self.state.left_out.get(proposal.id, set())))
+        self.say("")
+        self.state.chosen.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
+        self.writing.keep(proposal.id)
+        self.preview.show_left_out()
         self.draw()
 
     def _toggle_picked(self, picked: Picked) -> None:
-        proposal = self.state.proposal
         if picked.hunks == picked.whole:
             self.view.end_picking()
             self._toggle(sorted(picked.hunks))
             return
-        if proposal is None or not proposal.state.waiting or self.question is not None:
-            return
-        if self._ready(self.choice_guard) and self.is_shown(proposal):
-            self._done()
+        proposal = self._choosable
+        if proposal and self._ready(self.readiness.choice_guard) and self.preview.is_of(proposal):
+            self.say("")
             self.view.end_picking()
             self.post_message(messages.TakeLines(proposal.id, proposal.revision, picked.lines, picked.whole))
 
@@ -418,17 +330,17 @@ class Review(ReviewPanes):
 
     def action_request_changes(self) -> None:
         """Write what should be different; sending it denies the proposal."""
-        if not self._decides() or self.question is not None:
+        if not self._decides() or self.deciding.question is not None:
             return
         if self.writing.open():
-            self._done()
+            self.say("")
         self.set_class(self.feedback.is_open, "-writing")
 
     @on(WritingField.Typed, "#feedback")
     def _keep_draft(self, event: WritingField.Typed) -> None:
         self.writing.put_aside(event.subject, event.text)
-        if self.question is not None:
-            self._ask(None)
+        if self.deciding.question is not None:
+            self.deciding.ask(None)
 
     @on(WritingField.Closed, "#feedback")
     def _put_aside(self, event: WritingField.Closed) -> None:
@@ -441,16 +353,16 @@ class Review(ReviewPanes):
         key = event.subject
         self.writing.put_aside(key, event.text)
         self._end_writing()
-        if key in self.state.confirmations:
+        if key in self.state.permissions.asked:
             self._answer(key, ConfirmationAnswer(allowed=False, feedback=self.writing.take(key).feedback))
             return
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.waiting:
             self.writing.end(key)
-        elif not self.state.words(proposal):
+        elif not self.state.unsaid.words(proposal):
             self.say("Nothing was written, so nothing was sent.")
-        elif not self._busy(proposal):
-            self._perform("deny", (key,))
+        elif not self.deciding.is_busy(proposal):
+            self.deciding.perform("deny", (key,))
 
     def _end_writing(self) -> None:
         self.remove_class("-writing")
@@ -459,27 +371,17 @@ class Review(ReviewPanes):
 
     @on(DiffPane.Commented)
     def _take_comment(self, event: DiffPane.Commented) -> None:
-        self.writing.comment(event)
+        self.writing.comment(event, self.preview.diffs)
         if event.saved:
-            self.show_choice()
+            self.preview.show_choice()
         else:
-            remarks = self.state.remarks.get(event.proposal, ())
-            self.diff_pane.set_drafts(placed((one for one in remarks if one.draft), self.view.diffs))
+            self.preview.have_drafts(event.proposal)
         self.draw_approvals()
 
     @on(WritingField.Closed, "#comment")
     def _put_comment_aside(self) -> None:
         self.writing.strand()
         self.show_permission()
-
-    def said(self, key: str, words: Words) -> None:
-        """What the user said with a decision is in the log."""
-        self.writing.said(key, words)
-
-    def give_back(self, key: str, words: Words) -> None:
-        """A decision failed; what the user would have said with it is kept."""
-        self.writing.give_back(key, words)
-        self.draw()
 
     # Versions
 
@@ -489,9 +391,9 @@ class Review(ReviewPanes):
         proposal = self.state.proposal
         if proposal is None:
             return
-        if self.comparing:
+        if self.preview.comparing:
             self.show_current()
         elif not proposal.supersedes:
             self.say(f"{proposal.id} is the first version.")
-        else:
-            self.compare(proposal)
+        elif self.preview.compare(proposal):
+            self.draw()

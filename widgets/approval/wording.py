@@ -10,9 +10,9 @@ from app.plural import plural
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.remarks import rung_words
 from app.tools.contract import Confirmation
-from widgets.approval.decide import Ask
-from widgets.approval.permission import widths
-from widgets.approval.state import ReviewState, can_be_approved
+from widgets.approval.decide import Ask, can_be_approved
+from widgets.approval.permissions import widths
+from widgets.approval.state import ReviewState
 from widgets.diff.cells import display
 from widgets.diff.rows import NoteRow
 
@@ -79,9 +79,9 @@ def counts(added: int, removed: int) -> Content:
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     """One line of the queue: what is special about it stands before its summary, which may be cut."""
     glyph, colour = STATE_GLYPHS[proposal.state]
-    choice = state.choice(proposal)
+    part = state.chosen.part(proposal)
     quiet = "" if proposal.state.waiting else QUIET
-    shown = (choice.added, choice.removed) if proposal.state.waiting else (proposal.added, proposal.removed)
+    shown = (part.added, part.removed) if proposal.state.waiting else (proposal.added, proposal.removed)
     head = Content.assemble(
         (f"{glyph} ", f"bold {colour}"),
         (f"{proposal.id:<4} ", "bold" if proposal.state.waiting else QUIET),
@@ -103,9 +103,9 @@ def details(state: ReviewState, proposal: Proposal) -> list[Content]:
         facts.append(Content(f"v{proposal.version}"))
     if proposal.superseded_by:
         facts.append(Content(f"→ {proposal.superseded_by}"))
-    choice = state.choice(proposal)
-    if proposal.state.waiting and not choice.all:
-        facts.append(Content.styled(f"{len(choice.hunks)} of {choice.total} hunks", "$text-warning"))
+    part = state.chosen.part(proposal)
+    if proposal.state.waiting and not part.all:
+        facts.append(Content.styled(f"{len(part.hunks)} of {part.total} hunks", "$text-warning"))
     for rung in {match.rung: None for change in proposal.files for match in change.matches if not match.rung.exact}:
         facts.append(Content.styled(f"found {rung_words(rung)}", "$text-warning"))
     if any(change.edited for change in proposal.files):
@@ -114,7 +114,7 @@ def details(state: ReviewState, proposal: Proposal) -> list[Content]:
         facts.append(Content.styled("re-based", "$text-warning"))
     if any(hunk.repeat_of for hunk in proposal.hunks):
         facts.append(Content.styled("repeats a denied edit", "$text-warning"))
-    if remarks := state.remarks.get(proposal.id):
+    if remarks := state.unsaid.remarks.get(proposal.id):
         facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
     if proposal.reason:
         facts.append(safe(proposal.reason))
@@ -161,7 +161,7 @@ def headline(state: ReviewState, key: KeyOf, *, comparing: bool = False) -> list
 
 
 def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
-    choice = state.choice(proposal)
+    part = state.chosen.part(proposal)
     position, total = state.queue_position(proposal.id), state.waiting_count
     first = Content.assemble(
         (f"Waiting {position} of {total}  " if total > 1 else "Waiting for you  ", QUIET),
@@ -172,7 +172,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
         second = Content.assemble(
             ("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")
         )
-    elif choice.total and not choice.hunks:
+    elif part.total and not part.hunks:
         second = Content.styled("No hunk is chosen: nothing would change.", "$text-warning")
     else:
         second = _would_change(state, proposal, key)
@@ -180,13 +180,13 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
 
 
 def _would_change(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
-    choice = state.choice(proposal)
+    part = state.chosen.part(proposal)
     line = Content.assemble(
         "Would change ",
-        (plural(choice.files, "file"), "bold"),
+        (plural(part.files, "file"), "bold"),
         "  ",
-        counts(choice.added, choice.removed),
-        (f"  {len(choice.hunks)} of {choice.total} hunks" if not choice.all else "", "$text-warning"),
+        counts(part.added, part.removed),
+        (f"  {len(part.hunks)} of {part.total} hunks" if not part.all else "", "$text-warning"),
     )
     if unseen := state.unseen(proposal):
         what = (
@@ -201,13 +201,13 @@ def _would_change(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content
 
 def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     """The keys that decide on a proposal, each with all that it does."""
-    choice = state.choice(proposal)
+    part = state.chosen.part(proposal)
     deny = ("deny", f"deny{_with_words(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
         return _chips(key, deny, ("request_changes", "ask for a new version", "$primary"))
-    said = _with_words(state, proposal, choice.decided)
-    words = f"approve{said}" if choice.all else f"approve the chosen{said}"
-    goes_on = state.goes_on and choice.all and len(state.waiting) == 1
+    said = _with_words(state, proposal, part.decided)
+    words = f"approve{said}" if part.all else f"approve the chosen{said}"
+    goes_on = state.goes_on and part.all and len(state.waiting) == 1
     return _chips(
         key,
         ("approve", f"{words}, go on" if goes_on else words, "$success"),
@@ -220,7 +220,7 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
 
 def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
     """How much the user says with a decision; it lets the model go on."""
-    words = state.words(proposal, hunks)
+    words = state.unsaid.words(proposal, hunks)
     if words.feedback.strip():
         return " with your words"
     return f" with {plural(len(words.comments), 'comment')}" if words.comments else ""
@@ -243,7 +243,7 @@ def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
 
 def _permission_chip(state: ReviewState, key: KeyOf) -> Content:
     """That a tool waits for an answer, which has the keys until then."""
-    first = next(iter(state.confirmations.values()))
+    first = next(iter(state.permissions.asked.values()))
     return Content.assemble(
         ("! ", "bold $text-warning"),
         ("First, your permission is needed: ", "$text-warning"),

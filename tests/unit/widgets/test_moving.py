@@ -1,7 +1,9 @@
 """A remark stays with its line, whatever is decided on the other hunks of the file."""
 
+from pathlib import Path
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.proposals.bench import Bench, numbered
@@ -19,10 +21,54 @@ def test_a_remark_moves_with_its_line_when_another_hunk_is_denied(
     new = site.service.diffs(proposal.id)[0].new
     state = ReviewState()
     state.update([proposal])
-    state.remark(proposal, Remark("a.txt", "new", line, "why?"))
+    state.unsaid.remark(proposal, Remark("a.txt", "new", line, "why?"))
     after = site.service.deny(proposal.id, {str(hunk)}).proposal
     state.update([after])
-    (remark,) = state.remarks[proposal.id]
+    (remark,) = state.unsaid.remarks[proposal.id]
     now = site.service.diffs(proposal.id)[0].new
     if new[line] in now:
         assert now[remark.line] == new[line]
+
+
+OWN = ("line 2", "line 12", "line 22")
+"""The line that each hunk replaces."""
+NEW = ((1, "A"), (12, "C"), (24, "F"))
+"""The first of its lines, and where that stands in the proposed text."""
+
+
+@settings(max_examples=25, deadline=None)
+@given(own=st.integers(0, 2), others=st.sets(st.integers(0, 2)), deny=st.booleans(), on_old=st.booleans())
+def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
+    tmp_path_factory: pytest.TempPathFactory, own: int, others: set[int], deny: bool, on_old: bool
+) -> None:
+    site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
+    proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
+    diff = site.service.diffs(proposal.id)[0]
+    line, first = NEW[own]
+    assert diff.new[line] == first
+    state = ReviewState()
+    state.update([proposal])
+    side, number = ("old", diff.old.index(OWN[own])) if on_old else ("new", line)
+    state.unsaid.remark(proposal, Remark("a.txt", side, number, "why?"))
+    chosen = {str(hunk + 1) for hunk in {own, *others}}
+    decide = site.service.deny if deny else site.service.approve
+    after = decide(proposal.id, chosen).proposal
+    assume(after.state.waiting)
+    state.update([after])
+    (remark,) = state.unsaid.remarks[proposal.id]
+    assert remark.side == "new"
+    assert site.service.diffs(proposal.id)[0].new[remark.line] == (OWN[own] if deny else first)
+
+
+def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> None:
+    site = Bench(tmp_path, {"a.txt": numbered(30)})
+    proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\n"))
+    state = ReviewState()
+    state.update([proposal])
+    line = site.service.diffs(proposal.id)[0].new.index("D")
+    state.unsaid.remark(proposal, Remark("a.txt", "new", line, "why?"))
+    text = "\n".join(site.service.diffs(proposal.id)[0].new)
+    edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\n", "C\nDee\n")
+    state.update([site.service.replace_result(proposal.id, "a.txt", f"{edited}\n")])
+    (remark,) = state.unsaid.remarks[proposal.id]
+    assert site.service.diffs(proposal.id)[0].new[remark.line] == "Dee"

@@ -8,7 +8,7 @@ from app.proposals.models import FileDiff, Proposal
 from widgets.approval.notes import Remark
 from widgets.approval.state import ReviewState
 from widgets.diff.arrange import Comment
-from widgets.diff.rows import NoteRow, Side, SourceLine
+from widgets.diff.rows import NoteRow, Side, SourceLine, text_of
 
 _QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
@@ -20,10 +20,8 @@ def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment
     found = []
     for remark in remarks:
         file = files.get(remark.path)
-        if file is not None:
-            lines = diffs[file].old if remark.side == "old" else diffs[file].new
-            if remark.line < len(lines):
-                found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
+        if file is not None and remark.line < len(text_of(diffs[file], remark.side)):
+            found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
     return found
 
 
@@ -35,25 +33,24 @@ def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
 
 def top_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     """What stands above the first file: what moved since it was last shown, and comments on the version before."""
-    moved = state.moved.get(proposal.id, ())
     notes = [
         NoteRow(-1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning")
-        for path in moved
+        for path in state.looked_at.moved(proposal)
     ]
     return [*notes, *sent_notes(state, proposal)]
 
 
 def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     """The comments on the version before, each to be ticked off as answered."""
-    comments = state.sent.get(proposal.supersedes, ())
+    comments = state.unsaid.sent.get(proposal.supersedes, ())
     if not comments:
         return []
     keys = [f"{proposal.supersedes}/{number}" for number in range(len(comments))]
-    open_count = sum(key not in state.answered for key in keys)
+    open_count = sum(key not in state.unsaid.answered for key in keys)
     rows = [NoteRow(-1, f"Your comments on {proposal.supersedes}, {open_count} of {len(comments)} open:", "plain")]
     for key, comment in zip(keys, comments, strict=True):
         text = " ".join(comment.text.split())
-        level: Literal["done", "open"] = "done" if key in state.answered else "open"
+        level: Literal["done", "open"] = "done" if key in state.unsaid.answered else "open"
         rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {text}", level, key))
     return rows
 

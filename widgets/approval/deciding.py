@@ -1,0 +1,111 @@
+"""From a verdict to a decision: the question that may come between, and what is on its way."""
+
+from collections.abc import Callable
+
+from textual.message import Message
+
+from app.proposals.models import Proposal
+from widgets.approval import messages
+from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict
+from widgets.approval.notes import Words
+from widgets.approval.state import ReviewState
+
+TakeWords = Callable[[str, tuple[str, ...] | None], Words]
+"""Takes the words that go with a decision on a proposal, or on some hunks of it."""
+
+
+class Deciding:
+    """Acts on verdicts: posts the decision, asks first, or says why not."""
+
+    def __init__(
+        self,
+        state: ReviewState,
+        take_words: TakeWords,
+        post: Callable[[Message], object],
+        say: Callable[[str], None],
+        changed: Callable[[], None],
+    ) -> None:
+        """Begin with nothing decided.
+
+        Args:
+            state: what is decided on.
+            take_words: takes the user's words, which are said with the decision.
+            post: takes the decision.
+            say: tells that something was not done, or takes away what was told before if it is empty.
+            changed: called when there is something else to draw.
+        """
+        self._state = state
+        self._take_words = take_words
+        self._post = post
+        self._say = say
+        self._changed = changed
+        self.question: Ask | None = None
+        self._on_its_way: dict[str, Proposal] = {}
+        """What was decided and has not been answered by the application yet."""
+
+    def follow(self) -> None:
+        """The proposals are others now: forget what was answered, and a question about what has changed."""
+        get = self._state.get
+        self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
+        if self.question is not None and any(get(subject.id) != subject for subject in self.question.subjects):
+            self.question = None
+
+    def failed(self) -> None:
+        """A decision came to nothing, and can be made again."""
+        self._on_its_way.clear()
+
+    def is_busy(self, proposal: Proposal) -> bool:
+        """Whether a decision on this is on its way already; says so."""
+        if self._on_its_way.get(proposal.id) != proposal:
+            return False
+        self._say(f"{proposal.id}: your decision is being carried out.")
+        return True
+
+    def act(self, verdict: Verdict) -> None:
+        """Do what a key means."""
+        match verdict:
+            case Refuse(reason):
+                self._say(reason)
+            case Ask():
+                self.ask(verdict)
+            case Do(action, ids):
+                self.perform(action, ids)
+
+    def ask(self, question: Ask | None) -> None:
+        """Put a question, or take it away."""
+        self.question = question
+        self._say("")
+        self._changed()
+
+    def perform(self, action: ActionKind, ids: tuple[str, ...]) -> None:
+        """Decide on these proposals."""
+        chosen = [proposal for item in ids if (proposal := self._state.get(item)) is not None]
+        self.question = None
+        self._say("")
+        if chosen:
+            self._state.picked = False
+            self._on_its_way |= {proposal.id: proposal for proposal in chosen}
+            self._state.last_decided = chosen[-1].id
+            match action:
+                case "approve" | "approve_and_continue":
+                    self._post(self._approval(chosen[0], go_on=action == "approve_and_continue"))
+                case "approve_all":
+                    self._post(messages.ApproveAll(tuple(self._approval(item) for item in chosen)))
+                case "deny":
+                    self._post(self._denial(chosen[0]))
+                case "deny_all":
+                    self._post(messages.DenyAll(tuple(self._denial(item) for item in chosen)))
+        self._changed()
+
+    def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
+        """Deny one hunk alone."""
+        self._say("")
+        self._post(self._denial(proposal, (hunk,)))
+
+    def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:
+        hunks = self._state.chosen.part(proposal).decided
+        words = self._take_words(proposal.id, hunks)
+        return messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
+
+    def _denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> messages.Deny:
+        return messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks))
