@@ -41,12 +41,15 @@ _HEADLINES = {
     Decision.EDITED: "The user changed the proposed text of {id} by hand. It awaits approval in the new form",
 }
 _HUNKS_DENIED = "The user denied hunks of proposal {id}. They were not written"
+_HUNKS_REOPENED = "The user took back the denial of hunks of proposal {id}. They await the user's decision again"
 
 
 def _headline(decided: ProposalDecided) -> str:
     headline = _HEADLINES[decided.decision]
     if decided.decision is Decision.DENIED and decided.hunks:
         headline = _HUNKS_DENIED
+    if decided.decision is Decision.REOPENED and decided.hunks:
+        headline = _HUNKS_REOPENED
     files = f": {file_list(decided.files)}" if decided.files else ""
     return f"{headline.replace('{id}', decided.proposal)}{files}."
 

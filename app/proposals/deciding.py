@@ -9,7 +9,7 @@ from app.proposals.disk.filesystem import Filesystem
 from app.proposals.disk.journal import Transition
 from app.proposals.errors import StackedProposal, UnknownHunk
 from app.proposals.facts import FileStat, HunkFact
-from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal
+from app.proposals.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.overlay import Contents, same, undecided
 from app.proposals.pending_paths import named
 from app.proposals.rebase import merged_bytes, merged_mode
@@ -49,6 +49,10 @@ class Choice:
     def touches(self, change: FileChange) -> bool:
         """Whether any of the change is meant."""
         return change.path in self.paths or any(hunk.id in self.hunks for hunk in change.hunks)
+
+
+NOTHING = Choice(frozenset(), frozenset(), whole=False, rest=False)
+"""No part of a proposal."""
 
 
 @dataclass(slots=True)
@@ -173,7 +177,14 @@ def deny(contents: Contents, proposal: Proposal, choice: Choice, starts: Mapping
         if not choice.covers(change):
             kept = {hunk.id for hunk in _pending_hunks(change)} - choice.hunks
             result = _composed(contents, change, kept)
-            left = change.model_copy(update={"result": result, "origin_base": change.base, "origin_result": result})
+            left = change.model_copy(
+                update={
+                    "result": result,
+                    "origin_base": change.base,
+                    "origin_result": result,
+                    "denied": (*change.denied, _denied_part(proposal, change, result, choice)),
+                }
+            )
             changes.append(recompared(contents, left, next_number=number, previous=hunks))
         elif any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = change.model_copy(
@@ -186,7 +197,9 @@ def deny(contents: Contents, proposal: Proposal, choice: Choice, starts: Mapping
             )
             changes.append(_settled(contents, landed, hunks, number))
         else:
-            changes.append(change.model_copy(update={"hunks": hunks, "state": HunkState.DENIED}))
+            part = _denied_part(proposal, change, change.result, choice)
+            update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
+            changes.append(change.model_copy(update=update))
     outcome.proposal = _decided(proposal, changes)
     return outcome
 
@@ -250,6 +263,13 @@ def _offer(hunks: Iterable[Hunk]) -> str:
 def _written(contents: Contents, change: FileChange, choice: Choice) -> FileVersion | None:
     """What the file holds with the chosen part, whatever is pending below it."""
     return change.result if choice.covers(change) else _composed(contents, change, choice.hunks)
+
+
+def _denied_part(proposal: Proposal, change: FileChange, result: FileVersion | None, choice: Choice) -> DeniedPart:
+    """What it takes to have the chosen hunks wait again, once `result` is what the rest comes to."""
+    decision = proposal.last.number + 1 if proposal.last else 1
+    hunks = tuple(hunk.id for hunk in _pending_hunks(change) if hunk.id in choice.hunks)
+    return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
 
 
 def _composed(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:

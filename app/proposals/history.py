@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from app.proposals.changes import line_counts, make_change, next_number, recompared
 from app.proposals.disk.filesystem import version_of
 from app.proposals.disk.journal import Transition
+from app.proposals.errors import NothingToUndo
 from app.proposals.facts import FileStat
 from app.proposals.models import FileChange, FileVersion, HunkState, Op, Proposal, ProposalState
 from app.proposals.overlay import Contents, same
+from app.proposals.rebase import merged_bytes
 from app.proposals.states import advance
 from app.proposals.store import JournalRecord
 from app.proposals.text.hunks import in_force
@@ -94,12 +96,46 @@ def undenied(proposal: Proposal) -> Proposal:
                     else hunk
                     for hunk in change.hunks
                 ),
+                "denied": tuple(part for part in change.denied if not same(part.before, part.after)),
             }
         )
         for change in proposal.files
     )
     again = {"files": files, "revision": proposal.revision + 1, "feedback": "", "reopened": True}
     return advance(proposal.model_copy(update=again), ProposalState.PENDING)
+
+
+def undenied_part(contents: Contents, proposal: Proposal) -> Proposal:
+    """A waiting proposal with those hunks pending again that were denied last, each where it would stand now.
+
+    Args:
+        contents: Where the bytes are; new ones are added.
+        proposal: One with a denied part.
+
+    Raises:
+        NothingToUndo: the proposed text has changed in the same places since.
+    """
+    latest = max(part.decision for change in proposal.files for part in change.denied)
+    number = next_number(proposal.files)
+    files = []
+    for change in proposal.files:
+        part = change.denied[-1] if change.denied else None
+        if part is None or part.decision != latest:
+            files.append(change)
+            continue
+        hunks = tuple(
+            hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in part.hunks else hunk
+            for hunk in change.hunks
+        )
+        update: dict[str, object] = {"state": HunkState.PENDING, "denied": change.denied[:-1]}
+        if change.result is not None and not same(part.before, part.after):
+            merged, how = merged_bytes(*map(contents.get, (part.after, change.result, part.before)))
+            if how.conflicts:
+                raise NothingToUndo(f"The proposed text of {change.path} has changed where the denied hunks were.")
+            result = contents.add(merged, change.result.mode)
+            update |= {"result": result, "origin_base": change.base, "origin_result": result}
+        files.append(recompared(contents, change.model_copy(update=update), next_number=number, previous=hunks))
+    return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
 def transition_stats(

@@ -128,6 +128,19 @@ class Conflict(Value):
     proposed: tuple[str, ...]
 
 
+class DeniedPart(Value):
+    """Hunks of a file that were denied while others waited, and what it takes to have them wait again."""
+
+    decision: int
+    """Among all decisions on the proposal, from 1."""
+    hunks: tuple[str, ...]
+    """Their ids."""
+    before: FileVersion | None
+    """The result with them."""
+    after: FileVersion | None
+    """The result without them; the same where nothing else of the file waited."""
+
+
 class FileChange(Value):
     """The part of a proposal in one file."""
 
@@ -168,6 +181,8 @@ class FileChange(Value):
     """What in the name or the added lines could deceive a reader."""
     mentions: tuple[str, ...] = ()
     """What is unusual there, but ordinary in the languages of people."""
+    denied: tuple[DeniedPart, ...] = ()
+    """The latest last, as far as they were not taken back."""
     notes: tuple[str, ...] = ()
     """Facts worth a line in the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
 
@@ -240,6 +255,13 @@ class Proposal(Value):
             comments=tuple(comments),
         )
         return self.model_copy(update={"last": last})
+
+    @property
+    def denied_part(self) -> bool:
+        """Whether hunks of it were denied, while others wait, that can wait again."""
+        return self.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED) and any(
+            change.denied for change in self.files
+        )
 
     def author(self, change: FileChange) -> str:
         """The session whose model alone wrote one of the changes; empty if anyone else had a hand in it."""

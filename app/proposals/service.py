@@ -25,8 +25,8 @@ from app.proposals.errors import (
     UnknownProposal,
 )
 from app.proposals.facts import FileStat, HunkFact, LineComment
-from app.proposals.history import reopened, starts, transition_stats, undenied
-from app.proposals.models import FileDiff, Proposal, ProposalState
+from app.proposals.history import reopened, starts, transition_stats, undenied, undenied_part
+from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, undecided
 from app.proposals.patch.exporting import as_patch, file_diff
 from app.proposals.patch.parts import ReadPatch
@@ -239,7 +239,8 @@ class ProposalService:
     def undo(self, proposal_id: str) -> DecisionResult:
         """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
-        What was partly approved becomes pending again as a whole, and so does what was denied.
+        What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
+        last, while others wait, become pending again first.
 
         Raises:
             NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
@@ -251,6 +252,9 @@ class ProposalService:
             if proposal.state is ProposalState.DENIED:
                 return self._reopen(proposal)
             records = effective(self._store.journal(proposal=proposal.id))
+            latest = proposal.last.decision if proposal.last else ""
+            if proposal.denied_part and (not records or latest in ("denied", "reopened")):
+                return self._reopen_part(proposal)
             if proposal.state is ProposalState.STALE and records:
                 raise NothingToUndo(
                     f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest."
@@ -454,6 +458,18 @@ class ProposalService:
         changed = self._settle(proposal)
         waits = tuple(change.stat for change in again.files)
         return DecisionResult(self.get(proposal.id), waits, (), changed, denial=True)
+
+    def _reopen_part(self, proposal: Proposal) -> DecisionResult:
+        """Have the hunks wait again that were denied last."""
+        again = undenied_part(self._contents, proposal)
+        waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
+        back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
+        again = again.decided("reopened", hunks=back)
+        self._save(again)
+        changed = self._settle(proposal)
+        facts = deciding.hunk_facts(self._contents, self._filesystem, again, deciding.NOTHING, ())
+        reopened = tuple(fact for fact in facts if fact.hunk in back)
+        return DecisionResult(self.get(proposal.id), (), reopened, changed, denial=True)
 
     def _write(
         self,

@@ -113,7 +113,8 @@ class Decisions:
         (result,) = await self._each((event,), self._discard)
         name, key = event.proposal_id, self._key("undo")
         if event.hunks:
-            what, back = f"{plural(len(event.hunks), 'hunk')} of {name} denied; nothing was written.", ""
+            what = f"{plural(len(event.hunks), 'hunk')} of {name} denied; nothing was written."
+            back = f" {key} takes that back." if result.proposal.state is not ProposalState.APPLIED else ""
         elif result.proposal.state is ProposalState.APPLIED:
             what, back = f"The rest of {name} denied; what was written stays.", f" {key} undoes that."
         else:
@@ -164,6 +165,9 @@ class Decisions:
         """Take a decision back."""
         self.aftermath.breaks_off()
         result = await self._session.get().undo(event.proposal_id)
+        if result.denial and result.hunks:
+            self._say(f"Waiting again: {plural(len(result.hunks), 'hunk')} of {event.proposal_id}.")
+            return
         if result.denial:
             self._say(
                 f"{event.proposal_id} waits again; {self._key('redo')} denies it again. What you said stays said."

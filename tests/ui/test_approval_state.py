@@ -3,13 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.models import HunkState, Op, Proposal, ProposalState, Rung
+from app.proposals.models import DeniedPart, HunkState, Op, Proposal, ProposalState, Rung
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
 from widgets.approval.decide import Ask, Do, Refuse, approve, approve_all, caveats, deny_all
 from widgets.approval.looked_at import Unseen
 from widgets.approval.notes import Remark
+from widgets.approval.offered import is_offered
 from widgets.approval.readiness import GRACE_SECONDS, Guard
 from widgets.approval.remarks import quote
 from widgets.approval.state import ReviewState
@@ -232,3 +233,14 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
     state.chosen.left_out["P1"] = {hunk.id}
     state.take_parts(value, parts, ())
     assert state.chosen.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
+
+
+def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
+    value, _ = retry_proposal()
+    change = value.files[0]
+    part = DeniedPart(decision=1, hunks=(change.hunks[0].id,), before=change.result, after=change.base)
+    denied = value.model_copy(update={"files": (change.model_copy(update={"denied": (part,)}), *value.files[1:])})
+    for shown, offered in ((value, False), (denied, True)):
+        state = ReviewState(waiting=[shown], current=shown.id)
+        assert (state.to_take_back is shown) is offered
+        assert is_offered("undo", state, None) is offered

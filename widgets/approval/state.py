@@ -150,7 +150,7 @@ class ReviewState:
     def to_take_back(self) -> Proposal | None:
         """The shown proposal if there is a decision on it, or else the one that was decided last."""
         for proposal in (self.proposal, self.get(self.last_decided)):
-            if proposal is not None and proposal.state in _TAKEN_BACK:
+            if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.denied_part):
                 return proposal
         return None
 

@@ -1,6 +1,7 @@
 """A denial that is taken back: the proposal waits again, as it was, on the files as they are."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.proposals.errors import NothingToUndo
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import HunkState, ProposalState
+from app.proposals.models import HunkState, Proposal, ProposalState
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -114,3 +115,73 @@ def test_a_redo_denies_only_what_was_reopened_and_not_decided_since(bench: Make)
     site.service.approve(waiting.id, {"1"})
     with pytest.raises(NothingToUndo):
         site.service.redo(waiting.id)
+
+
+THREE = (("line 2\n", "A\nB\n"), ("line 12\n", "C\n"), ("line 22\n", "D\nE\n"))
+
+
+def two_files(tmp_path: Path) -> tuple[Bench, Proposal]:
+    """Three hunks in one file, and one in another."""
+    site = Bench(tmp_path, {"a.txt": numbered(30), "b.txt": numbered(5)})
+    draft = site.service.draft("session")
+    draft.edit("a.txt", [Replacement(old, new) for old, new in THREE])
+    draft.edit("b.txt", [Replacement("line 3\n", "F\n")])
+    return site, site.service.stage(draft, "Edit both")
+
+
+@settings(max_examples=40, deadline=None)
+@given(denials=st.lists(st.sets(st.integers(1, 4), min_size=1, max_size=2), min_size=1, max_size=3))
+def test_hunks_denied_while_others_wait_are_reopened_one_denial_after_the_other(
+    tmp_path_factory: pytest.TempPathFactory, denials: list[set[int]]
+) -> None:
+    site, proposal = two_files(tmp_path_factory.mktemp("bench"))
+    shown = [(site.service.as_unified_diff(proposal.id), [hunk.id for hunk in proposal.hunks])]
+    for wanted in denials:
+        waiting = {hunk.number for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
+        if not wanted < waiting:
+            continue
+        proposal = site.service.deny(proposal.id, {str(number) for number in wanted}).proposal
+        shown.append((site.service.as_unified_diff(proposal.id), [hunk.id for hunk in proposal.hunks]))
+    for diff, hunks in reversed(shown[:-1]):
+        result = site.service.undo(proposal.id)
+        assert result.denial and result.hunks and result.proposal.state is ProposalState.PENDING
+        assert site.service.as_unified_diff(proposal.id) == diff
+        assert [hunk.id for hunk in result.proposal.hunks] == hunks
+    assert not site.service.get(proposal.id).denied_part
+    with pytest.raises(NothingToUndo):
+        site.service.undo(proposal.id)
+
+
+def test_a_denied_hunk_is_reopened_beside_one_that_was_written_since_and_on_what_the_disk_holds_now(
+    tmp_path: Path,
+) -> None:
+    site, proposal = two_files(tmp_path)
+    site.service.deny(proposal.id, {"2"})
+    site.put(**{"a.txt": "first\n" + numbered(30)})
+    site.service.refresh()
+    after = site.service.undo(proposal.id).proposal
+    assert [hunk.state for hunk in after.hunks] == [HunkState.PENDING] * 4
+    site.service.approve(proposal.id)
+    text = site.read("a.txt").decode()
+    assert text.startswith("first\n") and all(new in text for _, new in THREE)
+
+
+def test_a_denial_of_hunks_is_taken_back_before_what_was_written_earlier(tmp_path: Path) -> None:
+    site, proposal = two_files(tmp_path)
+    site.service.approve(proposal.id, {"1"})
+    site.service.deny(proposal.id, {"2"})
+    assert site.service.undo(proposal.id).denial
+    assert b"A\nB\n" in site.read("a.txt"), "what was written stays"
+    assert not site.service.undo(proposal.id).denial
+    assert site.read("a.txt").decode() == numbered(30)
+
+
+def test_a_proposal_denied_hunk_by_hunk_waits_again_hunk_by_hunk(tmp_path: Path) -> None:
+    site, proposal = two_files(tmp_path)
+    whole = site.service.as_unified_diff(proposal.id)
+    for number in (1, 2, 3, 4):
+        site.service.deny(proposal.id, {str(number)})
+    assert site.service.get(proposal.id).state is ProposalState.DENIED
+    while (now := site.service.get(proposal.id)).denied_part or now.state is ProposalState.DENIED:
+        site.service.undo(proposal.id)
+    assert site.service.as_unified_diff(proposal.id) == whole
