@@ -319,7 +319,8 @@ class SignoffApp(FittedApp):
     async def show_updates(self) -> None:
         """Show all that the session has said by now."""
         for update in self._inbox.take():
-            await self._show_update(update)
+            if self.is_running:
+                await self._show_update(update)
 
     async def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import ProposalsChanged
 from app.cli import open_app as opening
 from app.llm.capabilities import discovery
 from app.runtime.workspace import open_runtime
-from app.ui.app import SessionUpdated, SignoffApp
+from app.ui.app import SignoffApp
 from app.ui.screens.setup import SetupScreen
 from app.ui.start import Opened
 from tests.ui.running_app import Running, running
@@ -153,7 +152,7 @@ async def test_the_app_can_be_left_while_the_proposals_are_read(tmp_path: Path, 
             await pilot.pause()
             # All threads of the loop are busy until there is no screen any more.
             busy = [loop.run_in_executor(None, gone.wait) for _ in range(64)]
-            shown = asyncio.create_task(app.show_update(SessionUpdated(ProposalsChanged(()))))
+            shown = asyncio.create_task(app.show_proposals())
             await asyncio.sleep(0)
         gone.set()
         await shown
