@@ -151,6 +151,16 @@ ACTIONS: tuple[Action, ...] = (
         argument="[every-edit|chain N]",
     ),
     Action(
+        "app.plan",
+        "Plan mode",
+        "",
+        "app.command('plan')",
+        "app",
+        "Let the model look and plan, and change nothing; again to end it.",
+        command="plan",
+        argument="[on|off]",
+    ),
+    Action(
         "app.compact",
         "Compact",
         "",

@@ -60,6 +60,8 @@ class Settings(BaseModel):
     """When the gate closes: after every step that stages an edit, or after a chain of them."""
     chain_steps: int = Field(default=3, ge=1, le=50)
     """Staging steps before the gate closes, with `gate = "chain"`."""
+    plan: bool = False
+    """Whether the model only plans: edits are refused, and what commands change is thrown away."""
     max_steps: int = Field(default=50, ge=1, le=1_000)
     """Steps in one turn before the model is told to stop."""
     theme: str = "signoff-dark"

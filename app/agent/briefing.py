@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from app.agent import interventions
 from app.agent.interventions import FilesSeen
@@ -15,7 +15,14 @@ from app.proposals.service import ProposalService
 class Briefing:
     """Composes it for one session."""
 
-    def __init__(self, log: EventLog, service: ProposalService, session_id: str, pending: PendingProposals) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        service: ProposalService,
+        session_id: str,
+        pending: PendingProposals,
+        planning: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Follow the log.
 
         Args:
@@ -23,10 +30,12 @@ class Briefing:
             service: knows what waits, and what a read of a file would show.
             session_id: its id in the store.
             pending: counts the denials.
+            planning: whether the model is to plan.
         """
         self._service = service
         self._session_id = session_id
         self._pending = pending
+        self._planning = planning
         self._seen = log.attach(FilesSeen())
 
     async def compose(self, opening: Sequence[Event]) -> list[Intervention]:
@@ -39,6 +48,7 @@ class Briefing:
         seen = dict(self._seen.versions)
         current = await asyncio.to_thread(self._versions, seen)
         found = (
+            interventions.planning() if self._planning() else None,
             interventions.pending(waiting),
             interventions.repeated_denials(self._pending.denials_after(opening)),
             interventions.files_changed(seen, current),

@@ -38,6 +38,8 @@ from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool,
 from app.tools.registry import ToolSet
 from app.workspace.paths import Workspace
 
+PLANNING = "Not run: plan mode is on, so nothing may be changed. Say what you would do; the user ends plan mode."
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -64,6 +66,7 @@ class Executor:
         session_id: str,
         publish: Callable[[Update], None],
         confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]],
+        planning: Callable[[], bool] = lambda: False,
     ) -> None:
         self._log = log
         self._service = service
@@ -72,6 +75,7 @@ class Executor:
         self._session_id = session_id
         self._publish = publish
         self._confirm = confirm
+        self._planning = planning
 
     async def refuse(self, calls: Sequence[ToolCall]) -> None:
         """Record that these calls did not run, because the gate is closed."""
@@ -130,6 +134,9 @@ class Executor:
         except ToolError as error:
             await self._record(progress, call, Outcome.INVALID, str(error), "malformed call")
             return
+        if tool.kind == "edit" and self._planning():
+            await self._record(progress, call, Outcome.REFUSED, PLANNING, "refused: plan mode")
+            return
         if tool.kind == "ask":
             question = Question(
                 call=call.uid,
@@ -154,6 +161,7 @@ class Executor:
             draft=progress.draft,
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
             confirm=watch.while_asking(self._confirm),
+            planning=self._planning(),
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
         try:

@@ -104,6 +104,18 @@ def pending(proposals: Iterable[Proposal]) -> Intervention | None:
     )
 
 
+def planning() -> Intervention:
+    """That the model is to plan, for as long as the turn."""
+    return Intervention(
+        kind=InterventionKind.PLAN,
+        text=(
+            "Plan mode is on: look, and say what you would do and why; change nothing. Calls of editing tools are "
+            "refused. Commands may run, on a copy: what they change is thrown away. The user switches plan mode off."
+        ),
+        scope="turn",
+    )
+
+
 def repeated_denials(denials_in_row: int) -> Intervention | None:
     """Advice after denials in a row (`PendingProposals.denials_in_row`); None below the threshold."""
     if denials_in_row < DENIALS_BEFORE_ADVICE:

@@ -122,8 +122,9 @@ class Session:
             session_id=session_id,
             publish=self._publish,
             confirm=self.confirmations.ask,
+            planning=lambda: self.settings.plan,
         )
-        briefing = Briefing(self.log, ports.service, session_id, self.pending)
+        briefing = Briefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
         self._publisher = self.log.attach(_Publisher(self.gate, lambda: self.queue, self._publish))
         self._publisher.go_live()

@@ -77,6 +77,8 @@ class TurnSettings:
     """The system prompt, given how many steps of a turn may stage edits."""
     policy: GatePolicy = field(default_factory=GatePolicy)
     max_steps: int = 50
+    plan: bool = False
+    """The model is to plan: nothing is staged."""
 
     @property
     def system_prompt(self) -> str:

@@ -201,6 +201,8 @@ class InterventionKind(StrEnum):
     """The user changed files since the model read them."""
     TRUNCATED = "truncated"
     """The last response was cut off."""
+    PLAN = "plan"
+    """The model is to plan and to change nothing."""
     FACT = "fact"
     """Anything else that happened and the model has to know (an undo, an edit by the user)."""
 

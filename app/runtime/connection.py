@@ -132,7 +132,7 @@ def turn_settings(
         branch=branch(runtime.workspace.root),
         guidance=_guidance(runtime, tell),
     )
-    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps)
+    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan)
 
 
 def _guidance(runtime: Runtime, tell: Callable[[str], None]) -> str:

@@ -152,7 +152,7 @@ class OpenSession:
             return
         self.session.ports = replace(self.session.ports, commit=committer(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
-        self.session.settings = replace(self.session.settings, max_steps=settings.max_steps)
+        self.session.settings = replace(self.session.settings, max_steps=settings.max_steps, plan=settings.plan)
         if policy != self.session.gate.policy:
             self.session.set_policy(policy)
 

@@ -31,8 +31,17 @@ async def run_enclosed(
     environment: Mapping[str, str],
     seconds: float,
     output: Output,
+    hold: Sequence[int] = (),
 ) -> Ended:
     """Take the steps of `enter.py` and run a program.
+
+    Args:
+        steps: As its arguments.
+        program: The absolute path of the program, and its arguments.
+        environment: All of its variables.
+        seconds: Its time limit.
+        output: Takes what it prints.
+        hold: Descriptors that stay open until nothing of the program is left, whatever becomes of signoff.
 
     Raises:
         StepFailed: A step was refused.
@@ -49,7 +58,7 @@ async def run_enclosed(
                 seconds=seconds,
                 output=output,
                 end=_end,
-                keep_open=(writer,),
+                keep_open=(writer, *hold),
             )
         finally:
             os.close(writer)

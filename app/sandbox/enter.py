@@ -101,7 +101,9 @@ def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
     # By descriptors, since a comma or a colon in a path would mean something among the options.
     folders = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (root, upper, work)]
     lower, over, aside = (f"/proc/self/fd/{folder}" for folder in folders)
-    options = f"lowerdir={lower},upperdir={over},workdir={aside},userxattr"
+    # Volatile: nothing here has to survive a power cut, and without it the end of each command would wait for all that
+    # any program has written to the disk.
+    options = f"lowerdir={lower},upperdir={over},workdir={aside},userxattr,volatile"
     _mount(b"overlay", root, b"overlay", 0, options.encode())
     _below.append(folders[0])
 
@@ -162,17 +164,20 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
     _prctl(_DEATH_SIGNAL, signal.SIGKILL if isolated else signal.SIGUSR1)
     if os.getppid() != parent:
         raise ProcessLookupError(3, "signoff has ended")
+    alive, own = os.pipe()
     if not isolated:
         _prctl(_SUBREAPER, 1)
         command = os.fork()
         if not command:
-            _become(program)
+            os.close(own)
+            _become(program, alive)
         return _wait_for_tree(command)
     reader, writer = os.pipe()
     first = os.fork()
     if not first:
         os.close(reader)
-        _be_first(program, writer, report)
+        os.close(own)
+        _be_first(program, writer, report, alive)
     os.close(writer)
     signal.signal(signal.SIGUSR1, lambda *_: os.kill(first, signal.SIGKILL))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
@@ -188,16 +193,16 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
     return int(words[0]), words[1] == b"1"
 
 
-def _be_first(program: list[str], writer: int, report: int) -> None:
+def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
     """Be the first process of the namespace: start the command, bury the dead, tell how the command ended."""
     try:
-        _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        _die_with(alive)
         _mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
         _renounce()
         command = os.fork()
         if not command:
             os.close(writer)
-            _become(program)
+            _become(program, alive)
         os.close(report)
         for descriptor in (0, 1, 2):
             os.close(descriptor)
@@ -214,10 +219,22 @@ def _be_first(program: list[str], writer: int, report: int) -> None:
         os._exit(126)
 
 
-def _become(program: list[str]) -> None:
+def _die_with(alive: int) -> None:
+    """Die with the process above, of which only the watcher holds the other end of a pipe."""
+    _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    # It may have died before that took effect.
+    os.set_blocking(alive, False)
+    try:
+        if not os.read(alive, 1):
+            os._exit(125)
+    except BlockingIOError:
+        return
+
+
+def _become(program: list[str], alive: int) -> None:
     """Turn into the command."""
     try:
-        _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        _die_with(alive)
         _prctl(_NO_NEW_PRIVILEGES, 1)
         if _write_only:
             _restrict()

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
@@ -19,6 +20,7 @@ from app.sandbox.disk_leaf import leaf_at
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import REPOSITORY, Facts, facts_of, listing
 
+_TRIES, _PAUSE = 20, 0.1
 _INDEX, _MARK, _LOCK = "index.json", "running", "lock"
 
 
@@ -40,20 +42,29 @@ class Guard:
     """What there was, by path."""
     _names: dict[str, str] = field(default_factory=dict)
     """Under which name in the store a file's content is."""
+    lock: int = -1
+    """An open descriptor as long as it is held: held, too, by whoever inherits that."""
     _number: int = 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Have it for oneself. Raises Busy."""
+        """Have it for oneself; what is just ending is waited for. Raises Busy."""
         self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take()
             yield
-        except BlockingIOError as error:
-            raise Busy from error
         finally:
-            os.close(lock)
+            os.close(self.lock)
+            self.lock = -1
+
+    def _take(self) -> None:
+        for _ in range(_TRIES):
+            with suppress(BlockingIOError):
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            time.sleep(_PAUSE)
+        raise Busy
 
     def keep(self, keeping: Keeping) -> None:
         """Copy what is new, and leave the mark. Raises OSError; nothing may be run then."""

@@ -30,7 +30,10 @@ class InPlaceRun:
         where = self._guard.root / folder
         if PLATFORM == "linux":
             steps = ["folder", str(where)]
-            return await run_enclosed(steps, program, environment=environment, seconds=seconds, output=output)
+            hold = (self._guard.lock,)
+            return await run_enclosed(
+                steps, program, environment=environment, seconds=seconds, output=output, hold=hold
+            )
 
         async def end(process: asyncio.subprocess.Process) -> bool:
             return await end_tree(process, marker)

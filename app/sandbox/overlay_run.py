@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ class OverlayRun:
 
     def prepare(self) -> None:
         """Fill the layer. Raises OSError."""
-        for name in ("upper", "work", "empty"):
+        for name in ("upper", "empty"):
             (self._folder / name).mkdir()
         (self._folder / "upper").chmod(self._root.stat().st_mode & 0o7777)
         (self._folder / "nothing").touch()
@@ -89,7 +90,9 @@ class OverlayRun:
         steps.append("read-only")
         for path in writable:
             steps += ["writable", path]
-        steps += ["overlay", root, f"{own}/upper", f"{own}/work"]
+        # A new one each time: to the kernel a volatile one that was in use looks like that of a crash.
+        work = tempfile.mkdtemp(prefix="work-", dir=own)
+        steps += ["overlay", root, f"{own}/upper", work]
         for mounted in mounts_below(self._root):
             ignored = self._keeping.ignores(mounted, is_folder=(self._root / mounted).is_dir())
             steps += ["through", mounted, f"{root}/{mounted}", "writable" if ignored else "read-only"]

@@ -119,7 +119,8 @@ class Sandbox:
     @asynccontextmanager
     async def _in_place(self) -> AsyncIterator[InPlaceRun]:
         guard, keeping = self._guard(), Keeping(self._workspace, {})
-        with guard.held():
+        with ExitStack() as stack:
+            await asyncio.to_thread(stack.enter_context, guard.held())
             try:
                 await _uncancelled(guard.keep, keeping)
                 yield InPlaceRun(guard, keeping)

@@ -180,6 +180,8 @@ class ToolContext:
     """Takes live output for the screen."""
     confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
     """Asks the user; answers at once what the user has allowed for the session."""
+    planning: bool = False
+    """Nothing may be staged or written."""
     staging_steps_left: int = 0
     """How many more steps of this turn may stage edits, once this one has."""
 

@@ -68,6 +68,7 @@ class CommandRunner:
             "model": self._model,
             "theme": self._theme,
             "gate": self._gate,
+            "plan": self._plan,
             "compact": self._compact,
             "export": self._export,
             "doctor": self._doctor,
@@ -265,6 +266,15 @@ class CommandRunner:
             "The gate closes after every staged edit."
             if kind == "every-edit"
             else f"The gate closes after {count} staging step{'s' if count != 1 else ''}."
+        )
+
+    async def _plan(self, argument: str) -> None:
+        on = slash_commands.switch("plan", argument, self._preferences.settings.plan)
+        self._preferences.change(plan=on)
+        self._means.tell(
+            "Plan mode: the model may look and run commands, and can change nothing."
+            if on
+            else "Plan mode is off: the model may propose edits again."
         )
 
     async def _compact(self, _: str) -> None:

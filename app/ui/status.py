@@ -39,6 +39,7 @@ def status_of(settings: "Settings", current: CurrentSession, root: Path, waiting
         demo=current.demo,
         gate_closed=session.gate.closed,
         follows=session.follows,
+        plan=session.settings.plan,
         policy=chain if policy.kind == "chain" else "every-edit",
         waiting=waiting,
         context_tokens=session.context.used if session.log.events else 0,

@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from app.agent.updates import CommandOutput, ConfirmationRequested, Update
 from app.conversation.events import Outcome, ToolResult
 from app.tools.contract import ConfirmationAnswer
 from tests.unit.tools.processes import running
-from tests.wire.bench import Bench, bench, of_role
+from tests.wire.bench import FILE, Bench, bench, edit, of_role
+from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 
 
@@ -71,3 +74,112 @@ async def test_a_command_does_not_get_the_key(
         await on.say("Show the environment")
         told = of_role(server.last, "tool")[-1]
         assert "is-passed-on" in told and "very-secret" not in told
+
+
+async def test_what_a_command_changes_is_staged_with_the_step_and_closes_the_gate(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        allow_everything(on)
+        command = "sed -i s/Hello/Hi/ greet.py && printf '\\0\\1' > data.bin && echo done"
+        server.turn(calls=[edit("(name)", "(person)"), ("run_command", {"command": command})])
+        server.always(Turn("Look at it."))
+        await on.say("Be less formal")
+        assert on.file == FILE and not (on.root / "data.bin").exists()
+        assert on.stopped == "staged" and server.last.body["tool_choice"] == "none"
+        told = of_role(server.last, "tool")[-1]
+        assert told.startswith("[exit code 0; ") and "done" in told and '"applied": false' in told and "P1" in told
+        [result] = [
+            one for one in on.events if isinstance(one, ToolResult) and one.proposal and "exit" in one.summary
+        ]
+        assert result.outcome is Outcome.STAGED and result.summary.endswith("2 files changed → P1")
+        on.runtime.service.approve("P1")
+        assert on.file == FILE.replace("(name)", "(person)").replace("Hello", "Hi")
+        assert (on.root / "data.bin").read_bytes() == b"\0\1"
+        on.runtime.service.undo("P1")
+        assert on.file == FILE and not (on.root / "data.bin").exists()
+        on.check()
+
+
+async def test_a_command_sees_what_is_pending_and_its_change_stacks_on_that(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        allow_everything(on)
+        server.turn(calls=[edit()])
+        server.say("Staged.")
+        await on.say("Be less formal")
+        server.turn(calls=[("run_command", {"command": "cat greet.py; echo '# end' >> greet.py"})])
+        server.say("Staged too.")
+        await on.say("Show it, and add a line")
+        assert "'Hi '" in of_role(server.last, "tool")[-1]
+        on.runtime.service.approve("P1")
+        on.runtime.service.approve("P2")
+        assert on.file == FILE.replace("Hello", "Hi") + "# end\n"
+
+
+async def test_in_plan_mode_the_tools_are_the_same_and_nothing_can_be_changed(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path, plan=True) as on:
+        allow_everything(on)
+        (on.root / ".gitignore").write_text("*.log\n")
+        command = "echo x > new.txt; echo y > out.log; sed -i s/Hello/Hi/ greet.py; cat greet.py"
+        server.turn(calls=[edit(), ("run_command", {"command": command})])
+        server.say("I would say Hi.")
+        await on.say("How would you do it?")
+        refused, ran = of_role(server.last, "tool")[-2:]
+        assert "plan mode" in refused and "'Hi '" in ran and "thrown away" in ran
+        assert any("Plan mode is on" in text for text in of_role(server.requests[0], "system"))
+        assert on.stopped == "answer" and not on.runtime.service.waiting()
+        assert on.file == FILE and {each.name for each in on.root.iterdir()} == {"greet.py", ".gitignore"}
+        tools = server.requests[0].body["tools"]
+        on.session.settings = replace(on.session.settings, plan=False)
+        server.turn(calls=[edit()])
+        server.say("Staged.")
+        await on.say("Do it")
+        assert server.last.body["tools"] == tools and on.stopped == "staged"
+        on.check()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_very_many_changes_are_staged_only_if_the_user_wants_them(
+    server: WireServer, tmp_path: Path, kept: bool
+) -> None:
+    async with bench(server, tmp_path) as on:
+        asked: list[str] = []
+
+        def answer(update: Update) -> None:
+            if isinstance(update, ConfirmationRequested):
+                asked.append(update.confirmation.title)
+                allowed = update.confirmation.kind == "command" or kept
+                on.session.confirm(update.key, ConfirmationAnswer(allowed=allowed))
+
+        on.session.subscribe(answer)
+        server.turn(calls=[("run_command", {"command": "for i in $(seq 501); do echo $i > f$i; done"})])
+        server.say("There.")
+        await on.say("Make many")
+        assert len(asked) == 2 and "501 changed files" in asked[1]
+        assert [len(each.files) for each in on.runtime.service.waiting()] == ([501] if kept else [])
+        assert on.stopped == ("staged" if kept else "answer")
+        assert ("thrown away" in of_role(server.last, "tool")[-1]) is not kept
+        assert [each.name for each in on.root.iterdir()] == ["greet.py"]
+
+
+async def test_git_can_be_read_and_not_written(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        allow_everything(on)
+        git = ["git", "-C", str(on.root), "-c", "user.name=n", "-c", "user.email=e@x"]
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+            subprocess.run([*git, *words], check=True)
+        command = (
+            "git log --oneline; echo x >> greet.py; git status --short; git commit -qam second; git mv greet.py b"
+        )
+        server.turn(calls=[("run_command", {"command": command})])
+        server.say("It can't be committed.")
+        await on.say("Commit")
+        told = of_role(server.last, "tool")[-1]
+        assert "first" in told and " M greet.py" in told and "Read-only file system" in told
+        log = subprocess.run([*git, "log", "--oneline"], check=True, capture_output=True, text=True).stdout
+        clean = subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True, text=True).stdout
+        assert log.count("\n") == 1 and clean == ""

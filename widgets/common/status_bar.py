@@ -31,6 +31,8 @@ class Status:
     """None until it is known."""
     follows: bool = False
     """Another window runs the session."""
+    plan: bool = False
+    """The model can change nothing."""
     policy: str = "every-edit"
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
@@ -123,6 +125,8 @@ class StatusBar(Widget):
         if status.gate_closed is not None:
             gate = ("● gate closed", "bold $text-warning") if status.gate_closed else ("○ gate open", "$text-success")
             parts.append(_Part(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
+        if status.plan:
+            parts.append(_Part(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
         if status.waiting:
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")

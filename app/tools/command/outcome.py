@@ -34,6 +34,9 @@ async def settle(run: Run, context: ToolContext, output: ToolOutput, command: st
         What there is to say by now, and what is to be staged.
     """
     found = await run.changes()
+    if context.planning:
+        names = (*(each.path for each in found.touched), *found.through)
+        return _told(output, [_names("plan mode: what it changed was thrown away", names)], ""), []
     await run.write_through(found.through)
     notes = [_names("ignored by git, written as they are", found.through)]
     if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from app.sandbox.changes import Change
 from app.sandbox.process import Ended, StartFailed
-from app.sandbox.sandbox import Run, Sandbox
+from app.sandbox.sandbox import Run, Sandbox, Way
 from app.tools.command.outcome import settle, staged
 from app.tools.command.output import HeadAndTail, LiveOutput, PlainText
-from app.tools.command.wording import permission_notes
+from app.tools.command.wording import PLAN_NOTES, doctor_words, permission_notes
 from app.tools.contract import Confirmation, Rejected, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import explained, locate
 
@@ -60,7 +60,10 @@ class RunCommand(Tool):
             raise ToolError("The command has a NUL character in it.")
         folder = locate(context.workspace, arguments.folder or ".")
         _check_folder(context, folder)
-        notes = permission_notes(await self._sandbox.means(), self._sandbox.writable)
+        means = await self._sandbox.means()
+        if context.planning and means.way is Way.IN_PLACE:
+            raise ToolError(f"Not run: plan mode is on, and here commands can only {doctor_words(means)}.")
+        notes = PLAN_NOTES if context.planning else permission_notes(means, self._sandbox.writable)
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
             raise Rejected("The user did not allow this command. It did not run.", answer.feedback)

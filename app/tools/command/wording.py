@@ -5,6 +5,8 @@ from pathlib import Path
 
 from app.sandbox.sandbox import Means, Way
 
+PLAN_NOTES = ("Plan mode: what it changes in the workspace is thrown away.",)
+
 
 def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
     """What the user has to know before a yes, the most important first."""
