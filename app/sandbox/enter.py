@@ -101,8 +101,8 @@ def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
     # By descriptors, since a comma or a colon in a path would mean something among the options.
     folders = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (root, upper, work)]
     lower, over, aside = (f"/proc/self/fd/{folder}" for folder in folders)
-    # Volatile: nothing here has to survive a power cut, and without it the end of each command would wait for all that
-    # any program has written to the disk.
+    # Volatile: nothing here has to survive a power cut, and without it the end of each command would wait for all
+    # that any program has written to the disk.
     options = f"lowerdir={lower},upperdir={over},workdir={aside},userxattr,volatile"
     _mount(b"overlay", root, b"overlay", 0, options.encode())
     _below.append(folders[0])
