@@ -33,9 +33,9 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     TurnStarted,
-    Usage,
     UserMessage,
 )
+from app.llm.types import Usage
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from tests.ui.chat_app import ChatApp, call
 from widgets.chat.pastes import Draft

@@ -13,6 +13,7 @@ from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
 from app.tools.contract import Confirmation
 from tests.ui.screen_text import screen_text
+from widgets.approval.messages import DiffsWanted, TakeLines, VersionsWanted
 from widgets.approval.review import Review
 from widgets.diff.colours import diff_variable_defaults
 
@@ -44,7 +45,7 @@ class ReviewApp(App[None]):
         self.clock = Clock()
         self.review = Review(clock=self.clock)
         self.posted: list[Message] = []
-        self.wishes: list[Review.TakeLines] = []
+        self.wishes: list[TakeLines] = []
         self.theme = theme
         self.first_comments: Sequence[LineComment] = ()
         self.first_confirmation: Confirmation | None = None
@@ -86,7 +87,7 @@ class ReviewApp(App[None]):
             self.diffs[proposal.id] = list(diffs)
         self.tell()
 
-    def on_diffs_wanted(self, message: Review.DiffsWanted) -> None:
+    def on_diffs_wanted(self, message: DiffsWanted) -> None:
         current = self.proposals[message.proposal_id]
         diffs = [
             diff.model_copy(update={"change": change})
@@ -94,10 +95,10 @@ class ReviewApp(App[None]):
         ]
         self.review.set_diffs(message.proposal_id, diffs)
 
-    def on_versions_wanted(self, message: Review.VersionsWanted) -> None:
+    def on_versions_wanted(self, message: VersionsWanted) -> None:
         self.review.set_versions(message.proposal_id, self.versions[message.proposal_id])
 
-    def on_take_lines(self, message: Review.TakeLines) -> None:
+    def on_take_lines(self, message: TakeLines) -> None:
         self.wishes.append(message)
 
     def on_event_recorded(self, message: Message) -> None:

@@ -11,5 +11,5 @@ def screen_text(app: App[Any]) -> str:
     It is what `App.export_screenshot` draws, without the drawing: tests that wait for a text read it many times.
     """
     compositor = app.screen._compositor
-    update = compositor.render_update(full=True, screen_stack=app._background_screens)
+    update: Any = compositor.render_update(full=True, screen_stack=app._background_screens)
     return "\n".join("".join(strip.text for strip in row).rstrip() for row in update.strips)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from textual import events, on
@@ -159,7 +159,7 @@ async def test_a_click_has_its_place_among_the_keys() -> None:
     async with app.run_test() as pilot:
         await pilot.pause()
         x, y, _, _ = app.query_one("#last", Input).region
-        mouse = {"widget": None, "x": x + 4, "y": y + 1, "delta_x": 0, "delta_y": 0, "button": 1}
+        mouse: dict[str, Any] = {"widget": None, "x": x + 4, "y": y + 1, "delta_x": 0, "delta_y": 0, "button": 1}
         mouse |= dict.fromkeys(("shift", "meta", "ctrl"), False)
         hand_in(app, "one", events.MouseDown(**mouse), events.MouseUp(**mouse), "two")
         await app.until(["one", "two"])

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openai import AsyncOpenAI
-
 from app.agent.interventions import staged
 from app.conversation.decisions import decision_facts
 from app.conversation.events import Decision, ProposalDecided
@@ -144,7 +142,7 @@ class MemoryDraft:
 class Player:
     """A client with a workspace. Edits go to a draft in memory and reach the disk by `approve` alone."""
 
-    def __init__(self, client: AsyncOpenAI, folder: Path) -> None:
+    def __init__(self, client: Any, folder: Path) -> None:
         self.client = client
         self.folder = folder
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": "You are helpful."}]

@@ -107,7 +107,7 @@ def broken(name: str) -> None:
     raise OSError(errno.EIO, "Input/output error")
 
 
-def in_child(work: Callable[[], None]) -> int:
+def in_child(work: Callable[[], object]) -> int:
     """Run in a forked process; returns the signal that ended it, 0 for a normal end, 1 for an exception."""
     child = os.fork()
     if not child:

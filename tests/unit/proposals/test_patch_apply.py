@@ -3,7 +3,8 @@
 import pytest
 
 from app.proposals.models import Match, Op, Rung
-from app.proposals.patch.place import apply_file_patch, is_blob
+from app.proposals.patch.parts import is_blob
+from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import AlreadyApplied, AmbiguousMatch, EditRefused, MalformedPatch, NoMatch
 from app.proposals.text.document import Document

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from unidiff import PatchSet
+from unidiff.patch import PatchSet
 
 import app.proposals
 from app.proposals.disk.commit import commit_proposal

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.disk.filesystem import DiskFile, PosixFilesystem
-from app.proposals.draft import Replacement
 from app.proposals.errors import ProposalError
+from app.proposals.locate.matching import Replacement
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.refusals import EditRefused
 from tests.unit.proposals.bench import Bench, numbered

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from app.proposals.locate.matching import Replacement
 from app.proposals.patch.parts import named_paths
@@ -137,7 +138,8 @@ class Bench:
     """A workspace, a draft, and a user who answers what the test says."""
 
     workspace: Workspace
-    draft: MemoryDraft
+    draft: Any
+    """A `MemoryDraft`, or the real one."""
     answer: ConfirmationAnswer = field(default_factory=lambda: ConfirmationAnswer(False))
     asked: list[Confirmation] = field(default_factory=list)
     live: list[str] = field(default_factory=list)

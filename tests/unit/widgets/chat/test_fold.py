@@ -37,9 +37,9 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
-    Usage,
     UserMessage,
 )
+from app.llm.types import Usage
 from app.proposals.facts import FileStat
 from widgets.chat.entries.base import Change, Entry, Put
 from widgets.chat.entries.program import NoticeEntry, TurnEndEntry

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from app.proposals.models import FileDiff, Hunk, Op
 from app.proposals.text.pairing import Pair, pair_lines
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
-from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, Shape, arrange
+from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, arrange
 from widgets.diff.layout import Layout
 from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, SourceLine, Unified
 from widgets.diff.search import search
+from widgets.diff.shape import Shape
 
 
 @st.composite

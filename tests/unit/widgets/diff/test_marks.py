@@ -112,7 +112,8 @@ def test_old_lines_and_context_are_not_warned_about() -> None:
 def test_the_map_shows_every_hunk_however_small() -> None:
     diffs = many_lines(10)
     assert map_rows(Layout(), 20) == [0] * 20
-    from widgets.diff.arrange import Shape, arrange
+    from widgets.diff.arrange import arrange
+    from widgets.diff.shape import Shape
 
     layout = arrange(diffs, Shape(), measure=lambda row: 1)
     layout.grow()
