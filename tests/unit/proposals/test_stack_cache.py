@@ -168,7 +168,7 @@ def change(site: Bench, name: str, number: int) -> None:
     if number:
         site.put(**{name: numbered(5, **{f"l{number}": f"disk {number}"})})
     else:
-        (site.root / name).unlink()
+        (site.root / name).unlink(missing_ok=True)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
