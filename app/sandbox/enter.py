@@ -14,12 +14,15 @@ still running, or `failed STEP ERRNO`. SIGUSR1 ends everything at once; SIGTERM 
 
 import ctypes
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
+else:
+    # Without the enums of `signal`, which take as long as all the rest.
+    import _signal as signal
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

@@ -4,22 +4,28 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 _LOCK = "lock"
+_NEW, _RUN = "new-", "run-"
+_OLD = 60.0
+"""Seconds after which nobody is still about to make a new one."""
 
 
 @contextmanager
 def run_folder(parent: Path) -> Iterator[Path]:
     """A new folder, gone at the end. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        # Only now: one without a lock would be taken for what a crash has left.
+        folder = folder.rename(parent / folder.name.replace(_NEW, _RUN, 1))
         yield folder
     finally:
         remove_tree(folder)
@@ -29,10 +35,16 @@ def run_folder(parent: Path) -> Iterator[Path]:
 def clear_left_over(parent: Path) -> None:
     """Remove the folders of those that have died."""
     try:
-        folders = [folder for folder in parent.iterdir() if folder.name.startswith("run-")]
+        folders = list(parent.iterdir())
     except OSError:
         return
     for folder in folders:
+        if folder.name.startswith(_NEW):
+            with suppress(OSError):
+                if time.time() - folder.stat().st_mtime > _OLD:
+                    remove_tree(folder)
+        if not folder.name.startswith(_RUN):
+            continue
         with suppress(OSError):
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
             try:

@@ -1,0 +1,146 @@
+"""What a command in the overlay can and can't do, besides the workspace."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.sandbox.changes import Leaf
+from app.sandbox.sandbox import Run, Sandbox, Way
+from app.workspace.paths import READ_LIMIT, Workspace
+from tests.unit.tools.memory_draft import Bench, MemoryDraft
+
+OUTSIDE = Path(__file__).resolve().parents[3]
+"""A folder that is neither temporary nor a cache."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def sandbox(root: Path, tmp_path: Path) -> Sandbox:
+    return Sandbox(Workspace(root), tmp_path / "state/runs", own=(tmp_path / "state",))
+
+
+@pytest.fixture
+async def run(sandbox: Sandbox) -> AsyncIterator[Run]:
+    if (await sandbox.means()).way is not Way.OVERLAY:
+        pytest.skip((await sandbox.means()).why_not)
+    async with sandbox.open({}) as opened:
+        yield opened
+
+
+async def printed(run: Run, command: str) -> str:
+    parts: list[bytes] = []
+    await run.execute(["/bin/sh", "-c", f"exec 2>&1\n{command}"], folder=".", seconds=30, output=parts.append)
+    return b"".join(parts).decode()
+
+
+async def test_it_has_no_capability_and_gets_no_privilege(run: Run) -> None:
+    status = (await printed(run, "cat /proc/self/status")).split()
+    for name in ("CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"):
+        assert int(status[status.index(name) + 1], 16) == 0
+    assert status[status.index("NoNewPrivs:") + 1] == "1"
+
+
+async def test_a_namespace_of_its_own_does_not_let_it_look_below_the_layer(run: Run, root: Path) -> None:
+    await printed(run, f"unshare -Urm sh -c 'umount {root}; mount --bind / /mnt; echo x > /mnt{root}/below'")
+    assert list(root.iterdir()) == []
+
+
+async def test_it_writes_nothing_outside_but_where_it_may(run: Run, tmp_path: Path) -> None:
+    target = OUTSIDE / "written-by-a-command"
+    text = await printed(run, f"echo x > {target}; echo y > {tmp_path}/temporary")
+    assert "Read-only file system" in text
+    assert not target.exists()
+    assert (tmp_path / "temporary").read_text() == "y\n"
+
+
+async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "state/signoff.db").write_text("the key")
+    assert (await printed(run, f"cat {tmp_path}/state/signoff.db; ls -A {tmp_path}/state")).count("\n") == 1
+    assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
+
+
+async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbox: Sandbox) -> None:
+    git = ["git", "-C", str(root), "-c", "user.name=n", "-c", "user.email=e@x"]
+    (root / ".gitignore").write_text("build/\n*.log\n!keep.log\nold/\n")
+    (root / "build/deep").mkdir(parents=True)
+    (root / "build/stale").write_text("stale")
+    (root / "build/deep/stays").write_text("stays")
+    (root / "build/tracked").write_text("tracked\n")
+    (root / "old").mkdir()
+    (root / "old/gone").touch()
+    for words in (["init", "-q"], ["add", "."], ["add", "-f", "build/tracked"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    command = (
+        "rm build/stale; mkdir -p build/new; echo 1 > build/new/file; ln -s file build/new/link; echo 2 > a.log; "
+        "echo 3 > keep.log; echo changed > build/tracked; rm -rf old; echo 4 > pending.log; "
+        "mkdir -p .pytest_cache __pycache__; echo '*' > .pytest_cache/.gitignore; echo 5 > __pycache__/x.pyc; "
+        "echo '*' > .gitignore; echo 6 > by-the-new-rules"
+    )
+    async with sandbox.open({"pending.log": Leaf(b"waits\n", 0o644)}) as run:
+        await printed(run, command)
+        found = await run.changes()
+        assert {each.path for each in found.touched} == {
+            ".gitignore",
+            "build/tracked",
+            "by-the-new-rules",
+            "keep.log",
+            "pending.log",
+        }
+        assert run.read("pending.log", READ_LIMIT).after == Leaf(b"4\n", 0o644)
+        assert "__pycache__: a cache that git does not ignore" in found.left_out
+        await run.write_through(found.through)
+    assert (root / "build/new/file").read_text() == "1\n" and (root / "build/new/link").readlink() == Path("file")
+    assert not (root / "build/stale").exists() and (root / "build/deep/stays").read_text() == "stays"
+    assert (root / "a.log").read_text() == "2\n" and not (root / "old").exists()
+    assert (root / ".pytest_cache/.gitignore").exists() and not (root / "__pycache__").exists()
+    assert not (root / "pending.log").exists() and (root / "build/tracked").read_text() == "tracked\n"
+    clean = subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True, text=True).stdout
+    assert clean == ""
+    assert not [name for path in root.rglob("*") for name in os.listxattr(path, follow_symlinks=False)]
+
+
+async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, sandbox: Sandbox) -> None:
+    (root / "shared").write_text("one\n")
+    async with sandbox.open({}) as run:
+        await printed(run, "echo two >> shared; echo mine > own")
+        (root / "shared").write_text("from the editor\n")
+        found = await run.changes()
+        assert {each.path for each in found.touched} == {"own", "shared"}
+        with pytest.raises(Exception, match="shared"):
+            run.read("shared", READ_LIMIT)
+
+
+async def test_where_there_are_no_namespaces_the_question_says_what_happens_instead(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    workspace = Workspace(tmp_path / "ws")
+    bench = Bench(workspace, MemoryDraft(workspace), ways=[Way.IN_PLACE])
+    with pytest.raises(Exception, match="did not allow"):
+        await bench.call("run_command", command="true")
+    assert bench.asked[0].notes[0].startswith("This runs directly on your files")
+
+
+def test_the_probe_says_that_the_system_lets_nobody_make_namespaces(tmp_path: Path) -> None:
+    """In a namespace in which there may be no more of them, as in a container."""
+    (tmp_path / "ws").mkdir()
+    code = (
+        "import asyncio; from pathlib import Path; from app.sandbox.sandbox import Sandbox; "
+        "from app.workspace.paths import Workspace; "
+        f"here = Path({str(tmp_path)!r}); "
+        "print(asyncio.run(Sandbox(Workspace(here / 'ws'), here / 'runs', own=()).means()))"
+    )
+    script = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {sys.executable} -c "{code}"'
+    done = subprocess.run(
+        ["unshare", "-Ur", "sh", "-c", script], cwd=OUTSIDE, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(done.stderr)
+    assert "Way.IN_PLACE" in done.stdout and "does not let users make namespaces" in done.stdout
