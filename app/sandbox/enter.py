@@ -279,7 +279,7 @@ def _end_children() -> None:
                 with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
                     if file.read().rpartition(")")[2].split()[1] == own:
                         os.kill(int(name), signal.SIGKILL)
-            except OSError:
+            except (OSError, IndexError):
                 continue
 
 

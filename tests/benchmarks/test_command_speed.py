@@ -1,0 +1,59 @@
+"""What the layer under a command costs: the same whatever the size of the workspace, and little."""
+
+import asyncio
+import os
+import statistics
+from pathlib import Path
+
+import pytest
+
+from app.sandbox.sandbox import Sandbox, Way
+from app.workspace.paths import Workspace
+
+FILES = 100_000
+ROUNDS = 9
+MOST_ADDED = 0.050
+"""Seconds of CPU, of signoff and of all that it starts."""
+
+
+def spent() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+async def layered(root: Path, state: Path) -> list[float]:
+    """CPU seconds of an empty command with all around it."""
+    sandbox = Sandbox(Workspace(root), state, own=())
+    if (await sandbox.means()).way is not Way.OVERLAY:
+        pytest.skip((await sandbox.means()).why_not)
+    rounds = []
+    for _ in range(ROUNDS):
+        before = spent()
+        async with sandbox.open({}) as run:
+            await run.execute(["/bin/true"], folder=".", seconds=60, output=lambda data: None)
+            assert not (await run.changes()).touched
+        rounds.append(spent() - before)
+    return rounds
+
+
+async def bare() -> float:
+    before = spent()
+    for _ in range(ROUNDS):
+        await (await asyncio.create_subprocess_exec("/bin/true")).wait()
+    return (spent() - before) / ROUNDS
+
+
+@pytest.mark.timeout(300)
+async def test_a_layer_costs_the_same_over_a_hundred_thousand_files(tmp_path: Path) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    for root, count in ((small, 100), (large, FILES)):
+        for folder in range(count // 100):
+            (root / str(folder)).mkdir(parents=True)
+            for number in range(100):
+                (root / str(folder) / str(number)).touch()
+    few = statistics.median(await layered(small, tmp_path / "runs"))
+    many = statistics.median(await layered(large, tmp_path / "runs"))
+    alone = await bare()
+    print(f"\nbare {alone:.4f} s CPU, layered over 100 files {few:.4f}, over {FILES:,} {many:.4f}: {many / few:.2f}x")
+    assert many < 2 * few
+    assert many - alone < MOST_ADDED
