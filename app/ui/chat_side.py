@@ -12,7 +12,7 @@ from app.ui.session import CurrentSession
 from app.workspace.paths import Workspace
 from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane
-from widgets.common.plain import Column
+from widgets.common.containers import Column
 
 if TYPE_CHECKING:
     from app.config import Settings

@@ -12,7 +12,7 @@ from app.ui.review_actions import Decided, Decisions
 from app.ui.review_notes import ReviewNotes
 from widgets.approval import messages as wishes
 from widgets.approval.review import Review
-from widgets.common.plain import Column
+from widgets.common.containers import Column
 
 if TYPE_CHECKING:
     from app.config import Settings

@@ -20,9 +20,9 @@ from textual.widget import Widget
 from app.ui.slash_commands import COMMANDS
 from widgets.chat.column import ChatColumn
 from widgets.chat.composer import Composer
+from widgets.common.containers import Column, Row, background_of
 from widgets.common.key_bar import KeyBar
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
-from widgets.common.plain import Column, Row, background_of
 from widgets.common.splitter import Splitter
 from widgets.common.status_bar import StatusBar
 

@@ -10,7 +10,7 @@ from textual.widgets import Static
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import KeyOf, fitted, headline
-from widgets.common.plain import Column
+from widgets.common.containers import Column
 
 _SHARE = 0.3
 """Of the height of the review, which the approvals take unless the user drags the line above them."""

@@ -28,7 +28,7 @@ from widgets.approval.readiness import GRACE_SECONDS, Readiness
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import question_line, safe
 from widgets.approval.writing import Writing
-from widgets.common.plain import Column
+from widgets.common.containers import Column
 from widgets.common.splitter import Splitter
 from widgets.diff.file_list import FileList
 from widgets.diff.messages import CameOnScreen, NoteClicked, NothingUnseen

@@ -6,7 +6,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from widgets.chat.composer import Composer
-from widgets.common.plain import Column
+from widgets.common.containers import Column
 
 if TYPE_CHECKING:
     from widgets.chat.pane import ChatPane

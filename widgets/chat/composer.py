@@ -20,7 +20,7 @@ from widgets.chat.matching import Names
 from widgets.chat.pastes import Draft, Folds
 from widgets.chat.popup import Choice, Popup
 from widgets.chat.queue import Queue
-from widgets.common.plain import Column, Row
+from widgets.common.containers import Column, Row
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND = re.compile(r"/([\w-]*)$")

@@ -28,7 +28,7 @@ from widgets.chat.fold import Fold
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
-from widgets.common.plain import Column
+from widgets.common.containers import Column
 
 _FLUSH_INTERVAL = 1 / 30
 """Seconds between two looks at the text that streams in."""

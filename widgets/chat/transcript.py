@@ -23,7 +23,7 @@ from widgets.chat.entries.proposals import ProposalEntry
 from widgets.chat.layout import Layout
 from widgets.chat.lines import visible
 from widgets.chat.painting import RIGHT_MARGIN, Painter
-from widgets.common.selection import selection_style
+from widgets.common.text_colours import selection_style
 
 _BEHIND_INTERVAL = 0.1
 """Seconds between two paints while layout lags behind a flood of text."""

@@ -1,4 +1,7 @@
-"""Whether the user can have seen what a key decides: on the screen, as it is now, with the focus."""
+"""Whether the user can have seen what a key decides: on the screen, as it is now, with the focus.
+
+Kept apart: the one clock by which both the review and the dialogs tell whether a key came before its picture.
+"""
 
 import asyncio
 import contextlib

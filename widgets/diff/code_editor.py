@@ -12,7 +12,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
-from widgets.common.syntax_colours import syntax_classes, syntax_css
+from widgets.common.text_colours import syntax_classes, syntax_css
 from widgets.diff.runs import Stretch
 from widgets.diff.syntax import LONGEST_LINE, lex
 

@@ -9,7 +9,7 @@ from typing import Final
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from widgets.common.syntax_colours import syntax_classes, syntax_css
+from widgets.common.text_colours import syntax_classes, syntax_css
 
 COMPONENTS: Final = {
     "diff--plain",

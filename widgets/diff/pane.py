@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
 
-from widgets.common.plain import Column, Row
+from widgets.common.containers import Column, Row
 from widgets.diff.arrange import Comment
 from widgets.diff.cells import display
 from widgets.diff.file_list import FileList

@@ -15,7 +15,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.proposals.models import FileDiff, Proposal
-from widgets.common.selection import selection_style
+from widgets.common.text_colours import selection_style
 from widgets.diff.arrange import Comment
 from widgets.diff.background import Background
 from widgets.diff.canvas import Canvas, Frame

@@ -43,6 +43,18 @@ def equal_run(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, 
     return length
 
 
+def trimmed(old: Sequence[Hashable], new: Sequence[Hashable], gap: Gap) -> Gap:
+    """A gap without the equal elements at its start, then without those at its end."""
+    old_start, old_end, new_start, new_end = gap
+    while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
+        old_start += 1
+        new_start += 1
+    while old_start < old_end and new_start < new_end and old[old_end - 1] == new[new_end - 1]:
+        old_end -= 1
+        new_end -= 1
+    return old_start, old_end, new_start, new_end
+
+
 def _gaps_in_order(
     old: Sequence[Hashable],
     new: Sequence[Hashable],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import TypeVar
 
-from app.proposals.text.anchors import equal_run, gaps_between_anchors
+from app.proposals.text.anchors import equal_run, gaps_between_anchors, trimmed
 from app.proposals.text.myers import Budget, mark_changes, worth_comparing
 from app.proposals.text.slide import canonical_groups
 
@@ -154,13 +154,7 @@ def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, ne
     budget = TOTAL_STEPS
     gaps = [(0, len(old), 0, len(new))]
     while gaps:
-        old_start, old_end, new_start, new_end = gaps.pop()
-        while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
-            old_start += 1
-            new_start += 1
-        while old_start < old_end and new_start < new_end and old[old_end - 1] == new[new_end - 1]:
-            old_end -= 1
-            new_end -= 1
+        old_start, old_end, new_start, new_end = trimmed(old, new, gaps.pop())
         old_gap, new_gap = old[old_start:old_end], new[new_start:new_end]
         if set(old_gap).isdisjoint(new_gap):
             old_flags[old_start:old_end] = b"\1" * len(old_gap)

@@ -8,6 +8,8 @@ choice follows the order in which git walks the diagonals, so that a merge built
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from app.proposals.text.anchors import Gap, trimmed
+
 _UNREACHED = 1 << 60
 _HOPELESS, _FAIR, _FREQUENT = 0, 1, 2
 _KEEP = bytes([0, 1, 1]) + bytes(253)
@@ -39,17 +41,11 @@ def mark_changes(
     forward = [0] * diagonals
     backward = [0] * diagonals
     while stack:
-        old_start, old_end, new_start, new_end = stack.pop()
-        while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
-            old_start += 1
-            new_start += 1
-        while old_start < old_end and new_start < new_end and old[old_end - 1] == new[new_end - 1]:
-            old_end -= 1
-            new_end -= 1
+        old_start, old_end, new_start, new_end = box = trimmed(old, new, stack.pop())
         if old_start == old_end or new_start == new_end or budget.spent:
             split = None
         else:
-            split = _middle(old, new, (old_start, old_end, new_start, new_end), forward, backward, budget)
+            split = _middle(old, new, box, forward, backward, budget)
         if split is None:
             old_changed[old_start:old_end] = b"\1" * (old_end - old_start)
             new_changed[new_start:new_end] = b"\1" * (new_end - new_start)
@@ -62,7 +58,7 @@ def mark_changes(
 def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays; calls would cost more than the work
     old: Sequence[int],
     new: Sequence[int],
-    box: tuple[int, int, int, int],
+    box: Gap,
     forward: list[int],
     backward: list[int],
     budget: Budget,

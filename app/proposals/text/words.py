@@ -2,6 +2,7 @@
 
 import re
 
+from app.proposals.text.anchors import trimmed
 from app.proposals.text.diff import diff
 
 MAX_CHARACTERS = 2_000
@@ -33,14 +34,8 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
 
 
 def _equal_ends(old: str, new: str) -> tuple[int, int]:
-    shorter = min(len(old), len(new))
-    head = 0
-    while head < shorter and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return head, tail
+    head, old_end, _, _ = trimmed(old, new, (0, len(old), 0, len(new)))
+    return head, len(old) - old_end
 
 
 def _at_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:

@@ -1,7 +1,12 @@
-"""The colours of source code, for every widget that shows some."""
+"""The colours of source code and of what is selected, for every widget that shows some."""
 
 from collections.abc import Mapping
 from typing import Final
+
+from rich.style import Style
+from textual.widget import Widget
+
+_SELECTION = "screen--selection"
 
 _RULES: Final[Mapping[str, str]] = {
     "remark": "color: $foreground 62%; text-style: italic;",
@@ -34,3 +39,15 @@ def syntax_classes(prefix: str) -> set[str]:
 def syntax_css(prefix: str) -> str:
     """The rules for these classes, to stand inside of a widget's own."""
     return "\n".join(f"    & > .{prefix}--{kind} {{ {rule} }}" for kind, rule in _RULES.items())
+
+
+def selection_style(widget: Widget) -> Style:
+    """What the theme lays over selected text.
+
+    Most themes leave the colour of the letters open, which Rich takes for letters in the colour of their background;
+    they get the colour of plain text then.
+    """
+    style = widget.screen.get_component_rich_style(_SELECTION)
+    if widget.screen.get_component_styles(_SELECTION).color.a:
+        return style
+    return style + Style(color=widget.screen.rich_style.color)

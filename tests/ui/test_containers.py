@@ -12,7 +12,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from widgets.common.plain import Column, Row
+from widgets.common.containers import Column, Row
 
 
 class Colourless(App[None]):
