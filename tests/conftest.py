@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,10 @@ for _name in (
     *("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
 ):
     os.environ.pop(_name, None)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Child processes would ignore it too, as whatever a shell runs in the background does.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _MEMORY = Path("/dev/shm")
 _ROOM = 2_000_000_000

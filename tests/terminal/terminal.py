@@ -101,7 +101,7 @@ class Terminal:
 
     def decide(self, key: str, decided: Callable[[], bool]) -> None:
         """Press a key that decides, as a person does: again after it said that it came too soon, or asked."""
-        refusals = ("changed just now", "came before this was on the screen", "never on screen", "not seen")
+        refusals = ("changed just now", "came before this was on the screen", "never on screen")
         while not decided():
             self.settle(0.7)
             self.press(key)
