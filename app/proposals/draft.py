@@ -1,50 +1,24 @@
 """The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
 
-import stat
-from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Sequence
 from threading import RLock
 
 from app.proposals.changes import line_counts, op_of
 from app.proposals.disk.filesystem import default_mode, version_of
-from app.proposals.disk.preflight import case_clash
 from app.proposals.facts import FileStat
-from app.proposals.locate.matching import Replacement, apply_replacements
+from app.proposals.held_files import Held, HeldFiles
+from app.proposals.locate.matching import Replacement
 from app.proposals.locate.rewrite import rewrite
 from app.proposals.models import FileVersion, Match, Op
 from app.proposals.moves import moves
-from app.proposals.overlay import Contents, Overlay, OverlayFile, parents, same
+from app.proposals.overlay import Contents, Overlay, OverlayFile
 from app.proposals.patch.parts import ReadPatch
-from app.proposals.rebase import merged_bytes
-from app.proposals.refusals import EditRefused, NotEditable
+from app.proposals.refusals import EditRefused
 from app.proposals.reports import EditReport
 from app.proposals.text.document import Document, encode
+from app.proposals.versioned_edit import edited
 from app.sandbox.changes import Change, Leaf
 from app.workspace.paths import Workspace
-
-
-@dataclass(slots=True)
-class Held:
-    """A path that the draft has changed."""
-
-    base: FileVersion | None
-    """What the overlay held when the draft first touched it."""
-    base_data: bytes | None
-    data: bytes | None
-    mode: int
-    source: str = ""
-    """The path in the overlay that the content came from, if it was moved."""
-    links: int = 1
-    matches: list[Match] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything is left of the edits once those that cancel out are left away."""
-        if self.base is None or self.data is None:
-            return not (self.base is None and self.data is None)
-        return not same(version_of(self.data, self.mode), self.base)
 
 
 class Draft:
@@ -81,9 +55,7 @@ class Draft:
         self._reserve = reserve
         self._lock = RLock()
         self._id = ""
-        self.held: dict[str, Held] = {}
-        """The paths that it has changed."""
-        self._sorted: list[str] = []
+        self._files = HeldFiles()
         self._before_taking: dict[str, Held] | None = None
 
     @property
@@ -92,6 +64,11 @@ class Draft:
         with self._lock:
             self._id = self._id or self._reserve()
             return self._id
+
+    @property
+    def held(self) -> dict[str, Held]:
+        """The paths that it has changed."""
+        return self._files.by_path
 
     @property
     def changed(self) -> bool:
@@ -108,7 +85,7 @@ class Draft:
         _, real = self._workspace.trace(path)
         with self._lock:
             overlay = self._overlay()
-            data = self._data(overlay, real)
+            data = self._files.data(overlay, real)
             pending = overlay.by(real)
             names = overlay.strange_names(real, self.session)
             if self.held.get(real):
@@ -168,8 +145,10 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
-            data = self._existing(overlay, real)
-            after, matches, note = self._resolved(real, data, replacements, version)
+            data = self._files.existing(overlay, real)
+            held = self.held.get(real)
+            own_base = held.base if held else None
+            after, matches, note = edited(self._contents, real, data, replacements, version, own_base)
             return self._put(overlay, real, after, matches, [*notes, *([note] if note else [])])
 
     def write(self, path: str, content: str) -> EditReport:
@@ -177,9 +156,9 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
-            data = self._data(overlay, real)
+            data = self._files.data(overlay, real)
             if data is None:
-                self._check_free(overlay, real)
+                self._files.check_free(overlay, real)
                 return self._put(overlay, real, encode(content), [], notes)
             after = rewrite(Document(data), content)
             if after == data:
@@ -191,7 +170,7 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "deleted")
-            self._existing(overlay, real)
+            self._files.existing(overlay, real)
             return self._put(overlay, real, None, [], [])
 
     def rename(self, path: str, new_path: str) -> EditReport:
@@ -199,15 +178,15 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "renamed")
-            data = self._existing(overlay, real)
+            data = self._files.existing(overlay, real)
             target = self._locate_itself(new_path, "replaced")
             if target == real:
                 raise EditRefused(f"{real} already has this name.")
-            if self._data(overlay, target) is not None:
+            if self._files.data(overlay, target) is not None:
                 raise EditRefused(f"{target} exists already.", "Delete it first, or choose another name.")
-            self._check_free(overlay, target, leaving=real)
-            old = self._hold(overlay, real)
-            new = self._hold(overlay, target)
+            self._files.check_free(overlay, target, leaving=real)
+            old = self._files.hold(overlay, real)
+            new = self._files.hold(overlay, target)
             new.data, new.mode, new.source = data, old.mode, old.source or real
             new.matches, new.notes, new.links = old.matches, old.notes, old.links
             old.data, old.source, old.matches, old.notes = None, "", [], []
@@ -230,12 +209,12 @@ class Draft:
         from app.proposals.patch.patching import apply_patch
 
         with self._lock:
-            before = {path: _copied(held) for path, held in self.held.items()}
+            before = self._files.copied()
             self._held_overlay = self._overlay()
             try:
                 return apply_patch(self, patch.parts)
             except BaseException:
-                self.held = before
+                self._files.restore(before)
                 raise
             finally:
                 self._held_overlay = None
@@ -257,7 +236,7 @@ class Draft:
     def take(self, changes: Sequence[Change]) -> EditReport:
         """Take what a command has made of files, which it found as they were with all that lies over the disk."""
         with self._lock:
-            self._before_taking = {path: _copied(held) for path, held in self.held.items()}
+            self._before_taking = self._files.copied()
             stats = []
             for change in changes:
                 before, after = change.before, change.after
@@ -266,8 +245,8 @@ class Draft:
                 new = version_of(after.data, after.mode) if after else None
                 if held is None:
                     data = before.data if before else None
-                    held = self.held[change.path] = Held(old, data, data, old.mode if old else default_mode())
-                    insort(self._sorted, change.path)
+                    mode = old.mode if old else default_mode()
+                    held = self._files.add(change.path, Held(old, data, data, mode))
                 for version, leaf in ((old, before), (new, after)):
                     if version and leaf:
                         self._contents.remember(version.sha256, leaf.data)
@@ -283,7 +262,8 @@ class Draft:
         """Be as before the latest `take`, since which nothing else has happened."""
         with self._lock:
             if self._before_taking is not None:
-                self.held, self._before_taking = self._before_taking, None
+                self._files.restore(self._before_taking)
+                self._before_taking = None
 
     def foresee(self, paths: Collection[str]) -> None:
         """Read what is pending at these paths all at once, rather than one by one as they are edited."""
@@ -294,8 +274,8 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
-            if self._data(overlay, real) is None:
-                self._check_free(overlay, real)
+            if self._files.data(overlay, real) is None:
+                self._files.check_free(overlay, real)
             report = self._put(overlay, real, data, matches, notes)
             if mode is not None:
                 self.held[real].mode = mode
@@ -305,45 +285,12 @@ class Draft:
         """The workspace as it is now, or, for all parts of one patch, as it was when that began."""
         return self._held_overlay or self._take_overlay()
 
-    def _resolved(
-        self, path: str, data: bytes, wanted: Sequence[Replacement], version: str
-    ) -> tuple[bytes, Sequence[Match], str]:
-        """The edited bytes, how they were found, and what to note about it."""
-        current = version_of(data, 0).sha256
-        version = version.strip().lower()
-        if not version or current.startswith(version):
-            return (*apply_replacements(Document(data), wanted), "")
-        read = self._contents.find(version)
-        if read is None:
-            note = f"version {version[:12]} is not known; the edit was made in {current[:12]}, which is there now"
-            return (*apply_replacements(Document(data), wanted), note)
-        try:
-            after, matches = apply_replacements(Document(read), wanted)
-        except EditRefused:
-            # The text may come from a later content than the version says, an edit of this very step for instance.
-            return (*apply_replacements(Document(data), wanted), "")
-        merged, how = merged_bytes(read, data, after)
-        if not how.conflicts:
-            if merged == data:
-                raise EditRefused(f"{path} already has this change.", "Read it again before editing it.")
-            return merged, matches, f"{path} changed since it was read; the edit was merged into it"
-        if held := self.held.get(path):
-            own_base = held.base
-            if own_base and own_base.sha256.startswith(version):
-                # Only this step's own edits stand between: the model wrote this one knowing them.
-                return (*apply_replacements(Document(data), wanted), "")
-        raise EditRefused(
-            f"{path} changed since version {version[:12]} was read, at line {how.conflicts[0].ours_start + 1}, where "
-            "this edit changes it too.",
-            f"Read it again (now version {current[:12]}) and make the edit anew.",
-        )
-
     def _put(
         self, overlay: Overlay, path: str, data: bytes | None, matches: Sequence[Match], notes: Sequence[str]
     ) -> EditReport:
         """Change one path and report the difference to what it was before."""
-        before = self._data(overlay, path)
-        held = self._hold(overlay, path)
+        before = self._files.data(overlay, path)
+        held = self._files.hold(overlay, path)
         held.data = data
         held.matches += matches
         held.notes += [note for note in notes if note not in held.notes]
@@ -355,70 +302,6 @@ class Draft:
         added, removed = line_counts(self._contents, base, result)
         stat = FileStat(path=path, op=op_of("", base, result), added=added, removed=removed)
         return EditReport((stat,), _told(path, result, matches, notes), f"{path} +{added} -{removed}")
-
-    def _hold(self, overlay: Overlay, path: str) -> Held:
-        """The draft's entry for a path, made from the overlay when it is touched first."""
-        if path not in self.held:
-            base = overlay.version(path)
-            data = overlay.content(path)
-            file = overlay.disk(path)
-            mode = base.mode if base else default_mode()
-            self.held[path] = Held(base, data, data, mode, links=file.links if file and base else 1)
-            insort(self._sorted, path)
-        return self.held[path]
-
-    def _data(self, overlay: Overlay, path: str) -> bytes | None:
-        held = self.held.get(path)
-        return held.data if held else overlay.content(path)
-
-    def _existing(self, overlay: Overlay, path: str) -> bytes:
-        try:
-            data = self._data(overlay, path)
-        except OSError as error:
-            raise NotEditable(f"{path} can't be edited: {error.strerror}.") from error
-        if data is not None:
-            if self._is_link(overlay, path):
-                raise EditRefused(f"{path} is a symbolic link; a command can change where it leads.")
-            return data
-        if overlay.kind(path) == "folder":
-            raise EditRefused(f"{path} is a folder, not a file.")
-        if (held := self.held.get(path)) and held.base:
-            raise EditRefused(f"{path} was deleted or renamed by an earlier edit of this step.")
-        raise EditRefused(
-            f"{path} does not exist.", "Use list_files to see what there is, or write_file to create it."
-        )
-
-    def _is_link(self, overlay: Overlay, path: str) -> bool:
-        held = self.held.get(path)
-        mode = held.mode if held else getattr(overlay.version(path), "mode", 0)
-        return stat.S_ISLNK(mode)
-
-    def _check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
-        """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
-        if blocking := next((folder for folder in parents(path) if folder != leaving and self._puts(folder)), ""):
-            raise EditRefused(f"{path} can't be made: {blocking} is a file, not a folder.")
-        if any(name != leaving and self._puts(name) for name in self._held_below(path)):
-            raise EditRefused(f"{path} can't be made: {path} is a folder.")
-        if overlay.obstacle(path):
-            gone = {name for name, held in self.held.items() if held.data is None} | {leaving}
-            if obstacle := overlay.obstacle(path, gone):
-                raise EditRefused(f"{path} can't be made: {obstacle}.")
-        clash = case_clash(overlay.filesystem, path, overlay.listings)
-        if clash and clash != leaving and self._data(overlay, clash) is not None:
-            raise EditRefused(f"{path} differs from {clash} by case only.", "Use that path, or choose another name.")
-
-    def _puts(self, path: str) -> bool:
-        held = self.held.get(path)
-        return held is not None and held.data is not None
-
-    def _held_below(self, folder: str) -> Iterator[str]:
-        """The paths that the draft has changed below a folder."""
-        if len(self._sorted) != len(self.held):
-            self._sorted = sorted(self.held)
-        for at in range(bisect_left(self._sorted, f"{folder}/"), len(self._sorted)):
-            if not self._sorted[at].startswith(f"{folder}/"):
-                return
-            yield self._sorted[at]
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
         """The real path of a file to change, and a note if a link leads there."""
@@ -437,10 +320,6 @@ class Draft:
 
 def _version(data: bytes | None, mode: int) -> FileVersion | None:
     return None if data is None else version_of(data, mode)
-
-
-def _copied(held: Held) -> Held:
-    return replace(held, matches=list(held.matches), notes=list(held.notes))
 
 
 def _told(path: str, result: FileVersion | None, matches: Sequence[Match], notes: Sequence[str]) -> str:

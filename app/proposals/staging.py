@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.proposals.changes import facts, link_notes, make_change, next_number
-from app.proposals.draft import Draft, Held
+from app.proposals.draft import Draft
 from app.proposals.errors import NothingStaged
+from app.proposals.held_files import Held
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, same, undecided
 from app.proposals.reports import without_binary
