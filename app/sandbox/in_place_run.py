@@ -4,6 +4,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 from app.sandbox.changes import Change, Found
 from app.sandbox.enclosed import run_enclosed
@@ -11,6 +12,7 @@ from app.sandbox.environment import command_environment
 from app.sandbox.guard import Guard
 from app.sandbox.keeping import Keeping
 from app.sandbox.overlay_run import with_git_settings
+from app.sandbox.own_process import can_confine, hide_memory
 from app.sandbox.process import Ended, Output, run_process
 from app.sandbox.process_tree import PLATFORM, end_tree
 
@@ -18,10 +20,17 @@ from app.sandbox.process_tree import PLATFORM, end_tree
 class InPlaceRun:
     """The workspace itself, under guard; pending changes are not in it."""
 
-    def __init__(self, guard: Guard, keeping: Keeping) -> None:
-        """`guard` is held, and has kept what there is."""
+    def __init__(self, guard: Guard, keeping: Keeping, writable: Sequence[Path]) -> None:
+        """Take a workspace that is guarded.
+
+        Args:
+            guard: It is held, and has kept what there is.
+            keeping: Judges the paths.
+            writable: What else may be written, where the kernel can see to that.
+        """
         self._guard = guard
         self._keeping = keeping
+        self._writable = tuple(writable)
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
         """Run a program; raises StartFailed."""
@@ -29,7 +38,11 @@ class InPlaceRun:
         environment = with_git_settings(command_environment(os.environ, marker))
         where = self._guard.root / folder
         if PLATFORM == "linux":
+            hide_memory()
             steps = ["folder", str(where)]
+            if can_confine():
+                for path in (self._guard.root, *self._writable, Path("/dev"), Path("/proc")):
+                    steps += ["write-below", str(path)]
             hold = (self._guard.lock,)
             return await run_enclosed(
                 steps, program, environment=environment, seconds=seconds, output=output, hold=hold

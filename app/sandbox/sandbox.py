@@ -5,7 +5,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +16,7 @@ from app.sandbox.guard import Guard
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
 from app.sandbox.overlay_run import OverlayRun
+from app.sandbox.own_process import can_confine
 from app.sandbox.places import access
 from app.sandbox.process import Ended, Output, StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
@@ -38,6 +39,8 @@ class Means:
     way: Way
     why_not: str = ""
     """Why it is none of the better ways."""
+    confined: bool = True
+    """Whether a command is kept from writing outside the workspace, apart from some places."""
 
 
 class Run(Protocol):
@@ -99,7 +102,8 @@ class Sandbox:
         async with self._probing:
             if self._means is None:
                 await asyncio.to_thread(clear_left_over, self._state)
-                self._means = await self._probe()
+                found = await self._probe()
+                self._means = found if found.way is Way.OVERLAY else replace(found, confined=can_confine())
             return self._means
 
     @asynccontextmanager
@@ -123,7 +127,7 @@ class Sandbox:
             await asyncio.to_thread(stack.enter_context, guard.held())
             try:
                 await _uncancelled(guard.keep, keeping)
-                yield InPlaceRun(guard, keeping)
+                yield InPlaceRun(guard, keeping, self.writable)
             finally:
                 await _uncancelled(guard.restore, keeping)
 

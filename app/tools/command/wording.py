@@ -5,14 +5,16 @@ from pathlib import Path
 
 from app.sandbox.sandbox import Means, Way
 
+IN_PLACE_TOLD = "[ran on the files as they are on disk, without staged edits; what it changed there was put back]"
+"""For the model."""
 PLAN_NOTES = ("Plan mode: what it changes in the workspace is thrown away.",)
 
 
 def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
     """What the user has to know before a yes, the most important first."""
+    places = ", ".join(map(short, writable))
     match means.way:
         case Way.OVERLAY:
-            places = ", ".join(map(short, writable))
             return (
                 "What it changes in your files will wait as a proposal.",
                 f"Written at once: what git ignores, and {places}. Nothing else outside the workspace.",
@@ -21,8 +23,10 @@ def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
             return (
                 "This runs directly on your files; what it changes is put back and will wait as a proposal.",
                 f"There is no layer over them, since {means.why_not}. Change nothing while it runs: that would count "
-                "as the command's. It sees the files on disk, without what is staged, and nothing keeps it from "
-                "writing outside the workspace.",
+                "as the command's. It sees the files on disk, without what is staged.",
+                f"Outside the workspace it can write {places}, and nothing else."
+                if means.confined
+                else "Nothing keeps it from writing outside the workspace.",
             )
 
 

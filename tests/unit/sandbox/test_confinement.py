@@ -119,6 +119,20 @@ async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, san
             run.read("shared", READ_LIMIT)
 
 
+async def test_in_place_it_writes_nothing_outside_either_where_the_kernel_can_see_to_that(
+    root: Path, tmp_path: Path
+) -> None:
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), ways=[Way.IN_PLACE])
+    if not (await sandbox.means()).confined:
+        pytest.skip("no Landlock")
+    target = OUTSIDE / "written-by-a-command"
+    async with sandbox.open({}) as run:
+        text = await printed(run, f"echo x > {target}; echo y > {tmp_path}/temporary; mkdir -p a/b && mv a/b c; ls")
+        assert "Permission denied" in text and text.endswith("a\nc\n")
+    assert not target.exists() and list(root.iterdir()) == []
+    assert (tmp_path / "temporary").read_text() == "y\n"
+
+
 async def test_where_there_are_no_namespaces_the_question_says_what_happens_instead(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
