@@ -189,8 +189,10 @@ class Guard:
             place.symlink_to(name[1:])
             return True
         with suppress(OSError):
+            # Where it still is the same one it is written, not replaced, so that its other names and its owner stay.
+            if place.lstat().st_ino != before.inode:
+                place.unlink()
             place.chmod(0o600)
-        # Written, not replaced, so that its other names and its owner stay.
         shutil.copyfile(self.store / name, place)
         place.chmod(stat.S_IMODE(before.mode))
         os.utime(place, ns=(before.written, before.written))

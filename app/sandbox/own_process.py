@@ -1,4 +1,7 @@
-"""What signoff asks the kernel for itself, for commands that are in no namespace: Landlock, and to be left alone."""
+"""What signoff asks the kernel for itself, for commands that are in no namespace: Landlock, and to be left alone.
+
+Kept apart: nothing else in signoff's own process calls the kernel past the standard library.
+"""
 
 import ctypes
 import os

@@ -5,10 +5,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 _LOCK = "lock"
 _NEW, _RUN = "new-", "run-"
@@ -55,16 +54,13 @@ def clear_left_over(parent: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder whatever its permissions say: the kernel's, or a command's."""
-
-    def allow(remove: Callable[[str], Any], path: str, _: object) -> None:
-        with suppress(OSError):
-            place = Path(path)
-            place.parent.chmod(0o700)
-            if place.is_dir() and not place.is_symlink():
-                place.chmod(0o700)
-                shutil.rmtree(place, ignore_errors=True)
-            else:
-                remove(path)
-
-    shutil.rmtree(folder, onerror=allow)
+    """Remove a folder whatever its permissions say: those of the kernel's own folders, or a command's."""
+    with suppress(OSError):
+        shutil.rmtree(folder)
+        return
+    for place, names, _ in os.walk(folder):
+        for name in names:
+            inner = Path(place, name)
+            if not inner.is_symlink():
+                inner.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
