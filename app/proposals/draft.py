@@ -7,6 +7,7 @@ from app.proposals.changes import line_counts, op_of
 from app.proposals.disk.filesystem import default_mode, version_of
 from app.proposals.facts import FileStat
 from app.proposals.held_files import Held, HeldFiles
+from app.proposals.laying import leaves
 from app.proposals.locate.matching import Replacement
 from app.proposals.locate.rewrite import rewrite
 from app.proposals.models import FileVersion, Match, Op
@@ -222,13 +223,7 @@ class Draft:
     def laid_over(self) -> dict[str, Leaf | None]:
         """All that lies over the disk: what is pending, and this draft's own edits. Raises as `Contents.get` does."""
         with self._lock:
-            overlay = self._overlay()
-            found: dict[str, Leaf | None] = {}
-            for path, entry in overlay.pending.all().items():
-                if version := entry.version:
-                    found[path] = Leaf(self._contents.get(version), version.mode, entry.since)
-                else:
-                    found[path] = None
+            found = leaves(self._contents, self._overlay().pending.all())
             for path, held in self.held.items():
                 found[path] = None if held.data is None else Leaf(held.data, held.mode)
             return found

@@ -26,6 +26,7 @@ from app.proposals.errors import (
 )
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from app.proposals.history import reopened, starts, transition_stats, undenied, undenied_part
+from app.proposals.laying import alone
 from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, undecided
 from app.proposals.patch.exporting import as_patch, file_diff
@@ -48,6 +49,7 @@ from app.proposals.staging import (
 )
 from app.proposals.states import advance, state_of, words
 from app.proposals.store import ProposalStore
+from app.sandbox.changes import Leaf
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
 
@@ -109,6 +111,10 @@ class ProposalService:
     def as_unified_diff(self, proposal_id: str) -> str:
         """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""
         return as_patch(self._contents, self.get(proposal_id))
+
+    def laid_over(self, proposal_id: str) -> dict[str, Leaf | None]:
+        """What lies over the disk with just this waiting proposal and those that it stacks on, for a sandbox."""
+        return alone(self._contents, self._store, self._waiting(proposal_id))
 
     # Staging
 

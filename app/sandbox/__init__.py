@@ -1,9 +1,13 @@
-"""Runs a command on the workspace as it would be, and tells what it changed; the workspace itself stays as it is.
+"""Runs commands on the workspace as it would be, and tells what they changed; the workspace itself stays as it is.
 
-`Sandbox.open` gives a `Run`: the workspace with some pending changes laid over it, in which commands are executed one
-after the other. What they wrote is read with `Run.changes`, or thrown away by leaving it at that:
+`Sandbox.open` gives a `Run`: the workspace with some pending changes laid over it, in which programs are executed one
+after the other. What they wrote is read with `Run.changes` and `Run.read`; what is not read, and not written through,
+is thrown away at the end. So a check of one proposal, and of the base without it, is
 
-    async with sandbox.open(pending) as run:
-        ended = await run.execute(argv, folder=".", seconds=60, output=take)
-        found = await run.changes()
+    async with runtime.sandbox.open(runtime.service.laid_over("P7")) as run:    # {} for the base
+        ended = await run.execute(["/bin/sh", "-c", line], folder=".", seconds=30, output=take)
+
+where `take` gets the bytes that the program prints, `ended` has its exit code and whether it was stopped at its
+limit, and a cancellation leaves no process. `(await sandbox.means()).way` says whether that is a layer or the user's
+own files, in which pending changes are not.
 """
