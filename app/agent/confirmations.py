@@ -24,8 +24,12 @@ class Confirmations:
         """Key to confirmation, oldest first."""
         return {key: confirmation for key, (confirmation, _) in self._open.items()}
 
-    async def ask(self, confirmation: Confirmation) -> ConfirmationAnswer:
+    async def ask(self, call: str, confirmation: Confirmation) -> ConfirmationAnswer:
         """Wait for the user, unless it was allowed before.
+
+        Args:
+            call: the tool call that waits.
+            confirmation: what is asked.
 
         Raises:
             Interrupted: the turn ended before the user answered.
@@ -35,12 +39,12 @@ class Confirmations:
         key = f"confirm-{next(self._numbers)}"
         future: asyncio.Future[ConfirmationAnswer] = asyncio.get_running_loop().create_future()
         self._open[key] = (confirmation, future)
-        self._publish(ConfirmationRequested(key, confirmation))
+        self._publish(ConfirmationRequested(key, call, confirmation))
         try:
             answer = await future
         finally:
             del self._open[key]
-            self._publish(ConfirmationResolved(key))
+            self._publish(ConfirmationResolved(key, call))
         try:
             await self._allowances.keep(confirmation, answer)
         except Exception as error:

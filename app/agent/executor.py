@@ -8,6 +8,7 @@ can ever claim a proposal that a crash has prevented.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
@@ -65,7 +66,7 @@ class Executor:
         workspace: Workspace,
         session_id: str,
         publish: Callable[[Update], None],
-        confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]],
+        confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]],
         planning: Callable[[], bool] = lambda: False,
     ) -> None:
         self._log = log
@@ -160,7 +161,7 @@ class Executor:
             workspace=self._workspace,
             draft=progress.draft,
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
-            confirm=watch.while_asking(self._confirm),
+            confirm=watch.while_asking(partial(self._confirm, call.uid)),
             planning=self._planning(),
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )

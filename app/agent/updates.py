@@ -109,6 +109,8 @@ class ConfirmationRequested:
     """A tool must not go on before the user has said yes: `Session.confirm(key, answer)` answers."""
 
     key: str
+    call: str
+    """The tool call that waits."""
     confirmation: "Confirmation"
 
 
@@ -117,6 +119,7 @@ class ConfirmationResolved:
     """The request was answered, or its turn is over."""
 
     key: str
+    call: str
 
 
 @dataclass(frozen=True, slots=True)

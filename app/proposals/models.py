@@ -290,6 +290,12 @@ class Proposal(Value):
         """All hunks, in order."""
         return tuple(hunk for change in self.files for hunk in change.hunks)
 
+    @property
+    def written_in_part(self) -> bool:
+        """Whether an approval has written any of it."""
+        states = {change.state for change in self.files} | {hunk.state for hunk in self.hunks}
+        return HunkState.APPLIED in states
+
 
 class FileDiff(Value):
     """What the diff preview draws of one file: both texts as display lines, and the change between them."""

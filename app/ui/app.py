@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
-from textual import on
+from textual import events, on
 from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.driver import Driver
@@ -331,9 +331,11 @@ class SignoffApp(FittedApp):
             case ProposalsChanged():
                 await self.show_proposals()
             case ConfirmationRequested(key=key, confirmation=confirmation):
+                self.workbench.chat.apply(update)
                 self.workbench.review.add_confirmation(key, confirmation)
                 self.workbench.chat.status_line.show_permissions(self.workbench.review.permissions)
             case ConfirmationResolved(key=key):
+                self.workbench.chat.apply(update)
                 self.workbench.review.remove_confirmation(key)
                 self.workbench.chat.status_line.show_permissions(self.workbench.review.permissions)
             case Failed(message=message):
@@ -358,12 +360,26 @@ class SignoffApp(FittedApp):
         self._decisions.aftermath.settle()
         self.draw_status()
 
+    @on(events.DescendantFocus)
+    def name_answer_key(self) -> None:
+        """The key that answers what is asked depends on where the focus is."""
+        if self.workbench.status.status.asks:
+            self.draw_status()
+
     def draw_status(self) -> None:
         """Bring the status bar up to date."""
         from app.ui.status import status_of
 
-        status = status_of(self.settings, self.current, self.runtime.workspace.root, self.workbench.tabs.waiting)
-        self.workbench.status.status = status
+        bench = self.workbench
+        status = status_of(
+            self.settings,
+            self.current,
+            self.runtime.workspace.root,
+            bench.tabs.waiting,
+            in_review=bench.in_review,
+            in_composer=bench.in_composer,
+        )
+        bench.status.status = status
         self.workbench.note_asked(status.asks)
 
     # What the user says

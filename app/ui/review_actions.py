@@ -113,7 +113,8 @@ class Decisions:
         (result,) = await self._each((event,), self._discard)
         name, key = event.proposal_id, self._key("undo")
         if event.hunks:
-            what = f"{plural(len(event.hunks), 'hunk')} of {name} denied; nothing was written."
+            fact = "what was written stays" if result.proposal.written_in_part else "nothing was written"
+            what = f"{plural(len(event.hunks), 'hunk')} of {name} denied; {fact}."
             back = f" {key} takes that back." if result.proposal.state is not ProposalState.APPLIED else ""
         elif result.proposal.state is ProposalState.APPLIED:
             what, back = f"The rest of {name} denied; what was written stays.", f" {key} undoes that."
@@ -125,8 +126,11 @@ class Decisions:
     async def deny_all(self, event: messages.DenyAll) -> None:
         """Discard several proposals."""
         denied = await self._each(event.each, self._discard)
-        what = f"{plural(len(event.each), 'proposal')} denied; nothing was written."
-        self._say(f"{what}{self._fate(event.each, denied)} {self._key('undo')} reopens the last.")
+        partly = [result.proposal.id for result in denied if result.proposal.written_in_part]
+        fact = f"what was written of {_listed(partly)} stays" if partly else "nothing was written"
+        back = "undoes what was written of the last" if denied[-1].proposal.written_in_part else "reopens the last"
+        what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
+        self._say(f"{what}{self._fate(event.each, denied)} {self._key('undo')} {back}.")
 
     async def _write(self, event: messages.Approve) -> "DecisionResult":
         words = event.words

@@ -1,5 +1,6 @@
 """How things stand: what the status bar shows, and which updates give control back to the user."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,8 +23,19 @@ _WORDS = {
 }
 
 
-def status_of(settings: "Settings", current: CurrentSession, root: Path, waiting: int) -> Status:
-    """What the status bar shows of the session, its model, the workspace and how many proposals wait."""
+def status_of(
+    settings: "Settings", current: CurrentSession, root: Path, waiting: int, *, in_review: bool, in_composer: bool
+) -> Status:
+    """What the status bar shows of the session, its model, the workspace and how many proposals wait.
+
+    Args:
+        settings: the merged ones.
+        current: the session, once there is one.
+        root: of the workspace.
+        waiting: proposals that await a decision.
+        in_review: keys go to the review.
+        in_composer: keys go to the composer.
+    """
     here, session = branch(root), current.now
     if session is None:
         return Status(model=settings.model, demo=current.demo, waiting=waiting, branch=here)
@@ -49,8 +61,20 @@ def status_of(settings: "Settings", current: CurrentSession, root: Path, waiting
         branch=here,
         denials=session.pending.denials_in_row,
         asks=asks,
-        answer_key=first_key("app.focus_approvals" if asks == "permission" else "app.focus_chat", settings.keys),
+        answer_key=_answer_keys(asks, settings.keys, there=in_review if asks == "permission" else in_composer),
     )
+
+
+def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[str, str], *, there: bool) -> str:
+    """The keys that answer what is asked where the focus is there already, else the one that leads there."""
+    match asks, there:
+        case "permission", True:
+            return f"{first_key('review.approve', keymap)} or {first_key('review.deny', keymap)}"
+        case "permission", False:
+            return first_key("app.focus_approvals", keymap)
+        case _, True:
+            return first_key("composer.send", keymap)
+    return first_key("app.focus_chat", keymap)
 
 
 def changes_status(update: Update) -> bool:

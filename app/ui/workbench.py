@@ -193,6 +193,16 @@ class Workbench(Screen[None]):
         assert self._review_side is not None
         return self._review_side.review
 
+    @property
+    def in_review(self) -> bool:
+        """Whether keys go to the review."""
+        return self._review_side is not None and self.review.in_focus
+
+    @property
+    def in_composer(self) -> bool:
+        """Whether keys go to the composer."""
+        return self.focused is self.composer.editor
+
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
         """Show what waits and what was decided lately."""
         self.review.set_proposals(proposals)

@@ -284,6 +284,39 @@ async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their
         assert "on their way" not in run.text
 
 
+async def test_a_command_that_needs_permission_is_not_said_to_run_and_the_status_names_the_key(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        status = run.app.workbench.status
+        server.call("run_command", {"command": "python3 -c 'print(6 * 7)'"})
+        server.say("It ran.")
+        server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})
+        run.app.workbench.composer.draft = "run it"
+        await run.pilot.press("enter")
+        await run.see("needs your permission  F4", "Run python3 -c 'print(6 * 7)' · needs your permission")
+        assert "running" not in run.text
+        await run.pilot.press("f4")
+        await run.until(lambda: "needs your permission  y or n" in status.render().plain, "the keys there")
+        await run.pilot.press("f2")
+        await run.until(lambda: "needs your permission  F4" in status.render().plain, "the way there")
+        await run.pilot.press("f4")
+        review = run.app.workbench.review
+        await run.until(
+            lambda: review.readiness.guard.open and review.readiness.sight.had(time.monotonic()), "the keys"
+        )
+        await run.pilot.press("y")
+        await run.see("It ran.")
+        await run.settled()
+        assert "needs your permission" not in run.text
+        await run.pilot.press("f2")
+        run.app.workbench.composer.draft = "ask me"
+        await run.pilot.press("enter")
+        await run.until(lambda: "asks you  Enter" in status.render().plain, "the key that answers")
+        await run.pilot.press("f4")
+        await run.until(lambda: "asks you  F2" in status.render().plain, "the way back")
+
+
 async def test_the_footer_names_what_a_key_answers_while_something_is_asked(
     tmp_path: Path, server: WireServer
 ) -> None:
@@ -301,15 +334,45 @@ async def test_the_footer_names_what_a_key_answers_while_something_is_asked(
         assert "Approve" not in str(footer.render())
 
 
+async def stage_partly_approved(run: Running, server: WireServer) -> None:
+    """Have P1 wait with two hunks, of three, and the first written."""
+    (run.runtime.workspace.root / "greet.py").write_text(FILE + 20 * "\n" + "end\n" + 20 * "\n" + "over\n")
+    edits = [{"old": old, "new": new} for old, new in (("'Hello '", "'Hi '"), ("end", "END"), ("over", "OVER"))]
+    server.call("edit_file", {"path": "greet.py", "edits": edits})
+    server.say("All.")
+    await run.say("change it")
+    await run.app.session().approve("P1", ["1"])
+    await run.until(lambda: "'Hi '" in run.file, "the first hunk")
+
+
+async def test_to_deny_a_hunk_beside_one_that_was_written_says_that_this_stays(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage_partly_approved(run, server)
+        await run.review()
+        await run.pilot.press("f3", "right_square_bracket", "x")
+        await run.see("1 hunk of P1 denied; what was written stays.")
+        assert "nothing was written" not in run.text
+
+
+async def test_to_deny_all_names_what_was_written_before(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage_partly_approved(run, server)
+        server.call("write_file", {"path": "b.py", "content": "b\n"})
+        server.say("One more.")
+        await run.say("go on")
+        await run.review()
+        await run.pilot.press("N")
+        await run.until(run.can_decide, "the question")
+        await run.pilot.press("y")
+        await run.see("2 proposals denied; what was written of P1 stays.")
+        assert "nothing was written" not in run.text
+
+
 async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        (run.runtime.workspace.root / "greet.py").write_text(FILE + 20 * "\n" + "end\n")
-        both = [{"old": "'Hello '", "new": "'Hi '"}, {"old": "end", "new": "END"}]
-        server.call("edit_file", {"path": "greet.py", "edits": both})
-        server.say("Both.")
-        await run.say("change it")
-        await run.app.session().approve("P1", ["1"])
-        await run.until(lambda: "'Hi '" in run.file, "the first hunk")
+        await stage_partly_approved(run, server)
         await run.review()
         await run.pilot.press("n")
         await run.see("The rest of P1 denied", "u undoes")

@@ -183,6 +183,24 @@ async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> 
         assert "“needle” 4 of 4" in app.text(), "what is found again begins at the cursor, too"
 
 
+async def test_what_was_searched_for_and_its_count_stay_whole_where_there_is_no_room_for_all() -> None:
+    path = "packages/server/src/handlers/connections.py"
+    text = "".join(f"the RETRIES of number {number}\n" for number in range(12))
+    diffs = [file_diff(path, "x\n", text), file_diff("b.txt", "a\n", "b\n")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(60, 20)) as pilot:
+        await opened(pilot)
+        assert path in app.text()
+        await pilot.press("slash", *"RETRIES of number", "enter")
+        await pilot.pause()
+        head = app.text().splitlines()[0]
+        assert "“RETRIES of number” 1 of 12" in head
+        assert "…" not in head
+        await pilot.press("slash", *"the RETRIES of number that is looked for", "enter")
+        await pilot.pause()
+        assert "“the RETRIES of numb…” 0 lines" in app.text()
+
+
 @pytest.mark.parametrize("hunks", [1, 40])
 async def test_a_file_comes_to_the_top_with_its_head(hunks: int) -> None:
     old = "\n".join(f"line {number}" for number in range(10 * hunks))

@@ -11,6 +11,7 @@ from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState, R
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.approval.review import Review
+from widgets.common.key_bar import KeyBar
 
 Item = tuple[Proposal, Sequence[FileDiff]]
 BIG = (120, 60)
@@ -270,9 +271,56 @@ async def test_a_question_lapses_when_its_proposal_changes() -> None:
         await ready(pilot)
         await pilot.press("y")
         app.put(first.model_copy(update={"revision": 2}))
+        await pilot.pause()
+        assert "P1 has changed: the question has lapsed" in screen(app)
         await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [], "that was a new question, not a yes to the old one"
+
+
+@pytest.mark.parametrize("left", [0, 1])
+async def test_a_question_whose_proposal_is_decided_elsewhere_says_that_it_has_lapsed(left: int) -> None:
+    diffs = [file_diff("gone.py", "a = 1\n", None)]
+    first = proposal("P1", diffs)
+    others = [small("P2"), small("P3")][:left]
+    app = ReviewApp((first, diffs), *others)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        assert "Approve?" in screen(app)
+        app.put(first.model_copy(update={"state": ProposalState.APPLIED}))
+        await pilot.pause()
+        assert "P1 is applied now: the question has lapsed" in screen(app)
+        assert "Approve?" not in screen(app)
+
+
+@pytest.mark.parametrize("why", ["no hunk", "stale", "versions"])
+async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says_why(why: str) -> None:
+    first, diffs = two_hunks()
+    if why == "stale":
+        first = first.model_copy(update={"state": ProposalState.STALE, "reason": "b.txt changed on disk"})
+    if why == "versions":
+        first = first.model_copy(update={"supersedes": "P0", "version": 2})
+    app = ReviewApp((first, diffs))
+    app.versions["P1"] = diffs
+    app.below = KeyBar()
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        if why != "stale":
+            assert "y  approve" in screen(app) and "y Approve" in screen(app)
+        match why:
+            case "no hunk":
+                await pilot.press("space", "right_square_bracket", "space")
+            case "versions":
+                await pilot.press("V")
+        await pilot.pause()
+        assert "y  approve" not in screen(app) and "o  approve" not in screen(app)
+        assert "y Approve" not in screen(app) and "o Approve" not in screen(app)
+        await app.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == []
+        said = {"no hunk": "choose one, or deny", "stale": "cannot be approved", "versions": "compares two versions"}
+        assert said[why] in screen(app)
 
 
 async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:

@@ -31,7 +31,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
 
 
-async def allow(_: Confirmation) -> ConfirmationAnswer:
+async def allow(call: str, asked: Confirmation) -> ConfirmationAnswer:
     return ConfirmationAnswer(allowed=True)
 
 
@@ -39,7 +39,7 @@ def executor(
     on: Bench,
     *more: Tool,
     log: EventLog | None = None,
-    confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]] = allow,
+    confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]] = allow,
 ) -> Executor:
     return Executor(
         log=log or on.session.log,
@@ -219,7 +219,7 @@ async def test_a_command_is_on_disk_before_it_runs(server: WireServer, tmp_path:
         reads = [("read_file", {"path": "greet.py"})] * 3
         stored: list[str] = []
 
-        async def look(_: Confirmation) -> ConfirmationAnswer:
+        async def look(call: str, asked: Confirmation) -> ConfirmationAnswer:
             events = on.runtime.sessions.events(on.session.id)
             stored.extend(event.call for event in events if isinstance(event, ToolStarted | ToolResult))
             return ConfirmationAnswer(allowed=True)

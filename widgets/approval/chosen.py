@@ -26,6 +26,11 @@ class ChosenPart:
         return len(self.hunks) == self.total
 
     @property
+    def empty(self) -> bool:
+        """Whether all of it is left out."""
+        return bool(self.total) and not self.hunks
+
+    @property
     def decided(self) -> tuple[str, ...] | None:
         """The hunks that an approval names; None for all that waits."""
         return None if self.all else self.hunks

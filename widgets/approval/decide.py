@@ -74,7 +74,7 @@ def approve(
     if not shown:
         return Refuse("The diff isn't on screen yet.")
     part = state.chosen.part(proposal)
-    if part.total and not part.hunks:
+    if part.empty:
         return Refuse("No hunk is chosen; choose one, or deny the proposal.")
     reasons = []
     if unseen := state.unseen(proposal):
@@ -100,7 +100,7 @@ def deny(state: ReviewState, proposal: Proposal) -> Verdict:
 
 def approve_all(state: ReviewState) -> Verdict:
     """What `approve all` means: always a question, with everything doubtful named and left out at first."""
-    ready = [item for item in state.waiting if can_be_approved(item) and _chosen(state, item)]
+    ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.part(item).empty]
     if not ready:
         return Refuse("Nothing waits that can be approved.")
     safe = [item for item in ready if not caveats(item)]
@@ -141,11 +141,6 @@ def _quoted(texts: Sequence[str]) -> str:
     """The beginning of some texts on one line, in quotes."""
     line = " ".join(" ".join(texts).split())
     return f"“{line if len(line) <= _QUOTED else line[: _QUOTED - 1].rstrip() + '…'}”"
-
-
-def _chosen(state: ReviewState, proposal: Proposal) -> bool:
-    part = state.chosen.part(proposal)
-    return bool(part.hunks) or not part.total
 
 
 def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:

@@ -9,6 +9,7 @@ from widgets.approval import messages
 from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict
 from widgets.approval.notes import Words
 from widgets.approval.state import ReviewState
+from widgets.approval.wording import STATE_WORDS
 
 TakeWords = Callable[[str, tuple[str, ...] | None], Words]
 """Takes the words that go with a decision on a proposal, or on some hunks of it."""
@@ -44,11 +45,13 @@ class Deciding:
         """What was decided and has not been answered by the application yet."""
 
     def follow(self) -> None:
-        """The proposals are others now: forget what was answered, and a question about what has changed."""
+        """The proposals are others now: forget what was answered, and tell of a question about what has changed."""
         get = self._state.get
         self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
-        if self.question is not None and any(get(subject.id) != subject for subject in self.question.subjects):
+        subjects = self.question.subjects if self.question is not None else ()
+        if changed := [subject.id for subject in subjects if get(subject.id) != subject]:
             self.question = None
+            self._say(_lapsed(changed[0], get(changed[0])))
 
     def failed(self) -> None:
         """A decision came to nothing, and can be made again."""
@@ -109,3 +112,10 @@ class Deciding:
 
     def _denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> messages.Deny:
         return messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks))
+
+
+def _lapsed(name: str, proposal: Proposal | None) -> str:
+    """Why a question must not be answered any more."""
+    if proposal is not None and proposal.state.waiting:
+        return f"{name} has changed: the question has lapsed. Look again before you decide."
+    return f"{name} is {STATE_WORDS[proposal.state] if proposal else 'gone'} now: the question has lapsed."

@@ -1,6 +1,6 @@
 """Which keys of the review have something to act on at this moment; the others are shown as dead, or not at all."""
 
-from widgets.approval.decide import Ask
+from widgets.approval.decide import Ask, can_be_approved
 from widgets.approval.state import ReviewState
 
 DECIDES = frozenset(
@@ -27,14 +27,24 @@ _OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_sessio
 _OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
 
 _ANSWERS = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
+_APPROVES = frozenset({"approve", "approve_and_continue"})
 _TO_PERMISSIONS = {"approve": "Allow once", "request_changes": "Deny, say why"}
 
 
-def title_now(action: str, state: ReviewState, question: Ask | None) -> str:
-    """What a key means at this moment, if that is not what its action is called; else an empty string."""
+def title_now(action: str, state: ReviewState, question: Ask | None, *, comparing: bool) -> str | None:
+    """What a key means at this moment, if that is not what its action is called; else an empty string.
+
+    None is for a key that would only say why it does nothing.
+    """
     if question is not None:
         return _ANSWERS.get(action, "")
-    return _TO_PERMISSIONS.get(action, "") if state.permissions.asked else ""
+    if state.permissions.asked:
+        return _TO_PERMISSIONS.get(action, "")
+    proposal = state.proposal
+    if action in _APPROVES and proposal is not None:
+        possible = can_be_approved(proposal) and not state.chosen.part(proposal).empty and not comparing
+        return "" if possible else None
+    return ""
 
 
 def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:

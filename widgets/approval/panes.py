@@ -74,8 +74,8 @@ class ReviewPanes(Column):
         self.writing = Writing(self.state, self.feedback, self.diff_pane, self.post_message)
         self.deciding = Deciding(self.state, self.writing.take, self.post_message, self.say, self.draw)
         self._had_focus = False
-        self._possible: frozenset[str] = frozenset()
-        """The actions that had something to act on when it was drawn last."""
+        self._possible: frozenset[tuple[str, str | None]] = frozenset()
+        """The actions that had something to act on when it was drawn last, and what they meant."""
         self._keys = dict(keys or {})
         self.known_keys = self._all_keys()
         """Keys that mean something in the review."""
@@ -257,7 +257,8 @@ class ReviewPanes(Column):
         self.draw_approvals()
         self.diff_pane.set_title(self.preview.title)
         self.set_class(self.feedback.is_open, "-writing")
-        possible = frozenset(one for one in DECIDES | SHAPES if is_offered(one, state, question))
+        offered = (one for one in DECIDES | SHAPES if is_offered(one, state, question))
+        possible = frozenset((one, self.title_of(one)) for one in offered)
         if possible != self._possible:
             self._possible = possible
             self.refresh_bindings()
@@ -304,9 +305,9 @@ class ReviewPanes(Column):
         if self.readiness.guard.open:
             self.pane.remove_class("-changed")
 
-    def title_of(self, action: str) -> str:
-        """What a key answers at this moment; empty if it does what its action is called."""
-        return title_now(action, self.state, self.deciding.question)
+    def title_of(self, action: str) -> str | None:
+        """What a key answers at this moment; empty if it does what its action is called, None if only to refuse."""
+        return title_now(action, self.state, self.deciding.question, comparing=self.preview.comparing)
 
     def key_of(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""

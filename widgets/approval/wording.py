@@ -172,7 +172,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
         second = Content.assemble(
             ("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")
         )
-    elif part.total and not part.hunks:
+    elif part.empty:
         second = Content.styled("No hunk is chosen: nothing would change.", "$text-warning")
     else:
         second = _would_change(state, proposal, key)
@@ -205,6 +205,10 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     deny = ("deny", f"deny{_with_words(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
         return _chips(key, deny, ("request_changes", "ask for a new version", "$primary"))
+    request = ("request_changes", "request changes", "$primary")
+    toggle = ("toggle_hunk", "hunk in/out", "$foreground 40%")
+    if part.empty:
+        return _chips(key, deny, request, toggle)
     said = _with_words(state, proposal, part.decided)
     words = f"approve{said}" if part.all else f"approve the chosen{said}"
     goes_on = state.goes_on and part.all and len(state.waiting) == 1
@@ -212,9 +216,9 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
         key,
         ("approve", f"{words}, go on" if goes_on else words, "$success"),
         deny,
-        ("request_changes", "request changes", "$primary"),
+        request,
         *(() if goes_on or said else [("approve_and_continue", "approve and go on", "$success")]),
-        ("toggle_hunk", "hunk in/out", "$foreground 40%"),
+        toggle,
     )
 
 

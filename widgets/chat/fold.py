@@ -6,6 +6,8 @@ from dataclasses import replace
 from app.agent.updates import (
     CallStreamed,
     CommandOutput,
+    ConfirmationRequested,
+    ConfirmationResolved,
     Failed,
     ReasoningStreamed,
     Recorded,
@@ -111,8 +113,8 @@ class Fold:
                 return [*self._end_reasoning(), *self._call_streamed(index, name, characters)]
             case StreamDiscarded():
                 return self._discard()
-            case CommandOutput(call, text):
-                return self._output(call, text)
+            case CommandOutput() | ConfirmationRequested() | ConfirmationResolved():
+                return self._called_out(update)
             case Failed(message):
                 self._events += 1
                 return [Put(NoticeEntry(f"failed{self._events}", message, "error"))]
@@ -242,11 +244,18 @@ class Fold:
         self._tools[call] = replace(entry, **fields)  # type: ignore[arg-type]
         return [Put(self._tools[call])]
 
-    def _output(self, call: str, text: str) -> list[Change]:
-        entry = self._tools.get(call)
+    def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[Change]:
+        """What a call says before it has a result."""
+        entry = self._tools.get(update.call)
         if entry is None:
             return []
-        return self._set_tool(call, output=(entry.output + text)[-_LONGEST_OUTPUT:])
+        match update:
+            case CommandOutput(text=text):
+                return self._set_tool(update.call, output=(entry.output + text)[-_LONGEST_OUTPUT:])
+            case ConfirmationRequested():
+                return self._set_tool(update.call, status="asking")
+        # An interrupted call may have its result already.
+        return self._set_tool(update.call, status="running") if entry.status == "asking" else []
 
     def _result(self, event: ToolResult) -> list[Change]:
         if event.call in self._asking and event.call in self._questions:

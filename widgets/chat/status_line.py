@@ -20,7 +20,7 @@ _INTERVAL = 0.125
 _CHARACTERS_PER_TOKEN = 4
 
 _INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
-_PERMISSION = Content.assemble(("! ", "$text-warning bold"), "A tool needs your permission, at the approvals")
+_PERMISSION = Content.assemble(("! ", "$text-warning bold"), "A tool needs your permission")
 
 _MOVING = (Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
 

@@ -23,8 +23,8 @@ _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order,
 class Retitles(Protocol):
     """A widget whose keys mean something else at times, such as the answer to a question."""
 
-    def title_of(self, action: str) -> str:
-        """What an action means now; empty if it means what it is called."""
+    def title_of(self, action: str) -> str | None:
+        """What an action means now; empty if it means what it is called, None if it is not to be offered."""
         ...
 
 
@@ -77,6 +77,8 @@ def shown_keys(active: "Sequence[ActiveBinding]") -> tuple[tuple[KeyHint, int, b
         order, action = _ACTIONS.get(binding.id or "", (position - len(active), None))
         everywhere = action is not None and action.scope == "app"
         title = node.title_of(binding.action) if isinstance(node, Retitles) else ""
+        if title is None:
+            continue
         hint = KeyHint(binding.key, title or binding.description, enabled)
         found[binding.action] = ((everywhere, order), hint, action.footer if action else 1, everywhere)
     return tuple(

@@ -1,6 +1,5 @@
 """The bottom line: who is waited for, gate, what waits, model, context, cost, branch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,12 +11,14 @@ from textual.widget import Widget
 
 from app.safe_text import visible
 from widgets.common.key_hints import MAIN_BUTTON
+from widgets.common.parts import Part, fitting, line_of
 
 _ACTION = "status_action"
 """Under this name the style of a part carries the action of the app that a click on it stands for."""
 
 
 _QUIET = "$foreground 60%"
+_GAP = "  ·  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,7 @@ class Status:
     asks: Literal["", "permission", "question"] = ""
     """What the model cannot go on without."""
     answer_key: str = ""
-    """The key that leads to where it is answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One thing that the line says."""
-
-    rank: int
-    """How much it matters; the least goes first where there is no room."""
-    content: Content
-    at_right: bool = False
+    """The key that answers it, or leads to where it is answered."""
 
 
 class StatusBar(Widget):
@@ -85,12 +76,10 @@ class StatusBar(Widget):
 
     def render(self) -> Content:
         """The line, without the parts that matter least where there is no room for all; none is ever cut in two."""
-        parts, width = self._parts(), self.size.width
-        while len(parts) > 1 and _line(parts).cell_length > width:
-            parts.remove(min(parts, key=lambda part: part.rank))
-        left, right = ([part for part in parts if part.at_right is side] for side in (False, True))
-        gap = max(0, width - _line(left).cell_length - _line(right).cell_length)
-        return Content.assemble(_line(left), " " * gap, _line(right))
+        width = self.size.width
+        parts = fitting(self._parts(), width, _GAP)
+        left, right = (line_of([part for part in parts if part.at_right is side], _GAP) for side in (False, True))
+        return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Show what a click leads to."""
@@ -111,7 +100,7 @@ class StatusBar(Widget):
             event.stop()
             await self.run_action(action)
 
-    def _parts(self) -> list[_Part]:
+    def _parts(self) -> list[Part]:
         """All there is to say, from left to right."""
         status = self.status
         parts = []
@@ -119,22 +108,22 @@ class StatusBar(Widget):
             words = "needs your permission" if status.asks == "permission" else "asks you"
             asked = Content.assemble((f" The model {words} ", "bold $warning reverse"), f" {status.answer_key}")
             pane = "approvals" if status.asks == "permission" else "chat"
-            parts.append(_Part(9, self._leading_to(f"app.focus_{pane}", asked)))
+            parts.append(Part(9, self._leading_to(f"app.focus_{pane}", asked)))
         if status.follows:
-            parts.append(_Part(9, Content.styled("open in another window", "bold $text-warning")))
+            parts.append(Part(9, Content.styled("open in another window", "bold $text-warning")))
         if status.gate_closed is not None:
             gate = ("● gate closed", "bold $text-warning") if status.gate_closed else ("○ gate open", "$text-success")
-            parts.append(_Part(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
+            parts.append(Part(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
         if status.plan:
-            parts.append(_Part(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
+            parts.append(Part(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
         if status.waiting:
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
-            parts.append(_Part(7, self._leading_to("app.focus_approvals", waiting)))
+            parts.append(Part(7, self._leading_to("app.focus_approvals", waiting)))
         if status.demo or status.model:
             model = Content.styled("demo model", "$text-secondary") if status.demo else Content(visible(status.model))
-            parts.append(_Part(5, self._leading_to("app.command('model')", model)))
-        return [*parts, *(_Part(rank, content, at_right=True) for rank, content in self._figures())]
+            parts.append(Part(5, self._leading_to("app.command('model')", model)))
+        return [*parts, *(Part(rank, content, at_right=True) for rank, content in self._figures())]
 
     def _leading_to(self, action: str, part: Content) -> Content:
         """A part that a click leads on from."""
@@ -162,10 +151,6 @@ class StatusBar(Widget):
         if status.branch:
             figures.append((4, Content(f"⎇ {visible(status.branch)}")))
         return figures
-
-
-def _line(parts: Sequence[_Part]) -> Content:
-    return Content("  ·  ").join(part.content for part in parts)
 
 
 def _thousands(number: int) -> str:

@@ -3,15 +3,20 @@
 from bisect import bisect_right
 
 from textual.content import Content
-from textual.widgets import Static
+from textual.widget import Widget
 
 from app.plural import plural
+from widgets.common.parts import Part, fitting, line_of
 from widgets.diff.cells import display
 from widgets.diff.rows import LineRow
 from widgets.diff.surface import DiffSurface
 
+_GAP = "  "
+_LONGEST_QUERY = 20
+"""Characters of what was searched for that are repeated beside the count."""
 
-class PositionBar(Static):
+
+class PositionBar(Widget):
     """Tells where the cursor of a diff view is."""
 
     DEFAULT_CSS = """
@@ -26,39 +31,55 @@ class PositionBar(Static):
     """
 
     def __init__(self) -> None:
-        super().__init__(markup=False)
+        super().__init__()
+        self._parts: list[Part] = []
 
     def follow(self, view: DiffSurface, title: Content) -> None:
         """Show the position of a view, after a title."""
-        parts = [title]
+        parts = [Part(7, title)]
         if view.diffs:
-            row = view.cursor.row
-            diff = view.diffs[min(view.cursor.file, len(view.diffs) - 1)]
-            line = ""
-            if isinstance(row, LineRow):
-                number = row.new if row.new is not None else row.old
-                line = f":{number + 1}" if number is not None else ""
-            parts.append(Content.assemble((display(diff.change.path).text, "bold $foreground"), line))
-            if len(view.diffs) > 1:
-                parts.append(Content(f"file {view.cursor.file + 1} of {len(view.diffs)}"))
-            hunks = view.rows.landmarks.hunks
-            if hunks:
-                # As long as not everything is laid out, it isn't known how many are in files that are closed.
-                total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
-                parts.append(Content(f"hunk {max(1, bisect_right(hunks, view.cursor.number)):,} of {total:,}"))
-            missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
-            if missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
-                parts.append(Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning"))
-            if view.rows.complete:
-                total = view.rows.height
-                end = min(total, view.scroll_offset.y + view.size.height)
-                all_of_it = end >= total and not view.scroll_offset.y
-                parts.append(Content("all" if all_of_it else f"{100 * end // total} %"))
-            if view.search.query:
-                count = "searching …" if view.search.running else _count(view)
-                parts.append(Content.styled(f"“{display(view.search.query).text}” {count}", "$text-warning"))
+            parts += self._place(view)
+        if view.diffs and view.search.query:
+            count = "searching …" if view.search.running else _count(view)
+            parts.append(Part(9, Content.styled(f"“{_quoted(view.search.query)}” {count}", "$text-warning")))
+        self._parts = [part for part in parts if part.content.plain]
         # One line whatever it says, so nothing has to be laid out anew.
-        self.update(Content("  ").join(part for part in parts if part.plain), layout=False)
+        self.refresh()
+
+    def render(self) -> Content:
+        """As much of it as there is room for: what was searched for stays, and which file it is."""
+        return line_of(fitting(self._parts, self.content_size.width, _GAP), _GAP)
+
+    def _place(self, view: DiffSurface) -> list[Part]:
+        """File, line, hunk, and how far down."""
+        row = view.cursor.row
+        diff = view.diffs[min(view.cursor.file, len(view.diffs) - 1)]
+        line = ""
+        if isinstance(row, LineRow):
+            number = row.new if row.new is not None else row.old
+            line = f":{number + 1}" if number is not None else ""
+        parts = [Part(8, Content.assemble((display(diff.change.path).text, "bold $foreground"), line))]
+        if len(view.diffs) > 1:
+            parts.append(Part(3, Content(f"file {view.cursor.file + 1} of {len(view.diffs)}")))
+        hunks = view.rows.landmarks.hunks
+        if hunks:
+            # As long as not everything is laid out, it isn't known how many are in files that are closed.
+            total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
+            parts.append(Part(4, Content(f"hunk {max(1, bisect_right(hunks, view.cursor.number)):,} of {total:,}")))
+        missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
+        if missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
+            parts.append(Part(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
+        if view.rows.complete:
+            total = view.rows.height
+            end = min(total, view.scroll_offset.y + view.size.height)
+            all_of_it = end >= total and not view.scroll_offset.y
+            parts.append(Part(2, Content("all" if all_of_it else f"{100 * end // total} %")))
+        return parts
+
+
+def _quoted(query: str) -> str:
+    text = display(query).text
+    return text if len(text) <= _LONGEST_QUERY else text[: _LONGEST_QUERY - 1] + "…"
 
 
 def _count(view: DiffSurface) -> str:

@@ -28,13 +28,15 @@ _LIVE_ROWS, _LIVE_CHARACTERS = 5, 4000
 """Rows of output shown under a running command, and how much of its end is looked at for them."""
 
 ToolStatus = Literal[
-    "writing", "waiting", "running", "ok", "error", "staged", "refused", "rejected", "aborted", "invalid"
+    "writing", "waiting", "running", "asking", "ok", "error", "staged", "refused", "rejected", "aborted", "invalid"
 ]
-"""`writing`: the model is still writing the call; then `app.conversation.events.Outcome`."""
+"""`writing`: the model is still writing the call; `asking`: it waits for the user's permission; at the end
+`app.conversation.events.Outcome`."""
 
 _TOOL_WORDS = {
     "waiting": "waits",
     "running": "running",
+    "asking": "needs your permission",
     "refused": "not run: signoff had stopped the turn",
     "rejected": "you said no",
     "aborted": "interrupted",
@@ -47,6 +49,7 @@ _MARKS: dict[ToolStatus, Span] = {
     "writing": ("… ", Face("muted")),
     "waiting": ("◌ ", Face("muted")),
     "running": ("◐ ", Face("warning")),
+    "asking": ("! ", Face("warning", bold=True)),
     "ok": ("✓ ", Face("success")),
     "staged": ("◆ ", Face("warning")),
     "error": ("✗ ", Face("error")),

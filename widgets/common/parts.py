@@ -1,0 +1,29 @@
+"""A line of parts that matter more or less: where there is no room for all, those that matter least go, whole."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing that a line says."""
+
+    rank: int
+    """How much it matters; the least goes first where there is no room."""
+    content: Content
+    at_right: bool = False
+
+
+def line_of(parts: Sequence[Part], gap: str) -> Content:
+    """The parts one after the other, with a gap between two."""
+    return Content(gap).join(part.content for part in parts)
+
+
+def fitting(parts: Sequence[Part], width: int, gap: str) -> list[Part]:
+    """As many as there is room for, at least the one that matters most; none is ever cut in two."""
+    kept = list(parts)
+    while len(kept) > 1 and line_of(kept, gap).cell_length > width:
+        kept.remove(min(kept, key=lambda part: part.rank))
+    return kept
