@@ -1,4 +1,7 @@
-"""A line of parts that matter more or less: where there is no room for all, those that matter least go, whole."""
+"""A line of parts that matter more or less: where there is no room for all, those that matter least go, whole.
+
+Kept apart: the line above the diff and the status bar are both made of them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
