@@ -1,6 +1,7 @@
 """One patch, made by us and by `git apply` on the same tree."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -122,13 +123,14 @@ class Site:
         """The tree after `git apply`, which is put back then; None if it refuses."""
         done = self._run(self._theirs, patch, options)
         self.complaint = done.stderr.decode("utf-8", "replace").strip()
-        if done.returncode:
-            return None
         after = _tree(self._theirs)
+        # Also where git refuses: it may have written a part before.
         if after != self._files:
             shutil.rmtree(self._theirs)
             self._theirs.mkdir()
             put(self._theirs, self._files)
+        if done.returncode:
+            return None
         # Of a deletion without its mode line, git makes a file of that name.
         return None if "dev/null" in after else after
 
@@ -189,7 +191,11 @@ def _washed(patch: bytes) -> bytes:
         lines = [line.removesuffix(b"\r") for line in lines]
     if all(line.startswith(b"    ") or not line for line in lines):
         lines = [line.removeprefix(b"    ") for line in lines]
-    return b"\n".join(lines) + b"\n"
+    return b"\n".join(_SPACED_STAMP.sub(b"\t", line) for line in lines) + b"\n"
+
+
+_SPACED_STAMP = re.compile(rb"(?<=\S)    (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [-+]\d{4}$)")
+"""The tab before the time in a header line, where an editor has made spaces of it."""
 
 
 def _tree(root: Path) -> Files:

@@ -7,6 +7,8 @@ from app.proposals.refusals import MalformedPatch
 
 _NUMBERS = re.compile(r"^@@+ *-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? *@@+ ?(.*)$")
 _PLACEHOLDER = re.compile(r"^[-+.,\s\dxXyYnNaAbB…?]*$|^-.*\+.*$")
+_REMAINS = re.compile(r"^@@.?-\d+(?:,\d+)? |\+\d+(?:,\d+)? *@@")
+"""One of the two ranges, where the line as a whole is no header with numbers."""
 _MOST_DIGITS = 12
 
 
@@ -21,6 +23,8 @@ class HunkHeader:
     new_count: int | None = None
     names: str = ""
     """The line of the file that a header without numbers names as standing above the hunk."""
+    damaged: bool = False
+    """Whether it seems to have stated numbers once."""
 
     @property
     def counted(self) -> bool:
@@ -43,7 +47,8 @@ def read_hunk_header(line: str, at: int) -> HunkHeader:
     text = line.lstrip("@").removeprefix(" ")
     if text.rstrip().endswith("@@"):
         text = text.rstrip().rstrip("@").rstrip()
-    return HunkHeader(names="" if _PLACEHOLDER.match(text) else text)
+    damaged = _REMAINS.search(line) is not None
+    return HunkHeader(names="" if damaged or _PLACEHOLDER.match(text) else text, damaged=damaged)
 
 
 def is_damaged_header(text: str) -> bool:

@@ -144,10 +144,11 @@ def plain_names(
     old, new = _tidy(old), _tidy(new)
     prefixes = prefixes_of(old, new, git_names)
     if NO_FILE in (old, new) and not (git_names and git_names[0] == git_names[1]):
-        fitting = [
-            pair for pair in known if old.startswith((pair[0], NO_FILE)) and new.startswith((pair[1], NO_FILE))
-        ]
-        prefixes = max(fitting, key=lambda pair: len("".join(pair)), default=prefixes)
+        # The one of the other side too: no folder is meant by it where all the other names have a prefix.
+        name = new if old == NO_FILE else old
+        fitting = [prefix for pair in known for prefix in pair if name.startswith(prefix)]
+        longest = max(fitting, key=len, default="")
+        prefixes = (longest, longest) if longest else prefixes
     if prefixes:
         old = old if old == NO_FILE else old.removeprefix(prefixes[0])
         new = new if new == NO_FILE else new.removeprefix(prefixes[1])
@@ -161,6 +162,8 @@ def prefixes_of(old: str, new: str, git_names: tuple[str, str] | None) -> Prefix
         return None
     (old_first, _, old_rest), (new_first, _, new_rest) = old.partition("/"), new.partition("/")
     if old == NO_FILE or new == NO_FILE:
+        if git_names and NO_FILE not in git_names:
+            return prefixes_of(*git_names, None)
         named_first, rest, usual = (new_first, new_rest, "b") if old == NO_FILE else (old_first, old_rest, "a")
         return ("a/", "b/") if named_first == usual and rest else None
     if not old_rest or not new_rest or not old_first or not new_first:

@@ -38,10 +38,10 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     """
     if patch.op is Op.CREATE:
         data = _created(document, patch)
-        return data, _checked(document, patch, data, [_first_line(hunk) for hunk in patch.hunks if hunk.doubt])
+        return data, _checked(document, patch, data, _doubts(patch))
     if patch.op is Op.DELETE:
         _check_deletion(document, patch)
-        return b"", ()
+        return b"", _doubts(patch)
     if not patch.hunks:
         return document.data, ()
     document.check_editable()
@@ -60,9 +60,9 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     return data, _checked(document, patch, data, matches)
 
 
-def _first_line(hunk: PatchHunk) -> Match:
-    """What to say of a hunk in doubt that makes a file."""
-    return Match(rung=Rung.DOUBTFUL, line=1, note=hunk.doubt)
+def _doubts(patch: FilePatch) -> tuple[Match, ...]:
+    """What to say of the hunks in doubt of a file that comes or goes whole."""
+    return tuple(Match(rung=Rung.DOUBTFUL, line=1, note=hunk.doubt) for hunk in patch.hunks if hunk.doubt)
 
 
 def _checked(document: Document, patch: FilePatch, data: bytes, matches: Sequence[Match]) -> tuple[Match, ...]:

@@ -167,12 +167,7 @@ class UnifiedScanner:
         )
         if hunk.changes:
             doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header) or _ending_within(hunk)
-            if not doubt and not line.startswith("@@"):
-                if hunk.unseen:
-                    doubt = "no `@@` line stands above it"
-                elif is_damaged_header(lines[0].text):
-                    doubt = "its first line looks like a damaged `@@` line"
-            part.hunks.append(replace(hunk, doubt=doubt))
+            part.hunks.append(replace(hunk, doubt=doubt or _headed_badly(line, header, lines[0].text)))
         elif not lines and skip_blank(self._lines, end) == len(self._lines):
             raise MalformedPatch(f"Line {header_at + 1}: a hunk without lines. Is the patch cut off?")
         elif said := _miscounted(hunk, header):
@@ -276,6 +271,15 @@ class UnifiedScanner:
         if before and before[0] not in " +-@\\":
             reason = f"follows line {at}, which has no mark (a context line begins with a space)"
         raise MalformedPatch(f"Line {at + 1}: the change {self._lines[at][:80]!r} {reason}. Nothing was applied.")
+
+
+def _headed_badly(line: str, header: HunkHeader, first: str) -> str:
+    """What is wrong with the line above a hunk, if it is no sound header and no placeholder for one."""
+    if line.startswith("@@"):
+        return "the numbers in its `@@` line are damaged" if header.damaged else ""
+    if is_damaged_header(first):
+        return "its first line looks like a damaged `@@` line"
+    return "no `@@` line stands above it"
 
 
 def _ending_within(hunk: PatchHunk) -> str:

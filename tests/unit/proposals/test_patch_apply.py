@@ -187,16 +187,41 @@ def test_hunks_of_a_new_file_follow_one_another() -> None:
             apply(b"", head + wrong)
 
 
-def test_a_body_without_a_hunk_line_that_shows_nothing_of_a_file_is_in_doubt() -> None:
-    assert [match.rung for match in apply(b"", "--- /dev/null\n+++ b/x\n+a\n")[1]] == [Rung.DOUBTFUL]
-    assert apply(b"a\n", "--- a/x\n+++ b/x\n-a\n+b\n")[1][0].rung is Rung.EXACT
+@pytest.mark.parametrize(
+    ("before", "patch"),
+    [
+        (b"", "--- /dev/null\n+++ b/x\n+a\n"),
+        (b"a\n", "--- a/x\n+++ b/x\n-a\n+b\n"),
+        (b"a\n", "--- a/x\n+++ /dev/null\n-a\n"),
+    ],
+)
+def test_a_body_without_a_hunk_line_is_in_doubt(before: bytes, patch: str) -> None:
+    (match,) = apply(before, patch)[1]
+    assert (match.rung, match.note) == (Rung.DOUBTFUL, "no `@@` line stands above it")
 
 
 @pytest.mark.parametrize("damaged", ["+@ -1,2 +1,2 @@", " @@ -1,2 +1,2 @@", "-@@-1 +1 @@"])
 def test_a_body_that_begins_with_a_damaged_hunk_line_is_in_doubt(damaged: str) -> None:
     there = damaged[1:] + "\n" if damaged[0] in " -" else ""
-    assert [match.rung for match in apply(f"{there}a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]] == [Rung.DOUBTFUL]
-    assert [match.rung for match in apply("a\nb\n", "--- a/x\n+++ b/x\n a\n-b\n+c\n")[1]] == [Rung.EXACT]
+    (match,) = apply(f"{there}a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]
+    assert (match.rung, match.note) == (Rung.DOUBTFUL, "its first line looks like a damaged `@@` line")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["@@x-1,2 +1,2 @@", "@@ \xff1,2 +1,2 @@", "@@ -1,2 +1,\xff @@", "@@  100000000000,0 +1,22 @@", "@@ -1,2 @@"],
+)
+def test_a_header_with_damaged_numbers_is_in_doubt(damaged: str) -> None:
+    (match,) = apply("a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]
+    assert (match.rung, match.note) == (Rung.DOUBTFUL, "the numbers in its `@@` line are damaged")
+    (match,) = apply(b"", f"--- /dev/null\n+++ b/x\n{damaged}\n+a\n")[1]
+    assert match.note == "the numbers in its `@@` line are damaged"
+
+
+@pytest.mark.parametrize("header", ["@@", "@@ ... @@", "@@ -X,Y +A,B @@", "@@ -1,? +1,? @@", "@@ a"])
+def test_a_header_that_stands_for_numbers_is_not_damaged(header: str) -> None:
+    (match,) = apply("a\n b\n", hunk("- b\n+ c\n", header))[1]
+    assert match.rung is Rung.EXACT
 
 
 def test_a_line_in_the_middle_that_is_said_to_end_the_file_is_in_doubt() -> None:

@@ -341,6 +341,21 @@ def recursive(old: str, new: str, *, old_stamp: str = STAMP, new_stamp: str = ST
     return f"diff -ruN {old} {new}\n--- {old}{gap}{old_stamp}\n+++ {new}{gap}{new_stamp}\n"
 
 
+@pytest.mark.parametrize("prefixes", ["a/ b/", "b/ a/", "i/ w/", "w/ i/", "c/ i/", "old/ new/", " "])
+def test_a_lone_file_that_comes_or_goes_is_named_without_the_prefix(prefixes: str) -> None:
+    old, new = (prefix + "a/x" for prefix in prefixes.split(" "))
+    header = f"diff --git {old} {new}\n"
+    (made,) = scan_patch(header + f"new file mode 100644\n--- /dev/null\n+++ {new}\n@@ -0,0 +1 @@\n+b\n")
+    (gone,) = scan_patch(header + f"deleted file mode 100644\n--- {old}\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n")
+    assert [(file.op, file.path) for file in (made, gone)] == [(Op.CREATE, "a/x"), (Op.DELETE, "a/x")]
+
+
+def test_the_other_sides_prefix_is_no_folder() -> None:
+    made = "--- /dev/null\n+++ a/b/x\n@@ -0,0 +1 @@\n+b\n"
+    assert [file.path for file in scan_patch(PLAIN + made)] == ["app.py", "b/x"]
+    assert [file.path for file in scan_patch(made)] == ["a/b/x"]
+
+
 @pytest.mark.parametrize("gap", ["\t", "  "])
 @pytest.mark.parametrize(
     "epoch", ["1970-01-01 00:00:00.000000000 +0000", "1969-12-31 19:00:00 -0500", "1970-01-01 05:30:00 +05:30"]
