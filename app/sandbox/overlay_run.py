@@ -96,6 +96,10 @@ class OverlayRun:
         for mounted in mounts_below(self._root):
             ignored = self._keeping.ignores(mounted, is_folder=(self._root / mounted).is_dir())
             steps += ["through", mounted, f"{root}/{mounted}", "writable" if ignored else "read-only"]
+        for place in self._access.writable:
+            # A home that is the workspace has its caches in it.
+            if place != self._root and place.is_relative_to(self._root):
+                steps += ["through", str(place.relative_to(self._root)), str(place), "writable"]
         repository = self._root / ".git"
         if os.path.lexists(repository) and not repository.is_symlink():
             steps += ["through", ".git", f"{root}/.git", "read-only"]

@@ -213,7 +213,7 @@ async def test_the_doctor_tells_each_finding(tmp_path: Path, server: WireServer)
     async with running(tmp_path, server) as run:
         await run.command("doctor")
         await run.screen("DoctorScreen")
-        await run.see("Reachable", "Streaming", "System messages", server.base_url)
+        await run.see("Reachable", "Streaming", "System messages", "Commands", "proposal", server.base_url)
         await run.until(lambda: "examining" not in run.text, "the end")
         await run.pilot.press("escape")
         await run.screen("Workbench")

@@ -18,10 +18,13 @@ from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles
 from app.runtime.workspace import Runtime
 from app.safe_text import visible
+from app.sandbox.sandbox import Way
+from app.tools.command.wording import doctor_words
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 
 _MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
+_COMMANDS = "commands"
 _TITLES = {
     "reachable": "Reachable",
     "key": "Key",
@@ -31,6 +34,7 @@ _TITLES = {
     "tools": "Tools",
     "tool_choice": "Closing the gate",
     "mid_system": "System messages",
+    _COMMANDS: "Commands",
 }
 
 
@@ -87,6 +91,8 @@ class DoctorScreen(Dialog[bool]):
             profile = await asyncio.to_thread(
                 resolve, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
             )
+            means = await self._runtime.sandbox.means()
+            self._found[_COMMANDS] = Check(_COMMANDS, means.way is not Way.IN_PLACE, doctor_words(means))
             async for finding in examine(self._endpoint, profile):
                 match finding:
                     case Check():
@@ -104,7 +110,7 @@ class DoctorScreen(Dialog[bool]):
     def _draw(self, *, busy: bool) -> None:
         rows: list[Content] = []
         waiting = busy
-        for name in CHECKS:
+        for name in (*CHECKS, _COMMANDS):
             title = _TITLES.get(name, name).ljust(18)
             check = self._found.get(name)
             if check is not None:
