@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from app.llm.later_types import import_openai
+from app.llm.later_imports import import_openai
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,15 +36,33 @@ def test_preloading_returns_at_once_and_loads_it_on_a_thread() -> None:
     assert {"openai", "httpx2"} <= modules_after(code)
 
 
-def test_types_of_the_sdk_are_loaded_when_somebody_asks_for_one() -> None:
+def test_a_request_needs_little_of_the_sdk() -> None:
     code = (
-        "import sys\nfrom app.llm.sdk import preload\npreload().result(60)\n"
-        "loaded = [name for name in sys.modules if name.startswith('openai.types.responses.')]\n"
+        "import asyncio, sys\nfrom app.llm.capabilities.profile import Profile\n"
+        "from app.llm.failures.errors import RequestFailed\nfrom app.llm.failures.retry import RetryPolicy\n"
+        "from app.llm.client import ModelClient\nfrom app.llm.types import Endpoint, Payload\n"
+        "async def ask():\n"
+        "    client = ModelClient(Endpoint('http://127.0.0.1:9/v1', 'm'), Profile(), retry=RetryPolicy(attempts=1))\n"
+        "    async for _ in client.stream(lambda profile: Payload([], [])):\n        pass\n"
+        "try:\n    asyncio.run(ask())\nexcept RequestFailed as failed:\n    print(failed)\n"
+        "else:\n    raise AssertionError\n"
+        "folders = ('resources.', 'lib.', 'types.', 'providers')\n"
+        "loaded = [name for name in sys.modules if name.startswith(tuple('openai.' + one for one in folders))]\n"
         "assert len(loaded) < 5, loaded\n"
+    )
+    assert "openai" in modules_after(code)
+
+
+def test_whatever_the_sdk_gives_out_is_there_when_somebody_asks_for_it() -> None:
+    code = (
+        "from app.llm.sdk import preload\npreload().result(60)\n"
         "from openai.types.responses import Response\nfrom openai.types import Batch, chat\nimport openai\n"
         "assert openai.types.Batch is Batch and chat.ChatCompletion\n"
         "assert Response.__module__ == 'openai.types.responses.response'\n"
-        "assert not hasattr(openai.types, 'nothing')\n"
+        "assert not hasattr(openai.types, 'nothing') and not hasattr(openai, 'nothing')\n"
+        "assert openai.AzureOpenAI.__module__ == 'openai.lib.azure'\n"
+        "assert not [name for name in openai.__all__ if not hasattr(openai, name)]\n"
+        "assert openai.lib.pydantic_function_tool is openai.pydantic_function_tool\n"
     )
     assert "openai" in modules_after(code)
 
