@@ -5,14 +5,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from app.proposals import deciding, splitting
+from app.proposals import outcomes, splitting
 from app.proposals.disk.apply import Applier, reason_of
 from app.proposals.disk.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import Action, Transition, effective, plan, undone
 from app.proposals.disk.locking import WorkspaceLock
 from app.proposals.disk.preflight import check
 from app.proposals.disk.recovery import recover
-from app.proposals.disk.undo import Replay, Step, backward, forward
+from app.proposals.disk.replay import Replay, Step, backward, forward
 from app.proposals.draft import Draft
 from app.proposals.editing import with_text
 from app.proposals.errors import (
@@ -25,7 +25,6 @@ from app.proposals.errors import (
     UnknownProposal,
 )
 from app.proposals.facts import FileStat, HunkFact, LineComment
-from app.proposals.history import reopened, starts, transition_stats, undenied, undenied_part
 from app.proposals.laying import alone
 from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, undecided
@@ -33,6 +32,7 @@ from app.proposals.patch.exporting import as_patch, file_diff
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.patch.staging import taken, waiting_with
 from app.proposals.rebase import rebase
+from app.proposals.reopening import reopened, starts, transition_stats, undenied, undenied_part
 from app.proposals.reports import DecisionResult
 from app.proposals.splitting import Lines, Part
 from app.proposals.stack_cache import StackCache
@@ -218,9 +218,9 @@ class ProposalService:
                 raise ChangedSinceSeen(
                     f"{proposal.id} has changed since it was shown; look at it again, then approve."
                 )
-            choice = deciding.choose(proposal, hunks)
+            choice = outcomes.choose(proposal, hunks)
             started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
-            outcome = deciding.approve(self._contents, self._filesystem, proposal, choice, started)
+            outcome = outcomes.approve(self._contents, self._filesystem, proposal, choice, started)
             after = advance(outcome.proposal, state_of(outcome.proposal))
             word = "partly_approved" if after.state.waiting else "approved"
             after = after.decided(word, outcome.files, choice.part, feedback, comments)
@@ -228,7 +228,7 @@ class ProposalService:
             changed = self._settle(proposal)
             facts: tuple[HunkFact, ...] = ()
             with suppress(Exception):
-                facts = deciding.hunk_facts(self._contents, self._filesystem, proposal, choice, choice.hunks)
+                facts = outcomes.hunk_facts(self._contents, self._filesystem, proposal, choice, choice.hunks)
             return DecisionResult(after, tuple(outcome.files), facts, changed)
 
     def deny(
@@ -439,9 +439,9 @@ class ProposalService:
         feedback: str = "",
         comments: Sequence[LineComment] = (),
     ) -> DecisionResult:
-        choice = deciding.choose(proposal, hunks)
+        choice = outcomes.choose(proposal, hunks)
         started = starts(self._contents, proposal, effective(self._store.journal(proposal=proposal.id)))
-        outcome = deciding.deny(self._contents, proposal, choice, started)
+        outcome = outcomes.deny(self._contents, proposal, choice, started)
         state = state_of(outcome.proposal)
         if state.waiting and proposal.state is ProposalState.STALE:
             state = ProposalState.STALE
@@ -451,7 +451,7 @@ class ProposalService:
         after = after.decided("denied", outcome.files, choice.part, feedback, comments)
         self._save(after)
         changed = self._settle(proposal)
-        facts = deciding.hunk_facts(self._contents, self._filesystem, proposal, choice, ())
+        facts = outcomes.hunk_facts(self._contents, self._filesystem, proposal, choice, ())
         return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)
 
     def _reopen(self, proposal: Proposal) -> DecisionResult:
@@ -473,7 +473,7 @@ class ProposalService:
         again = again.decided("reopened", hunks=back)
         self._save(again)
         changed = self._settle(proposal)
-        facts = deciding.hunk_facts(self._contents, self._filesystem, again, deciding.NOTHING, ())
+        facts = outcomes.hunk_facts(self._contents, self._filesystem, again, outcomes.NOTHING, ())
         reopened = tuple(fact for fact in facts if fact.hunk in back)
         return DecisionResult(self.get(proposal.id), (), reopened, changed, denial=True)
 

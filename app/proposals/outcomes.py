@@ -1,4 +1,4 @@
-"""Decisions on parts of a proposal: what an approval writes, and what is left of the proposal afterwards."""
+"""What a decision on a proposal or a part of it comes to: what an approval writes, and what is left afterwards."""
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
