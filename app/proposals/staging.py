@@ -1,4 +1,4 @@
-"""From a draft to a proposal: one transition per path, renames recognised, hunks numbered."""
+"""From a draft to a proposal that waits: one transition per path, renames recognised, hunks numbered."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,13 +8,71 @@ from app.proposals.changes import facts, link_notes, make_change, next_number
 from app.proposals.draft import Draft
 from app.proposals.errors import NothingStaged
 from app.proposals.held_files import Held
+from app.proposals.locked import LockedProposals
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.overlay import Contents, Overlay, same, undecided
+from app.proposals.rebase import rebase
 from app.proposals.reports import without_binary
+from app.proposals.stack_cache import StackCache
+from app.proposals.stacking import paths_of, related, restack
 from app.proposals.states import advance
 from app.proposals.text.hunks import with_state
 
 _SUMMARY_CHARACTERS = 200
+
+
+def stage(
+    proposals: LockedProposals,
+    stacks: StackCache,
+    draft: Draft,
+    *,
+    origin: str,
+    summary: str = "",
+    answers: Iterable[str] = (),
+    without: Sequence[str] = (),
+) -> Proposal:
+    """Make a draft a pending proposal, within `LockedProposals.writing`.
+
+    Args:
+        proposals: Where it is kept.
+        stacks: On what of these it stands.
+        draft: With edits.
+        origin: Where they come from.
+        summary: One line; empty for the model's own words, or what a patch comes to.
+        answers: Proposals for the first of which it stands in whose files it touches.
+        without: Files that were left out of a patch.
+
+    Raises:
+        NothingStaged: the edits cancel out.
+    """
+    contents, store = proposals.contents, proposals.store
+    old = answered(map(proposals.get, answers), draft)
+    paths = draft.held.keys() | (paths_of(old) if old else set())
+    stack = stacks.stack(paths)
+    if old:
+        old = proposals.get(old.id)
+        others = [each for each in related(store, paths) if each.id != old.id]
+        overlay, _ = restack(proposals.filesystem, contents, others)
+        denied: Sequence[Proposal] = [*others, old]
+    else:
+        overlay, denied = Overlay(stack.disk, contents, stacks.pending()), stack.denied
+    held = draft.held
+    if old and old.state.waiting:
+        held = folded_into(contents, old, overlay, held)
+    changes = compile_changes(contents, held)
+    if origin == "patch" and not summary:
+        summary = patch_summary(changes, without)
+    proposal = make_proposal(draft, changes, str(proposals.workspace.root), summary)
+    proposal = with_authors(proposal, old) if old else proposal
+    proposal = proposal.model_copy(
+        update={"origin": origin, "supersedes": old.id if old else "", "version": old.version + 1 if old else 1}
+    )
+    proposal = with_repeats(rebase(overlay, proposal), [*store.decided_on(paths), *denied])
+    proposal = proposal.model_copy(update={"revision": 1})
+    proposals.save(*([superseded(old, proposal.id)] if old else []), proposal)
+    if not old:
+        stacks.staged(stack, proposal)
+    return proposal
 
 
 def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileChange, ...]:
