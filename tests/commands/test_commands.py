@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -746,3 +747,19 @@ def test_counts_are_those_of_the_patch_that_is_shown(signoff: Run, workspace: Pa
         ).stdout.splitlines()
         added, removed = (sum(int(line.split("\t")[side]) for line in counted) for side in (0, 1))
         assert staged.stdout.count(f"+{added} -{removed}") == 2, staged.stdout
+
+
+def test_commands_are_not_run_directly_on_the_files_unless_that_was_said(workspace: Path, tmp_path: Path) -> None:
+    """In a namespace in which there may be no more of them, as in a container."""
+    with WireServer() as server:
+        words = ["run", "go", "--workspace", str(workspace), "--base-url", server.base_url, "--model", "m"]
+        program = shlex.join([sys.executable, "-P", "-m", "signoff", *words, "--commands", "allow"])
+        script = f"echo 0 > /proc/sys/user/max_user_namespaces || exit 77; exec {program}"
+        environment = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "other-home"), "OPENAI_API_KEY": "k"}
+        done = subprocess.run(
+            ["unshare", "-Ur", "sh", "-c", script], capture_output=True, text=True, check=False, env=environment
+        )
+        if done.returncode == 77 or "unshare" in done.stderr:
+            pytest.skip(done.stderr)
+        assert done.returncode == 3 and "--in-place" in done.stderr
+        assert not server.requests
