@@ -40,10 +40,10 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
             assert process.stdout.readline() == b"ready\n"
             time.sleep(seed.random() / 4)
             process.send_signal(signal.SIGKILL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while running(mark) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not running(mark)
+            time.sleep(0.05)
+        assert not running(mark), Path("/proc/loadavg").read_text()
         sandbox = Sandbox(Workspace(root), runs, own=())
         sandbox.put_back()
         assert state(root) == before
