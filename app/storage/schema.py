@@ -126,7 +126,7 @@ _DECISIONS_UNRECORDED = (
     SELECT old.workspace, old.proposal, 0, old.time, json_object(
         'number', 0,
         'decision', CASE state WHEN 'applied' THEN 'approved' WHEN 'pending' THEN 'undone' ELSE state END,
-        'feedback', CASE state WHEN 'denied' THEN coalesce(json_extract(body, '$.feedback'), '') ELSE '' END
+        'feedback', CASE state WHEN 'denied' THEN coalesce(json_extract(proposals.body, '$.feedback'), '') ELSE '' END
     )
     FROM unrecorded_proposals old JOIN proposals
     ON proposals.workspace = old.workspace AND number = CAST(substr(old.proposal, 2) AS INTEGER)
