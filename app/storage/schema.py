@@ -129,7 +129,7 @@ _DECISIONS_UNRECORDED = (
         'feedback', CASE state WHEN 'denied' THEN coalesce(json_extract(proposals.body, '$.feedback'), '') ELSE '' END
     )
     FROM unrecorded_proposals old JOIN proposals
-    ON proposals.workspace = old.workspace AND number = CAST(substr(old.proposal, 2) AS INTEGER)
+    ON proposals.workspace = old.workspace AND proposals.number = CAST(substr(old.proposal, 2) AS INTEGER)
     WHERE state IN ('applied', 'partly_approved', 'denied', 'undone', 'pending')
     """,
     "DROP TABLE unrecorded_proposals",
