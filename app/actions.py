@@ -315,6 +315,25 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("review.redo", "Redo", "U", "redo", "review", "Do again what was taken back.", footer=2),
     Action("review.edit", "Edit", "e", "edit", "review", "Change the proposed text before approving."),
+    Action(
+        "review.checks", "Checks' output", "C", "show_checks", "review", "Show what the checks of the proposal print."
+    ),
+    Action(
+        "review.run_checks",
+        "Run checks",
+        "R",
+        "run_checks",
+        "review",
+        "Run the checks that were not run yet; once all were, all again.",
+    ),
+    Action(
+        "review.send_findings",
+        "Send findings",
+        "S",
+        "send_findings",
+        "review",
+        "Deny with what the checks found as your feedback; the model goes on with it.",
+    ),
     Action("review.next_proposal", "Next proposal", "J", "next_proposal", "review", "Show the next proposal."),
     Action("review.previous_proposal", "Previous", "K", "previous_proposal", "review", "Show the previous proposal."),
     Action("review.full_screen", "Full screen", "f", "full_screen", "review", "Give the diff the whole screen."),

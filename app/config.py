@@ -8,9 +8,9 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from app.toml import parse_toml
 
@@ -37,6 +37,31 @@ NEVER_FROM_WORKSPACE = frozenset({"api_key", "headers", "keys", "editor"})
 
 class ConfigError(Exception):
     """The configuration cannot be used; the message is one line that names the file and the key."""
+
+
+class Check(BaseModel):
+    """A command of the user's that says whether a proposal is sound: one `[[check]]` table."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?$")
+    """What the review calls it."""
+    run: str = Field(min_length=1)
+    """For `sh`; `{files}` stands for the files that the proposal changes, quoted."""
+    when: Literal["staged", "asked", "approve"] = "staged"
+    """As soon as a proposal is staged; when the user asks for it; or when the user approves, before it is written."""
+    files: str | tuple[str, ...] = ()
+    """Patterns as in `.gitignore`: it is about proposals that change such a file, and `{files}` are only those."""
+    seconds: float = Field(default=60, gt=0, le=3600)
+    """Its time limit."""
+    feed: bool = False
+    """Whether the model is told at once, in the result of its staging step, if it fails (`when = "staged"` only)."""
+
+
+def _told_apart(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+    if len({check.name for check in checks}) < len(checks):
+        raise ValueError("two checks have the same name")
+    return checks
 
 
 class Settings(BaseModel):
@@ -80,6 +105,8 @@ class Settings(BaseModel):
     """Make a git commit of each approved proposal, holding just its files."""
     command_writable: tuple[str, ...] = ()
     """What commands may write outside the workspace, besides the temporary folder and the usual caches."""
+    check: Annotated[tuple[Check, ...], AfterValidator(_told_apart)] = ()
+    """What is run on a proposal before it is decided on."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     keys: dict[str, str] = Field(default_factory=dict)

@@ -231,6 +231,48 @@ class KeyLine(Document):
     help: str
 
 
+class FindingLine(Document):
+    """A place that a check names."""
+
+    path: str
+    line: int
+    """From 1, in the file as the proposal has it."""
+    text: str
+    new: bool
+    """False if it is said of the workspace without the proposal, too."""
+
+
+class CheckResultLine(Document):
+    """One check of `signoff check --json`."""
+
+    name: str
+    state: str
+    """passed, failed, timed_out, or broken where it could not be run."""
+    ok: bool
+    worse: bool
+    """Whether it speaks against the proposal: it failed, and not just so without it."""
+    words: str
+    """As the review shows it: `3 failed, 0 before`."""
+    seconds: float
+    code: int
+    failures: int | None
+    """How much is wrong, where it can be told."""
+    before: str | None
+    """The state without the proposal; null where it was not run on that."""
+    failures_before: int | None
+    findings: list[FindingLine]
+    output: str
+
+
+class CheckDocument(Document):
+    """`signoff check ID --json`."""
+
+    id: str
+    revision: int
+    ok: bool
+    checks: list[CheckResultLine]
+
+
 class CheckLine(Document):
     """One check of `signoff doctor --json`."""
 

@@ -91,7 +91,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             from app.cli.waiting import list_proposals
 
             return _in_workspace(list_proposals, recovering=False)
-        case "show" | "stage" | "approve" | "deny" | "undo" | "redo":
+        case "show" | "stage" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
             return _in_workspace(_proposal_command(name))
         case "sessions" | "export" | "log":
             from app.cli import sessions
@@ -122,6 +122,10 @@ def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
         from app.cli import proposals
 
         return {"show": proposals.show, "stage": proposals.stage}[name]
+    if name in ("check", "checks"):
+        from app.cli import checks
+
+        return {"check": checks.check, "checks": checks.suggest}[name]
     from app.cli import decisions
 
     return {

@@ -12,6 +12,8 @@ COMMANDS = (
     "show",
     "approve",
     "deny",
+    "check",
+    "checks",
     "undo",
     "redo",
     "stage",
@@ -31,6 +33,8 @@ commands:
   proposals           what waits for your decision in this workspace
   show ID             a proposal as a unified diff that `git apply` takes
   approve ID          write a proposal to disk, or some hunks of it
+  check ID            run your checks on a proposal, before anything is written
+  checks suggest      propose checks for this workspace, from what it has
   deny ID             discard a proposal, with feedback for the model if you like
   undo ID, redo ID    take back an approval, byte for byte, or a denial; or do it again
   stage [FILE]        review a diff made elsewhere (`git diff | signoff stage -`)
@@ -119,6 +123,12 @@ def command_parser() -> argparse.ArgumentParser:
         type=_text,
         help="your words, which the model reads in its next request; - for stdin",
     )
+    check = _proposal(commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing.")
+    check.add_argument(
+        "--only", metavar="NAME", action="append", default=[], type=_text, help="just this check; may be repeated"
+    )
+    checks = _command(commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has.")
+    checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
     _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
     _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
     stage = _command(commands, "stage", "Make a proposal of a unified diff made elsewhere.")

@@ -49,6 +49,10 @@ class NotRecorded(ProposalError):
     """The decision is carried out and stands, only the record of it could not be written."""
 
 
+class NotSound(ProposalError):
+    """A check that is run before it is written speaks against it."""
+
+
 class WorkspaceBusy(ProposalError):
     """Another process is writing in this workspace."""
 

@@ -16,6 +16,7 @@ from app.workspace import trust
 from app.workspace.paths import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
+    from app.checks.runner import CheckRunner
     from app.config import Configuration, Settings
     from app.proposals.service import ProposalService
     from app.sandbox.sandbox import Sandbox
@@ -45,6 +46,7 @@ class Runtime:
     _proposals: "SqliteProposalStore | None" = None
     _service: "ProposalService | None" = None
     _sandbox: "Sandbox | None" = None
+    _checks: "CheckRunner | None" = None
     _making: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -100,6 +102,16 @@ class Runtime:
                     writable=self.settings.command_writable,
                 )
             return self._sandbox
+
+    @property
+    def checks(self) -> "CheckRunner":
+        """What runs the checks."""
+        from app.checks.runner import CheckRunner
+
+        with self._making:
+            if self._checks is None:
+                self._checks = CheckRunner(lambda: self.sandbox, self.workspace.root)
+            return self._checks
 
     @property
     def allowed_commands(self) -> "AllowedCommandStore":

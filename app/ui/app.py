@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from app.ui.connector import Connector
     from app.ui.preferences import Preferences
     from app.ui.review_actions import Decisions
+    from app.ui.review_checks import ReviewChecks
     from app.ui.review_notes import ReviewNotes
     from app.ui.terminal.editor import ExternalEditor
     from widgets.approval.notes import Notes
@@ -95,6 +96,7 @@ class SignoffApp(FittedApp):
     """The user's own."""
     _decisions: "Decisions"
     _notes: "ReviewNotes"
+    _checks: "ReviewChecks"
 
     def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:
         """Make the app; nothing is opened before it runs.
@@ -221,6 +223,7 @@ class SignoffApp(FittedApp):
     async def _show_review(self, opened: Opened) -> list[str]:
         from app.storage.errors import StorageError
         from app.ui.review_actions import Decisions
+        from app.ui.review_checks import ReviewChecks
         from app.ui.review_notes import ReviewNotes
         from app.ui.review_side import ReviewSide
         from app.ui.terminal.editor import ExternalEditor
@@ -230,6 +233,7 @@ class SignoffApp(FittedApp):
         self.external_editor = ExternalEditor(self, self.attention, lambda: self.settings.editor, root)
         review = Review(keys=self.settings.keys)
         self._notes = ReviewNotes(self.runtime.sessions)
+        self._checks = ReviewChecks(review, self.runtime, self._means)
         self._decisions = Decisions(
             review,
             self.current,
@@ -237,10 +241,13 @@ class SignoffApp(FittedApp):
             self.preferences,
             self.external_editor,
             self._means,
+            self._checks,
             leave=partial(self.workbench.show_pane, "chat"),
             show_proposals=self.show_proposals,
         )
-        side = ReviewSide(review, self.settings.keys, self._decisions, self._notes, self.work, self._take_words)
+        side = ReviewSide(
+            review, self.settings.keys, self._decisions, self._notes, self._checks, self.work, self._take_words
+        )
         problems: list[str] = []
         proposals: Sequence[Proposal] = ()
         notes: Mapping[str, Notes] = {}
@@ -302,6 +309,7 @@ class SignoffApp(FittedApp):
     async def _leave(self, code: int) -> None:
         if self.current.ready.is_set():
             await self._notes.close()
+            await self._checks.close()
             if (session := self.current_session) is not None and session.log.events:
                 self.left_waiting = self.workbench.tabs.waiting
             await self.current.open_session.close()
@@ -357,6 +365,7 @@ class SignoffApp(FittedApp):
             # The app was left meanwhile, and its panes are gone.
             return
         self.workbench.show_proposals(proposals)
+        self._checks.follow(proposals)
         self._decisions.aftermath.settle()
         self.draw_status()
 

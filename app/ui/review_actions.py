@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from app.plural import plural
-from app.proposals.errors import NotRecorded
+from app.proposals.errors import NotRecorded, NotSound
 from app.ui.aftermath import Aftermath
 from app.ui.means import Means
 from app.ui.preferences import Preferences
+from app.ui.review_checks import ReviewChecks
 from app.ui.session import CurrentSession
 from widgets.approval import messages
 from widgets.approval.review import Review
@@ -36,6 +37,7 @@ class Decisions:
         preferences: Preferences,
         editor: "ExternalEditor",
         means: Means,
+        checks: ReviewChecks,
         *,
         leave: Callable[[], None],
         show_proposals: Callable[[], Awaitable[None]],
@@ -49,6 +51,7 @@ class Decisions:
             preferences: the settings in force.
             editor: the user's own.
             means: of the app.
+            checks: run before an approval, and end with a decision.
             leave: leads back to the composer.
             show_proposals: brings the review up to date.
         """
@@ -57,6 +60,7 @@ class Decisions:
         self._runtime = runtime
         self._editor = editor
         self._means = means
+        self._checks = checks
         self._show_proposals = show_proposals
         self.aftermath = Aftermath(review, session, preferences, leave)
 
@@ -134,6 +138,10 @@ class Decisions:
 
     async def _write(self, event: messages.Approve) -> "DecisionResult":
         words = event.words
+        if red := await self._checks.before_approval(event.proposal_id):
+            said = ", ".join(f"{one.name} is red ({one.words})" for one in red)
+            raise NotSound(f"{event.proposal_id} was not written: {said}. Approve it again to write it all the same.")
+        self._checks.stop(event.proposal_id)
         result = await self._session.get().approve(
             event.proposal_id, event.hunks, event.revision, words.feedback, words.comments
         )
@@ -142,6 +150,7 @@ class Decisions:
 
     async def _discard(self, event: messages.Deny) -> "DecisionResult":
         words = event.words
+        self._checks.stop(event.proposal_id)
         return await self._session.get().deny(event.proposal_id, event.hunks, words.feedback, words.comments)
 
     async def _each(

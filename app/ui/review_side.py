@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 
 from app.ui.means import Work
 from app.ui.review_actions import Decided, Decisions
+from app.ui.review_checks import ReviewChecks
 from app.ui.review_notes import ReviewNotes
 from widgets.approval import messages as wishes
 from widgets.approval.review import Review
@@ -27,6 +28,7 @@ class ReviewSide(Column):
         keys: dict[str, str],
         decisions: Decisions,
         notes: ReviewNotes,
+        checks: ReviewChecks,
         work: Work,
         take_words: Callable[[str], None],
     ) -> None:
@@ -37,6 +39,7 @@ class ReviewSide(Column):
             keys: the user's own, which it has already.
             decisions: acts on what it says.
             notes: keeps what is begun in it.
+            checks: runs them on what it shows.
             work: runs that.
             take_words: takes words that nobody in the review can take any more.
         """
@@ -44,6 +47,7 @@ class ReviewSide(Column):
         self.review = review
         self._decisions = decisions
         self._notes = notes
+        self._checks = checks
         self._work = work
         self._take_words = take_words
         self._look: tuple[str, bool, dict[str, str]] = ("auto", False, keys)
@@ -67,6 +71,7 @@ class ReviewSide(Column):
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
+        self._checks.follow()
         self.review.set_goes_on(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.keys)
         before, self._look = self._look, look
@@ -82,6 +87,7 @@ class ReviewSide(Column):
     @on(wishes.DiffsWanted)
     def load_diffs(self, event: wishes.DiffsWanted) -> None:
         """A diff is wanted."""
+        self._checks.follow()
         self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
 
     @on(wishes.VersionsWanted)
@@ -120,6 +126,18 @@ class ReviewSide(Column):
     def confirm(self, event: wishes.Confirmed) -> None:
         """The answer to a tool that asked."""
         self._decisions.confirm(event)
+
+    # What the user has checked
+
+    @on(wishes.ChecksWanted)
+    def run_checks(self, event: wishes.ChecksWanted) -> None:
+        """The checks are to be run, or run again."""
+        self._checks.ask(event.proposal_id)
+
+    @on(wishes.CheckOutputWanted)
+    def show_output(self, event: wishes.CheckOutputWanted) -> None:
+        """Their output is wanted."""
+        self._work(partial(self._checks.show_output, event.proposal_id), group="output", exclusive=True)
 
     # What the user writes
 

@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("app.sandbox",),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools"),
-    ("app.storage", "app.agent"),
+    ("app.storage", "app.agent", "app.checks"),
     ("app.demo",),
     ("app.runtime",),
     ("widgets.common",),

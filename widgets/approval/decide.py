@@ -81,6 +81,8 @@ def approve(
         reasons.append(unseen_words(proposal.id, unseen))
     if deleted := [change.path for change in proposal.files if change.op is Op.DELETE]:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
+    if red := red_words(state, proposal.id):
+        reasons.append(red)
     if unfinished := state.unsaid.unfinished(proposal, part.decided):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
@@ -103,8 +105,8 @@ def approve_all(state: ReviewState) -> Verdict:
     ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.part(item).empty]
     if not ready:
         return Refuse("Nothing waits that can be approved.")
-    safe = [item for item in ready if not caveats(item)]
-    doubtful = [item for item in ready if caveats(item)]
+    safe = [item for item in ready if not _doubts(state, item)]
+    doubtful = [item for item in ready if _doubts(state, item)]
     added = sum(state.chosen.part(item).added for item in safe)
     removed = sum(state.chosen.part(item).removed for item in safe)
     unseen = [unseen_words(item.id, missing) for item in safe if (missing := state.unseen(item))]
@@ -114,7 +116,9 @@ def approve_all(state: ReviewState) -> Verdict:
         if unseen:
             parts.append(f"{'; '.join(unseen)}.")
     if doubtful:
-        named = "; ".join(f"{item.id} ({', '.join((*caveats(item), *_unseen(state, item)))})" for item in doubtful)
+        named = "; ".join(
+            f"{item.id} ({', '.join((*_doubts(state, item), *_unseen(state, item)))})" for item in doubtful
+        )
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
     said = _words_go_along([item.id for item in ready if state.unsaid.words(item, state.chosen.part(item).decided)])
     return Ask(" ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
@@ -141,6 +145,18 @@ def _quoted(texts: Sequence[str]) -> str:
     """The beginning of some texts on one line, in quotes."""
     line = " ".join(" ".join(texts).split())
     return f"“{line if len(line) <= _QUOTED else line[: _QUOTED - 1].rstrip() + '…'}”"
+
+
+def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
+    """Why a proposal has to be named before it is approved with others."""
+    red = red_words(state, proposal.id)
+    return [*caveats(proposal), *([red] if red else [])]
+
+
+def red_words(state: ReviewState, proposal: str) -> str:
+    """That checks speak against it: `tests is red (3 failed, 0 before)`; empty if none does."""
+    checked = state.checks.get(proposal)
+    return ", ".join(f"{one.name} is red ({one.words})" for one in checked.red) if checked else ""
 
 
 def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:

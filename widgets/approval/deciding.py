@@ -105,6 +105,16 @@ class Deciding:
         self._say("")
         self._post(self._denial(proposal, (hunk,)))
 
+    def deny_with(self, proposal: Proposal, more: str) -> None:
+        """Deny a proposal with the user's words and some more."""
+        self._say("")
+        words = self._take_words(proposal.id, None)
+        feedback = "\n\n".join(filter(None, (words.feedback, more)))
+        self._on_its_way[proposal.id] = proposal
+        self._state.last_decided = proposal.id
+        self._post(messages.Deny(proposal.id, None, Words(feedback, words.comments)))
+        self._changed()
+
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:
         hunks = self._state.chosen.part(proposal).decided
         words = self._take_words(proposal.id, hunks)

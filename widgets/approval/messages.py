@@ -118,6 +118,20 @@ class VersionsWanted(Message):
 
 
 @dataclass
+class ChecksWanted(Message):
+    """Run the checks of a proposal that were not run, or all again."""
+
+    proposal_id: str
+
+
+@dataclass
+class CheckOutputWanted(Message):
+    """Show what the checks of a proposal have printed."""
+
+    proposal_id: str
+
+
+@dataclass
 class RoomWanted(Message):
     """More room for the review beside the chat, or less with a negative step."""
 

@@ -20,6 +20,9 @@ DECIDES = frozenset(
 )
 """Actions that decide; they have to do with what a tool waits for, as long as one does."""
 
+CHECKS = frozenset({"run_checks", "show_checks", "send_findings"})
+"""Actions that have to do with the checks of what is shown."""
+
 SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider"})
 """Actions that shape what would be decided."""
 
@@ -48,7 +51,7 @@ def title_now(action: str, state: ReviewState, question: Ask | None, *, comparin
 
 
 def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:
-    """Whether an action of `DECIDES` or `SHAPES` has something to act on.
+    """Whether an action of `DECIDES`, `SHAPES` or `CHECKS` has something to act on.
 
     Args:
         action: Its handler's name.
@@ -62,7 +65,17 @@ def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:
         return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
     if state.permission_first and action in DECIDES:
         return action in _OF_PERMISSIONS
+    return _has_something(action, state)
+
+
+def _has_something(action: str, state: ReviewState) -> bool:
+    """Whether an action has something to act on while nothing else comes first."""
+    checked = state.checks.get(state.current)
     match action:
+        case "run_checks" | "show_checks":
+            return checked is not None and bool(checked.results)
+        case "send_findings":
+            return checked is not None and bool(checked.red)
         case "undo":
             return state.to_take_back is not None
         case "redo":

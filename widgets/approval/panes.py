@@ -12,6 +12,7 @@ from textual import events, on
 from textual.app import ComposeResult
 
 from app.actions import in_scope
+from app.checks.results import Checked
 from app.keymap import key_name
 from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
@@ -20,7 +21,7 @@ from app.tools.contract import Confirmation
 from widgets.approval.deciding import Deciding
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.notes import Notes, Words
-from widgets.approval.offered import DECIDES, SHAPES, is_offered, title_now
+from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered, title_now
 from widgets.approval.pane import ApprovalPane
 from widgets.approval.preview import Preview, written_by
 from widgets.approval.queue import ReviewQueue
@@ -122,6 +123,13 @@ class ReviewPanes(Column):
     def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the changes from the version before to this one, and show them if they are still wanted."""
         if self.preview.take_versions(proposal_id, diffs):
+            self.draw()
+
+    def set_checks(self, checked: Checked) -> None:
+        """Take what the checks say of a proposal by now."""
+        self.state.checks[checked.proposal] = checked
+        if checked.proposal == self.state.current and self.is_mounted:
+            self.preview.show_findings()
             self.draw()
 
     def take_parts(self, proposal_id: str, parts: Sequence[Part], whole: Collection[str]) -> None:
@@ -257,7 +265,7 @@ class ReviewPanes(Column):
         self.draw_approvals()
         self.diff_pane.set_title(self.preview.title)
         self.set_class(self.feedback.is_open, "-writing")
-        offered = (one for one in DECIDES | SHAPES if is_offered(one, state, question))
+        offered = (one for one in DECIDES | SHAPES | CHECKS if is_offered(one, state, question))
         possible = frozenset((one, self.title_of(one)) for one in offered)
         if possible != self._possible:
             self._possible = possible

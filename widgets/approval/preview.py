@@ -6,6 +6,7 @@ from textual.content import Content
 from textual.message import Message
 
 from app.proposals.models import FileChange, FileDiff, Proposal
+from widgets.approval.checked import placed_findings
 from widgets.approval.messages import DiffsWanted, VersionsWanted
 from widgets.approval.remarks import placed, top_notes
 from widgets.approval.state import ReviewState
@@ -110,6 +111,12 @@ class Preview:
             remarks = self._state.unsaid.remarks.get(self._state.current, ())
             self._pane.set_comments(placed((one for one in remarks if not one.draft), self._view.diffs))
             self.have_drafts(self._state.current)
+            self.show_findings()
+
+    def show_findings(self) -> None:
+        """Put what checks found at its lines."""
+        if self._view.diffs and not self.comparing:
+            self._pane.set_findings(placed_findings(self._state.checks.get(self._state.current), self._view.diffs))
 
     def have_drafts(self, key: str) -> None:
         """Have the remarks at hand that were put aside before they were saved."""

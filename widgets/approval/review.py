@@ -7,11 +7,12 @@ from textual import events, on
 from textual.binding import BindingType
 
 from app.actions import bindings, in_scope
+from app.checks.telling import findings_as_feedback
 from app.proposals.models import HunkState, Proposal
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
 from widgets.approval.decide import approve, approve_all, deny, deny_all
-from widgets.approval.offered import DECIDES, SHAPES, is_offered
+from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.readiness import Guard
 from widgets.approval.wording import ACTION
@@ -53,7 +54,7 @@ class Review(ReviewPanes):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
-        if action in DECIDES or action in SHAPES:
+        if action in DECIDES | SHAPES | CHECKS:
             return self.in_focus and is_offered(action, self.state, self.deciding.question)
         if action == "in_diff":
             return self.in_focus and self.view.check_action(str(parameters[0]), ())
@@ -230,6 +231,25 @@ class Review(ReviewPanes):
         """A key of the diff, pressed in the queue or the list of files: it leads there."""
         self.screen.set_focus(self.view)
         await self.view.run_action(action)
+
+    # Checks
+
+    def action_run_checks(self) -> None:
+        """Run the checks of what is shown that were not run, or all again."""
+        self.post_message(messages.ChecksWanted(self.state.current))
+
+    def action_show_checks(self) -> None:
+        """Show what the checks have printed."""
+        self.post_message(messages.CheckOutputWanted(self.state.current))
+
+    def action_send_findings(self) -> None:
+        """Deny the proposal with what the checks found as the feedback; the model goes on."""
+        proposal = self._choosable
+        if proposal is None or not self._decides() or self.deciding.is_busy(proposal):
+            return
+        checked = self.state.checks.get(proposal.id)
+        if checked is not None and checked.red and self.preview.is_of(proposal):
+            self.deciding.deny_with(proposal, findings_as_feedback(checked))
 
     # Keys that shape
 

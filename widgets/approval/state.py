@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from app.checks.results import Checked
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.splitting import Part
 from app.tools.command.forms import CommandForm
@@ -29,6 +30,8 @@ class ReviewState:
     chosen: ChosenHunks = field(default_factory=ChosenHunks)
     looked_at: LookedAt = field(default_factory=LookedAt)
     unsaid: Unsaid = field(default_factory=Unsaid)
+    checks: dict[str, Checked] = field(default_factory=dict)
+    """What the checks say, by proposal."""
     asked_in_chat: bool = False
     """Whether the model waits for the answer to a question, which is the chat's."""
     current: str = ""

@@ -18,6 +18,7 @@ from widgets.diff.layout import Layout
 from widgets.diff.notes import file_notes
 from widgets.diff.rows import (
     BlankRow,
+    CommentKind,
     CommentRow,
     Context,
     FileRow,
@@ -47,10 +48,11 @@ _MEASURED_ROWS = 250
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A remark of the user on a line of the shown diff."""
+    """A remark on a line of the shown diff: the user's, or of a check."""
 
     line: SourceLine
     text: str
+    kind: CommentKind = "remark"
 
 
 class _Comments:
@@ -61,7 +63,7 @@ class _Comments:
         """The remarks on each line."""
         self._lines: dict[tuple[int, Side], list[int]] = defaultdict(list)
         for number, comment in enumerate(comments):
-            row = CommentRow(comment.line.file, number, comment.text)
+            row = CommentRow(comment.line.file, number, comment.text, comment.kind)
             self.at[comment.line].append(row)
         for file, side, line in sorted(self.at):
             self._lines[file, side].append(line)

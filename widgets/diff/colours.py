@@ -43,6 +43,10 @@ COMPONENTS: Final = {
     "diff--edge",
     "diff--comment",
     "diff--comment-bar",
+    "diff--finding",
+    "diff--finding-bar",
+    "diff--known-finding",
+    "diff--known-finding-bar",
     "diff--message",
     "diff--unsafe",
     "diff--match",
@@ -101,6 +105,10 @@ DiffSurface {
     & > .diff--edge { color: $text-accent; background: $accent 16%; text-style: none; }
     & > .diff--comment { color: $foreground; background: $accent 12%; }
     & > .diff--comment-bar { color: $text-accent; background: $accent 12%; text-style: bold; }
+    & > .diff--finding { color: $foreground; background: $error 14%; }
+    & > .diff--finding-bar { color: $text-error; background: $error 14%; text-style: bold; }
+    & > .diff--known-finding { color: $foreground 70%; }
+    & > .diff--known-finding-bar { color: $text-warning; }
     & > .diff--message { color: $foreground 60%; }
     & > .diff--unsafe { color: $background; background: $warning; text-style: bold; }
     & > .diff--match { background: $warning 45%; color: $foreground; }

@@ -24,6 +24,8 @@ _NOTES = {
 }
 """A sign and a colour for each kind of note."""
 
+_COMMENTS = {"remark": "comment", "finding": "finding", "known": "known-finding"}
+
 _SEARCHED_LINES = 400
 """How far above the end of a fold its definition is looked for."""
 
@@ -114,6 +116,7 @@ class Painter:
         indent = min(self.scene.gutter, 6) - 2
         lines = wrap_words(row.text, self.scene.room)
         text = lines[part] if part < len(lines) else ""
-        classes = ("diff--plain", "diff--comment", *over)
-        bar = ("diff--plain", "diff--comment-bar", *over)
+        kind = _COMMENTS[row.kind]
+        classes = ("diff--plain", f"diff--{kind}", *over)
+        bar = ("diff--plain", f"diff--{kind}-bar", *over)
         return self._full([(" " * indent, ("diff--plain", *over)), ("▌ ", bar), (text, classes)], classes)

@@ -53,6 +53,7 @@ class DiffPane(Column):
         self._title = Content("")
         self._comments: tuple[Comment, ...] = ()
         self._drafts: tuple[Comment, ...] = ()
+        self._findings: tuple[Comment, ...] = ()
         self._commented: tuple[str, str, SourceLine] | None = None
         """Proposal, path and line of the comment that is being written; the view may show something else by then."""
 
@@ -77,7 +78,12 @@ class DiffPane(Column):
     def set_comments(self, comments: Sequence[Comment]) -> None:
         """Show the user's remarks."""
         self._comments = tuple(comments)
-        self.view.set_comments(comments)
+        self.view.set_comments((*self._comments, *self._findings))
+
+    def set_findings(self, findings: Sequence[Comment]) -> None:
+        """Show what checks found, under the remarks."""
+        self._findings = tuple(findings)
+        self.view.set_comments((*self._comments, *self._findings))
 
     @on(ViewMoved)
     @on(CameOnScreen)

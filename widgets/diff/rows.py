@@ -116,13 +116,18 @@ class FoldRow(NamedTuple):
     lines: int
 
 
+CommentKind = Literal["remark", "finding", "known"]
+"""The user's remark; what a check found; what it found without the proposal too."""
+
+
 class CommentRow(NamedTuple):
-    """The user's remark under a line."""
+    """A remark under a line."""
 
     file: int
     comment: int
     """Index in the comments of the proposal."""
     text: str
+    kind: CommentKind = "remark"
 
 
 class BlankRow(NamedTuple):

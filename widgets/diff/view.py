@@ -137,7 +137,7 @@ class DiffView(DiffSurface, can_focus=True):
                 self.reshape(shape.turn_file(file))
             case NoteRow(key=key) if key:
                 self.post_message(NoteClicked(key))
-            case CommentRow():
+            case CommentRow(kind="remark"):
                 self.action_comment()
             case _:
                 pass

@@ -1,0 +1,142 @@
+"""What came of checks: the values that the review, the command line and the model are told from."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.checks.findings import Finding
+from app.plural import plural
+
+
+class State(StrEnum):
+    """Where a check of a proposal stands."""
+
+    WAITING = "waiting"
+    """For those before it."""
+    RUNNING = "running"
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    BROKEN = "broken"
+    """It could not be run."""
+    NOT_ASKED = "not_asked"
+    """It runs when the user wants it, or approves."""
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was run to its end."""
+        return self in (State.PASSED, State.FAILED, State.TIMED_OUT, State.BROKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a check came to on one tree."""
+
+    state: State
+    code: int = 0
+    seconds: float = 0.0
+    output: str = ""
+    """Shortened in the middle."""
+    findings: tuple[Finding, ...] = ()
+    failures: int | None = None
+    """How many things failed, where the tool says so."""
+    reason: str = ""
+    """Why it could not be run."""
+
+    @property
+    def count(self) -> int | None:
+        """How much is wrong; None where it can't be told."""
+        if self.state is State.PASSED:
+            return 0
+        if self.state is not State.FAILED:
+            return None
+        return self.failures if self.failures is not None else len(self.findings) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One check of one proposal."""
+
+    name: str
+    state: State
+    when: str = "staged"
+    outcome: Outcome | None = None
+    """With the proposal, once it has ended."""
+    before: Outcome | None = None
+    """Without the proposal; only where it failed with it."""
+    progress: str = ""
+    """The last line of its output while it runs."""
+    seconds: float = 0.0
+    """How long it has run so far, or did."""
+
+    @property
+    def red(self) -> bool:
+        """Whether it speaks against the proposal: it failed, and did not fail just so without it."""
+        if self.outcome is None or self.outcome.state not in (State.FAILED, State.TIMED_OUT):
+            return False
+        if self.before is None or self.before.state is not self.outcome.state:
+            return True
+        if any(finding.new for finding in self.outcome.findings):
+            return True
+        now, then = self.outcome.count, self.before.count
+        return now is not None and then is not None and now > then
+
+    @property
+    def words(self) -> str:
+        """What it came to, in few words: `3 failed, 0 before`."""
+        outcome = self.outcome
+        if outcome is None:
+            return ""
+        match outcome.state:
+            case State.PASSED:
+                return f"{outcome.seconds:.1f} s"
+            case State.BROKEN:
+                return outcome.reason
+            case State.TIMED_OUT:
+                return f"no end after {outcome.seconds:.0f} s"
+        if outcome.failures is not None:
+            said = f"{outcome.failures:,} failed"
+        elif outcome.findings:
+            said = plural(len(outcome.findings), "finding")
+        else:
+            said = f"exit {outcome.code}"
+        return f"{said}{self._before()}"
+
+    def _before(self) -> str:
+        before = self.before
+        if before is None:
+            return ""
+        if before.count is not None and self.outcome is not None and self.outcome.count is not None:
+            return f", {before.count:,} before"
+        return {State.PASSED: ", passed before", State.FAILED: ", failed before"}.get(before.state, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """All that the checks say of one proposal."""
+
+    proposal: str
+    revision: int
+    results: tuple[Result, ...] = ()
+    why_not: str = ""
+    """Why none runs."""
+
+    @property
+    def red(self) -> tuple[Result, ...]:
+        """Those that speak against it."""
+        return tuple(result for result in self.results if result.red)
+
+    @property
+    def going_on(self) -> bool:
+        """Whether any runs or waits for its turn."""
+        return any(result.state in (State.WAITING, State.RUNNING) for result in self.results)
+
+    @property
+    def findings(self) -> tuple[tuple[str, Finding], ...]:
+        """The places that they name, each with the name of the check."""
+        return tuple(
+            (result.name, finding)
+            for result in self.results
+            if result.outcome is not None and result.outcome.state is not State.PASSED
+            for finding in result.outcome.findings
+        )

@@ -1,0 +1,75 @@
+"""What the checks say of a proposal, in the approvals and in the diff."""
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from app.checks.results import Checked, Result, State
+from app.proposals.models import FileDiff
+from widgets.approval.state import ReviewState
+from widgets.approval.wording import QUIET, KeyOf, chip, safe
+from widgets.diff.arrange import Comment
+from widgets.diff.rows import SourceLine
+
+_GAP = "   "
+_SIGNS = {
+    State.WAITING: ("·", QUIET),
+    State.NOT_ASKED: ("·", QUIET),
+    State.CANCELLED: ("·", QUIET),
+    State.RUNNING: ("▸", "$text-accent"),
+    State.PASSED: ("✓", "$text-success"),
+    State.BROKEN: ("!", "$text-warning"),
+}
+
+
+def check_line(state: ReviewState, proposal: str, key: KeyOf) -> list[Content]:
+    """`ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, and the keys that go with it; nothing without checks."""
+    checked = state.checks.get(proposal)
+    if checked is None:
+        return []
+    if checked.why_not:
+        return [safe(f"Not checked: {checked.why_not}", "$text-warning")]
+    if not checked.results:
+        return []
+    # What is wrong is never what there is no room for.
+    results = sorted(checked.results, key=lambda one: (not one.red, one.outcome is None))
+    parts = [_result(one) for one in results]
+    if checked.red:
+        parts.append(chip(key, "send_findings", "send to the model", "$primary"))
+    if any(one.state is State.NOT_ASKED for one in results) and not checked.going_on:
+        parts.append(chip(key, "run_checks", "run", "$foreground 40%"))
+    if any(one.outcome is not None for one in results):
+        parts.append(chip(key, "show_checks", "output", "$foreground 40%"))
+    return [Content(_GAP).join(parts)]
+
+
+def _result(result: Result) -> Content:
+    sign, colour = _SIGNS.get(result.state, ("✗", "$text-error" if result.red else "$text-warning"))
+    match result.state:
+        case State.RUNNING:
+            words = f"{result.seconds:.0f} s  {result.progress}"
+        case State.WAITING:
+            words = "waits"
+        case State.NOT_ASKED:
+            words = "before it is written" if result.when == "approve" else "not run"
+        case _:
+            words = result.words
+    loud = result.state not in (State.PASSED, State.WAITING, State.NOT_ASKED)
+    return Content.assemble(
+        (f"{result.name} ", "bold"), (f"{sign} ", f"bold {colour}"), safe(words, colour if loud else QUIET)
+    )
+
+
+def placed_findings(checked: Checked | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+    """The findings on lines of these diffs; those that were there before say so."""
+    if checked is None:
+        return []
+    files = {diff.change.path: number for number, diff in enumerate(diffs)}
+    found = []
+    for name, finding in checked.findings:
+        file = files.get(finding.path)
+        if file is not None and finding.line <= len(diffs[file].new):
+            was = "" if finding.new else "  (before, too)"
+            line = SourceLine(file, "new", finding.line - 1)
+            found.append(Comment(line, f"{name}: {finding.text}{was}", "finding" if finding.new else "known"))
+    return found
