@@ -15,9 +15,9 @@ _PLACE = re.compile(
     r"\s{0,16}(?:--> )?(?P<path>[^\s:][^:\n]{0,500}):(?P<line>\d{1,7})(?::\d{1,7})?(?::\s*|\s+)(?P<text>\S.*)"
 )
 _COUNTS = (
-    re.compile(r"\b(\d{1,9}) (?:failed|failures?|failing)\b", re.IGNORECASE),
-    re.compile(r"\b(\d{1,9}) (?:errors?|problems?|issues?)\b", re.IGNORECASE),
-    re.compile(r"\b(?:failures|errors|failed)[=:] ?(\d{1,9})\b", re.IGNORECASE),
+    (re.compile(r"\b(\d{1,9}) (?:failed|failures?|failing)\b", re.IGNORECASE), "failed"),
+    (re.compile(r"\b(\d{1,9}) (?:errors?|problems?|issues?)\b", re.IGNORECASE), "errors"),
+    (re.compile(r"\b(?:failures|errors|failed)[=:] ?(\d{1,9})\b", re.IGNORECASE), "failed"),
 )
 """As pytest, jest, cargo and go say it; ruff, mypy and eslint; unittest."""
 _SUMMARY_LINES = 12
@@ -61,13 +61,13 @@ def compared(found: Sequence[Finding], before: Iterable[Finding]) -> tuple[Findi
     return tuple(marked)
 
 
-def failures(output: str) -> int | None:
-    """How many things failed, by what the tool says at the end; None where it doesn't."""
+def failures(output: str) -> tuple[int, str] | None:
+    """How many things failed, and what the tool calls them, by what it says at the end; None where it doesn't."""
     for line in reversed(output.splitlines()[-_SUMMARY_LINES:]):
         line = line[-_LONGEST:]
-        for pattern in _COUNTS:
+        for pattern, noun in _COUNTS:
             if counts := pattern.findall(line):
-                return sum(map(int, counts))
+                return sum(map(int, counts)), noun
     return None
 
 

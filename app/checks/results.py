@@ -38,8 +38,8 @@ class Outcome:
     output: str = ""
     """Shortened in the middle."""
     findings: tuple[Finding, ...] = ()
-    failures: int | None = None
-    """How many things failed, where the tool says so."""
+    failures: tuple[int, str] | None = None
+    """How many things failed, where the tool says so, and what it calls them."""
     reason: str = ""
     """Why it could not be run."""
 
@@ -50,7 +50,7 @@ class Outcome:
             return 0
         if self.state is not State.FAILED:
             return None
-        return self.failures if self.failures is not None else len(self.findings) or None
+        return self.failures[0] if self.failures is not None else len(self.findings) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,8 @@ class Result:
             case State.TIMED_OUT:
                 return f"no end after {outcome.seconds:.0f} s"
         if outcome.failures is not None:
-            said = f"{outcome.failures:,} failed"
+            number, noun = outcome.failures
+            said = plural(number, "error") if noun == "errors" else f"{number:,} {noun}"
         elif outcome.findings:
             said = plural(len(outcome.findings), "finding")
         else:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from app.config import WORKSPACE_FILE
 from app.ui.means import Means
 from widgets.approval.review import Review
 
@@ -37,6 +38,7 @@ class ReviewChecks:
             self._proposals = proposals
         if self._following is None:
             if not self._configured():
+                self._say_untrusted()
                 return
             from app.checks.following import Following
 
@@ -70,6 +72,15 @@ class ReviewChecks:
         """End all of them."""
         if self._following is not None:
             await self._following.close()
+
+    def _say_untrusted(self) -> None:
+        """That there would be checks, if the user trusted the workspace's file."""
+        proposal = self._review.state.proposal
+        if proposal is not None and "check" in self._runtime.configuration.untrusted:
+            from app.checks.results import Checked
+
+            why_not = f"{WORKSPACE_FILE} waits for your trust (/trust)"
+            self._review.set_checks(Checked(proposal.id, proposal.revision, (), why_not))
 
     def _configured(self) -> "tuple[Check, ...]":
         return self._runtime.settings.check

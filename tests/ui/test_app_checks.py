@@ -1,0 +1,135 @@
+"""Checks in the whole app: on bytes that are not on disk, before the decision."""
+
+from pathlib import Path
+
+from app.runtime.workspace import open_runtime
+from app.workspace import trust
+from tests.ui.running_app import Running, running
+from tests.unit.tools.processes import running as processes
+from tests.wire.bench import FILE, edit, of_role
+from tests.wire.server import WireServer
+
+TABLE = """
+[[check]]
+name = "greets"
+run = "sh check.sh {files}"
+"""
+SCRIPT = """
+grep -n Hi "$@" | sed "s|^\\([0-9]*\\):.*|$1:\\1: says Hi|"
+if grep -q Hi "$@"; then echo 1 failed; exit 1; fi
+"""
+
+
+def prepared(folder: Path, tables: str = TABLE, script: str = SCRIPT, *, trusted: bool = True) -> Path:
+    """A workspace with checks, and the user's trust in them."""
+    root = folder / "workspace"
+    root.mkdir()
+    (root / "greet.py").write_text(FILE)
+    (root / "check.sh").write_text(script)
+    (root / ".signoff.toml").write_text(tables)
+    if trusted:
+        runtime = open_runtime(root)
+        trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+        runtime.close()
+    return root
+
+
+def facts(root: Path) -> dict[str, tuple[int, bytes]]:
+    """All that there is on disk, with when it was written."""
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in root.rglob("*") if path.is_file()}
+
+
+async def stage(run: Running, server: WireServer, new: str = "'Hi '") -> None:
+    server.call(*edit(new=new))
+    server.say("Have a look.")
+    await run.say("change it")
+    await run.see("P1")
+
+
+async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_over_it_asks_once(
+    tmp_path: Path, server: WireServer
+) -> None:
+    root = prepared(tmp_path)
+    before = facts(root)
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server)
+        await run.see("greets ✗ 1 failed, 0 before", "greets: says Hi")
+        assert facts(root) == before
+        await run.review()
+        await run.pilot.press("C")
+        await run.screen("ChecksScreen")
+        await run.see("greet.py:2: says Hi")
+        await run.pilot.press("escape")
+        await run.review()
+        await run.pilot.press("y")
+        await run.see("Greets is red (1 failed, 0 before). Approve?")
+        assert run.file == FILE
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: "'Hi '" in run.file, "the approval")
+
+
+async def test_a_green_check_lets_an_approval_through(tmp_path: Path, server: WireServer) -> None:
+    prepared(tmp_path)
+    async with running(tmp_path, server) as run:
+        await stage(run, server, "'Hey '")
+        await run.see("greets ✓")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: "'Hey '" in run.file, "the approval")
+
+
+async def test_a_key_sends_the_findings_to_the_model(tmp_path: Path, server: WireServer) -> None:
+    prepared(tmp_path)
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.see("greets ✗")
+        await run.review()
+        server.say("I see.")
+        before = run.turns
+        await run.pilot.press("S")
+        await run.until(lambda: run.turns > before, "the model's answer")
+        said = of_role(server.last, "user")[-1]
+        assert "greet.py:2: says Hi" in said and "1 failed, 0 before" in said
+        assert run.file == FILE
+
+
+async def test_an_untrusted_workspace_runs_nothing(tmp_path: Path, server: WireServer) -> None:
+    seen = tmp_path / "ran"
+    prepared(tmp_path, script=f"echo > {seen}", trusted=False)
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.see("/trust")
+        await run.review()
+        await run.pilot.press("R", "y")
+        await run.until(lambda: "'Hi '" in run.file, "the approval")
+    assert not seen.exists()
+
+
+async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireServer) -> None:
+    mark = "7654321.5"
+    prepared(tmp_path, script=f"echo under way; setsid sleep {mark} & sleep {mark}")
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.see("under way")
+        assert processes(mark)
+        await run.review()
+        await run.pilot.press("n")
+        await run.until(lambda: not processes(mark), "the end of the check")
+
+
+async def test_what_is_run_on_approval_keeps_it_from_being_written_once(tmp_path: Path, server: WireServer) -> None:
+    prepared(tmp_path, TABLE + 'when = "approve"\n')
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.see("before it is written")
+        await run.review()
+        await run.pilot.press("y")
+        await run.see("P1 was not written")
+        assert run.file == FILE
+        await run.review()
+        await run.pilot.press("y")
+        await run.see("Approve?")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: "'Hi '" in run.file, "the approval")
