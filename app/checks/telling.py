@@ -15,7 +15,10 @@ def findings_as_feedback(checked: Checked) -> str:
 
 
 def told_in_result(results: Iterable[Result]) -> str:
-    """The same, to be added to the result of a staging step; empty where nothing speaks against it."""
+    """The same, to be added to the result of a staging step; empty where nothing speaks against it.
+
+    Tools print whatever the code under test says, so it is a result of a tool and never an instruction of ours.
+    """
     red = [_said(result) for result in results if result.red]
     if not red:
         return ""
@@ -26,6 +29,7 @@ def told_in_result(results: Iterable[Result]) -> str:
 
 
 def _said(result: Result) -> str:
+    """What one check found: what it came to, the places that are new, and its output between fences."""
     assert result.outcome is not None
     head = f"The check {result.name} fails on this proposal: {result.words}."
     places = [f"{one.path}:{one.line}: {one.text}" for one in result.outcome.findings if one.new]
