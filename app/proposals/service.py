@@ -12,7 +12,6 @@ from app.proposals.draft import Draft
 from app.proposals.editing import with_text
 from app.proposals.errors import ChangedSinceSeen
 from app.proposals.facts import HunkFact, LineComment
-from app.proposals.laying import alone
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from app.proposals.overlay import Overlay, undecided
@@ -27,8 +26,8 @@ from app.proposals.stacking import paths_of
 from app.proposals.staging import stage
 from app.proposals.states import advance, state_of
 from app.proposals.store import ProposalStore
+from app.proposals.trees import Trees, trees_of, trees_of_draft
 from app.proposals.undo import redo, undo
-from app.sandbox.changes import Leaf
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
 
@@ -84,9 +83,13 @@ class ProposalService:
         """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""
         return as_patch(self._contents, self.get(proposal_id))
 
-    def laid_over(self, proposal_id: str) -> dict[str, Leaf | None]:
-        """What lies over the disk with just this waiting proposal and those that it stacks on, for a sandbox."""
-        return alone(self._contents, self._store, self._proposals.waiting(proposal_id))
+    def trees(self, proposal_id: str) -> Trees:
+        """What checks of a waiting proposal are run on: what it stacks on with and without it, and nothing else."""
+        return trees_of(self._store, self._contents, self._proposals.waiting(proposal_id))
+
+    def trees_of_draft(self, draft: Draft) -> Trees:
+        """The same of what a draft would be as a proposal."""
+        return trees_of_draft(self._store, self._contents, draft)
 
     # Staging
 
