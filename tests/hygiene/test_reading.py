@@ -29,6 +29,7 @@ OPENS_OTHER_FILES = {
     "app/sandbox/run_folders.py": "the lock",
     "app/sandbox/sandbox.py": "a run",
     "app/sandbox/through.py": "folders",
+    "app/checks/running.py": "a run",
     "app/tools/command/run_command.py": "a run",
     "app/workspace/paths.py": "folders",
     "app/workspace/reading.py": "the door itself",

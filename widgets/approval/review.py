@@ -7,16 +7,13 @@ from textual import events, on
 from textual.binding import BindingType
 
 from app.actions import bindings, in_scope
-from app.checks.telling import findings_as_feedback
-from app.proposals.models import HunkState, Proposal
+from app.proposals.models import HunkState
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
+from widgets.approval.counting_keys import CountingKeys
 from widgets.approval.decide import approve, approve_all, deny, deny_all
 from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
-from widgets.approval.panes import ReviewPanes
-from widgets.approval.readiness import Guard
 from widgets.approval.wording import ACTION
-from widgets.common.input_order import arrival
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.messages import ComparisonWanted, HunkClicked
 from widgets.diff.pane import DiffPane
@@ -28,7 +25,7 @@ _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
 
-class Review(ReviewPanes):
+class Review(CountingKeys):
     """The review panes with their keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("review"), *bindings("diff", through="in_diff")]
@@ -59,19 +56,6 @@ class Review(ReviewPanes):
         if action == "in_diff":
             return self.in_focus and self.view.check_action(str(parameters[0]), ())
         return True
-
-    def _ready(self, guard: Guard | None = None) -> bool:
-        """Whether a decision key counts now; says so if it doesn't."""
-        if not self.in_focus:
-            return False
-        why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app))
-        if why_not:
-            self.say(why_not)
-        return not why_not
-
-    def _decides(self) -> bool:
-        """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
-        return self._ready() and not self.show_permission()
 
     def action_approve(self) -> None:
         """Approve what is chosen, allow what is asked, or say yes to the question."""
@@ -232,25 +216,6 @@ class Review(ReviewPanes):
         self.screen.set_focus(self.view)
         await self.view.run_action(action)
 
-    # Checks
-
-    def action_run_checks(self) -> None:
-        """Run the checks of what is shown that were not run, or all again."""
-        self.post_message(messages.ChecksWanted(self.state.current))
-
-    def action_show_checks(self) -> None:
-        """Show what the checks have printed."""
-        self.post_message(messages.CheckOutputWanted(self.state.current))
-
-    def action_send_findings(self) -> None:
-        """Deny the proposal with what the checks found as the feedback; the model goes on."""
-        proposal = self._choosable
-        if proposal is None or not self._decides() or self.deciding.is_busy(proposal):
-            return
-        checked = self.state.checks.get(proposal.id)
-        if checked is not None and checked.red and self.preview.is_of(proposal):
-            self.deciding.deny_with(proposal, findings_as_feedback(checked))
-
     # Keys that shape
 
     def action_toggle_hunk(self) -> None:
@@ -276,13 +241,6 @@ class Review(ReviewPanes):
     @on(HunkClicked)
     def _toggle_clicked(self, event: HunkClicked) -> None:
         self._toggle([event.hunk])
-
-    @property
-    def _choosable(self) -> Proposal | None:
-        """The shown proposal, if it waits, all of it is shown, and no question is open."""
-        proposal = self.state.proposal
-        free = self.deciding.question is None and not self.preview.comparing
-        return proposal if proposal is not None and proposal.state.waiting and free else None
 
     def _toggle(self, ids: Sequence[str]) -> None:
         proposal = self._choosable

@@ -1,0 +1,51 @@
+"""Which keys count in the review at this moment; those of its checks among them."""
+
+from app.checks.telling import findings_as_feedback
+from app.proposals.models import Proposal
+from widgets.approval import messages
+from widgets.approval.panes import ReviewPanes
+from widgets.approval.readiness import Guard
+from widgets.common.input_order import arrival
+
+
+class CountingKeys(ReviewPanes):
+    """The review panes, and whether a key that decides or shapes does so now."""
+
+    def _ready(self, guard: Guard | None = None) -> bool:
+        """Whether a decision key counts now; says so if it doesn't."""
+        if not self.in_focus:
+            return False
+        why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app))
+        if why_not:
+            self.say(why_not)
+        return not why_not
+
+    def _decides(self) -> bool:
+        """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
+        return self._ready() and not self.show_permission()
+
+    @property
+    def _choosable(self) -> Proposal | None:
+        """The shown proposal, if it waits, all of it is shown, and no question is open."""
+        proposal = self.state.proposal
+        free = self.deciding.question is None and not self.preview.comparing
+        return proposal if proposal is not None and proposal.state.waiting and free else None
+
+    # Checks
+
+    def action_run_checks(self) -> None:
+        """Run the checks of what is shown that were not run, or all again."""
+        self.post_message(messages.ChecksWanted(self.state.current))
+
+    def action_show_checks(self) -> None:
+        """Show what the checks have printed."""
+        self.post_message(messages.CheckOutputWanted(self.state.current))
+
+    def action_send_findings(self) -> None:
+        """Deny the proposal with what the checks found as the feedback; the model goes on."""
+        proposal = self._choosable
+        if proposal is None or not self._decides() or self.deciding.is_busy(proposal):
+            return
+        checked = self.state.checks.get(proposal.id)
+        if checked is not None and checked.red and self.preview.is_of(proposal):
+            self.deciding.deny_with(proposal, findings_as_feedback(checked))
