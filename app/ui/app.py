@@ -6,7 +6,7 @@ and sessions comes after it.
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,7 +27,7 @@ from app.ui.means import Job, Means
 from app.ui.problems import told
 from app.ui.session import CurrentSession
 from app.ui.slash_commands import BadArgument
-from app.ui.start import Opened, Opener, load_chat_side, load_review_side, load_session_parts, read_end
+from app.ui.start import Opener, Parts, Startup, begun
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.editor import EditorFailed
 from app.ui.terminal.fitted import FittedApp
@@ -40,20 +40,6 @@ if TYPE_CHECKING:
     from app.agent.session import Session
     from app.agent.updates import Update
     from app.config import Settings
-    from app.conversation.events import Event
-    from app.proposals.models import Proposal
-    from app.runtime.workspace import Runtime
-    from app.ui.commands import CommandRunner
-    from app.ui.connector import Connector
-    from app.ui.preferences import Preferences
-    from app.ui.review_actions import Decisions
-    from app.ui.review_checks import ReviewChecks
-    from app.ui.review_notes import ReviewNotes
-    from app.ui.terminal.editor import ExternalEditor
-    from widgets.approval.notes import Notes
-
-REVIEW_SHARE = "review_share"
-"""The setting that keeps how much of the width the review has."""
 
 _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
 """Actions that make sense only while the workbench is in front."""
@@ -84,20 +70,6 @@ class SignoffApp(FittedApp):
     }
     """
 
-    runtime: "Runtime"
-    """The open workspace."""
-    preferences: "Preferences"
-    """The settings in force."""
-    connector: "Connector"
-    """The way to a model."""
-    commands: "CommandRunner"
-    """What the slash commands do."""
-    external_editor: "ExternalEditor"
-    """The user's own."""
-    _decisions: "Decisions"
-    _notes: "ReviewNotes"
-    _checks: "ReviewChecks"
-
     def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:
         """Make the app; nothing is opened before it runs.
 
@@ -126,13 +98,27 @@ class SignoffApp(FittedApp):
         """What the session has said and the screen does not show yet."""
         self._means = Means(self.work, self.tell, self.push_screen_wait)
         self._talk = Talk(self.workbench, self.current, self._means, lambda: self.settings.keys, self.show_proposals)
+        self.parts = Parts()
+        """What stands behind the panes."""
+        self._startup = Startup(
+            self,
+            self.parts,
+            self.workbench,
+            self.current,
+            self._talk,
+            self._means,
+            self._inbox,
+            show_proposals=self.show_proposals,
+            draw_status=self.draw_status,
+            leave=self.action_quit,
+        )
 
     # What is open
 
     @property
     def settings(self) -> "Settings":
         """The settings in force."""
-        return self.preferences.settings
+        return self.parts.preferences.settings
 
     @property
     def current_session(self) -> "Session | None":
@@ -161,145 +147,20 @@ class SignoffApp(FittedApp):
     async def _begin(self) -> None:
         """Open the workspace, show it, open the session; a workspace that cannot be opened ends the app."""
         try:
-            loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
-            opened = await self._opener()
-            # Only the end of a session is shown at first.
-            end = await asyncio.to_thread(read_end, opened)
-            await loading
+            opened, end = await begun(self._opener)
         except Exception as error:
             self.failure = error
             self.exit(return_code=1)
         else:
-            await self._show(opened, end)
+            await self._startup.show(opened, end)
         finally:
             garbage_collection.go_on()
 
-    async def _show(self, opened: Opened, end: "Sequence[Event]") -> None:
-        """Make and show the parts, one after the other."""
-        self.runtime, self.current.demo = opened.runtime, opened.demo
-        problems = self._take_settings(opened.settings)
-        if end:
-            await self._show_chat(end)
-            await self._painted()
-            await asyncio.to_thread(load_review_side)
-            problems += await self._show_review(opened)
-        else:
-            # Nothing in the chat is worth a picture of its own.
-            await asyncio.to_thread(load_review_side)
-            found, _ = await asyncio.gather(self._show_review(opened), self._show_chat())
-            problems += found
-        await self._painted()
-        await asyncio.to_thread(load_session_parts)
-        problems += self.preferences.load_themes()
-        self._host_session()
-        for line in problems:
-            self.tell(line, problem=True)
-        self.work(partial(self.connector.begin, opened.record), group="connect")
-        await self.current.asked.wait()
-        for line in await self.current.open_session.start():
-            self.tell(line, problem=True)
-        await self.show_proposals()
-
-    def _take_settings(self, settings: "Settings") -> list[str]:
-        from app.ui.preferences import Preferences
-
-        self.preferences = Preferences(self, self.runtime, settings, self._follow)
-        problems = self.preferences.load_keymap()
-        self.draw_status()
-        return problems
-
-    def _follow(self, settings: "Settings") -> None:
-        """Bring panes and session in line with the settings."""
-        self.workbench.apply_settings(settings)
-        self.current.open_session.apply(settings)
-        self.draw_status()
-
-    async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
-        from app.ui.chat_side import ChatSide
-
-        side = ChatSide(self.workbench.composer, self.runtime.workspace, self.current, self._talk, self._means)
-        await self.workbench.install_chat(side, self.settings, end)
-
-    async def _show_review(self, opened: Opened) -> list[str]:
-        from app.storage.errors import StorageError
-        from app.ui.review_actions import Decisions
-        from app.ui.review_checks import ReviewChecks
-        from app.ui.review_notes import ReviewNotes
-        from app.ui.review_side import ReviewSide
-        from app.ui.terminal.editor import ExternalEditor
-        from widgets.approval.review import Review
-
-        root = self.runtime.workspace.root
-        self.external_editor = ExternalEditor(self, self.attention, lambda: self.settings.editor, root)
-        review = Review(keys=self.settings.keys)
-        self._notes = ReviewNotes(self.runtime.sessions)
-        self._checks = ReviewChecks(review, self.runtime, self._means)
-        self._decisions = Decisions(
-            review,
-            self.current,
-            self.runtime,
-            self.preferences,
-            self.external_editor,
-            self._means,
-            self._checks,
-            leave=partial(self.workbench.show_pane, "chat"),
-            show_proposals=self.show_proposals,
-        )
-        side = ReviewSide(
-            review, self.settings.keys, self._decisions, self._notes, self._checks, self.work, self._take_words
-        )
-        problems: list[str] = []
-        proposals: Sequence[Proposal] = ()
-        notes: Mapping[str, Notes] = {}
-        try:
-            proposals = await asyncio.to_thread(opened.proposals)
-            notes = await asyncio.to_thread(self._notes.load)
-            await self._recall_share()
-        except StorageError as error:
-            problems.append(str(error))
-        await self.workbench.install_review(side, self.settings, proposals)
-        review.recall(notes)
-        return problems
-
-    def _host_session(self) -> None:
-        from app.runtime.open_session import OpenSession
-        from app.ui.commands import CommandRunner
-        from app.ui.connector import Connector
-
-        self.connector = Connector(
-            self.current,
-            self.preferences,
-            self.push_screen_wait,
-            open_session=self._talk.open_session,
-            hint=self.workbench.composer.set_placeholder,
-            config_file=self.runtime.places.config_file,
-        )
-        self.commands = CommandRunner(
-            self.runtime,
-            self.current,
-            self.preferences,
-            self.connector,
-            self._means,
-            open_session=self._talk.open_session,
-            leave=self.action_quit,
-            themes=lambda: self.available_themes,
-        )
-        self.current.attach(OpenSession(self.runtime, self.settings, self._inbox.put), self.connector.choose)
-
-    async def _painted(self) -> None:
-        painted = asyncio.Event()
-        self.call_after_refresh(painted.set)
-        await painted.wait()
-
-    async def _recall_share(self) -> None:
-        """Share the width as the user did the last time."""
-        kept = await asyncio.to_thread(self.runtime.sessions.setting, REVIEW_SHARE, shared=True)
-        if kept is not None and kept.isdecimal():
-            self.workbench.share(int(kept))
-
     async def action_quit(self) -> None:
         """Leave; the session is valid whatever it was doing."""
-        self.end_if_stuck(self.runtime.service.wait_until_written if self.current.ready.is_set() else lambda: None)
+        self.end_if_stuck(
+            self.parts.runtime.service.wait_until_written if self.current.ready.is_set() else lambda: None
+        )
         await self._leave(0)
 
     def leave_soon(self, code: int) -> None:
@@ -308,8 +169,8 @@ class SignoffApp(FittedApp):
 
     async def _leave(self, code: int) -> None:
         if self.current.ready.is_set():
-            await self._notes.close()
-            await self._checks.close()
+            await self.parts.notes.close()
+            await self.parts.checks.close()
             if (session := self.current_session) is not None and session.log.events:
                 self.left_waiting = self.workbench.tabs.waiting
             await self.current.open_session.close()
@@ -354,7 +215,7 @@ class SignoffApp(FittedApp):
                     self.workbench.rest_review()
         if changes_status(update):
             self.draw_status()
-            self._decisions.aftermath.follow(update)
+            self.parts.decisions.aftermath.follow(update)
         if (reason := calls_back(update)) and not self.app_focus:
             self.attention.call(self.settings.notify, reason)
 
@@ -365,8 +226,8 @@ class SignoffApp(FittedApp):
             # The app was left meanwhile, and its panes are gone.
             return
         self.workbench.show_proposals(proposals)
-        self._checks.follow(proposals)
-        self._decisions.aftermath.settle()
+        self.parts.checks.follow(proposals)
+        self.parts.decisions.aftermath.settle()
         self.draw_status()
 
     @on(events.DescendantFocus)
@@ -383,7 +244,7 @@ class SignoffApp(FittedApp):
         status = status_of(
             self.settings,
             self.current,
-            self.runtime.workspace.root,
+            self.parts.runtime.workspace.root,
             bench.tabs.waiting,
             in_review=bench.in_review,
             in_composer=bench.in_composer,
@@ -410,7 +271,7 @@ class SignoffApp(FittedApp):
     async def _run(self, name: str, argument: str = "") -> None:
         if name != "quit":
             await self.current.ready.wait()
-        await self.commands.run(name, argument)
+        await self.parts.commands.run(name, argument)
 
     @on(Composer.EditorRequested)
     def write_elsewhere(self, event: Composer.EditorRequested) -> None:
@@ -418,7 +279,7 @@ class SignoffApp(FittedApp):
 
         async def write() -> None:
             await self.current.ready.wait()
-            text = await self.external_editor.edit(event.text)
+            text = await self.parts.external_editor.edit(event.text)
             self.workbench.composer.draft = text.rstrip("\n")
 
         self.work(write, group="editor", exclusive=True)
@@ -429,7 +290,7 @@ class SignoffApp(FittedApp):
 
         async def keep() -> None:
             await self.current.ready.wait()
-            await asyncio.to_thread(self.runtime.sessions.set_setting, REVIEW_SHARE, str(event.review), shared=True)
+            await asyncio.to_thread(self.parts.preferences.keep_review_share, event.review)
 
         self.work(keep, group="share", exclusive=True)
 
@@ -467,11 +328,6 @@ class SignoffApp(FittedApp):
     def take_queue_back(self) -> None:
         """What was queued goes back to the composer to be changed; the model works on."""
         self._talk.take_queue_back()
-
-    def _take_words(self, text: str) -> None:
-        """Words that nobody in the review can take any more."""
-        self._talk.back_to_composer([text])
-        self.tell("Your words are in the composer: what they were about is decided.")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action but those that move a cursor, and those that decide, which Enter never does."""

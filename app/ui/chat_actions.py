@@ -97,6 +97,11 @@ class Talk:
 
     # What the user writes
 
+    def take_words(self, text: str) -> None:
+        """Words that nobody in the review can take any more."""
+        self.back_to_composer([text])
+        self._means.tell("Your words are in the composer: what they were about is decided.")
+
     def back_to_composer(self, texts: Sequence[str]) -> None:
         """Put the user's words before what is being written, to be sent again or not."""
         if texts:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _ENDPOINT = ("base_url", "model", "api_key", "headers", "profile", "context_window")
 """Settings that a connection is made from."""
+_REVIEW_SHARE = "review_share"
 
 
 class Preferences:
@@ -68,6 +69,15 @@ class Preferences:
         for action, keys in without_default(keymap):
             self._app.bind(keys, action.handler, description=action.title, show=False)
         return []
+
+    def review_share(self) -> int | None:
+        """How much of the width the user gave the review the last time, in any workspace; raises StorageError."""
+        kept = self._runtime.sessions.setting(_REVIEW_SHARE, shared=True)
+        return int(kept) if kept is not None and kept.isdecimal() else None
+
+    def keep_review_share(self, share: int) -> None:
+        """Remember it; raises StorageError."""
+        self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
 
     def change(self, **changes: Any) -> None:
         """Put settings in force, in this run only."""

@@ -1,21 +1,37 @@
-"""What the way from the first picture to an open session is made of: what is opened, and what is loaded when.
+"""The way from the first picture to an open session: what is opened, what is loaded when, and the parts made of it.
 
 What is looked at first is loaded and painted first: the end of the session, then the review, then all that the model
 and its session need. Each is imported on a thread while what was painted before can be used.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from app.config import Settings
     from app.conversation.events import Event
     from app.proposals.models import Proposal
     from app.runtime.workspace import Runtime
     from app.storage.sessions import SessionRecord
+    from app.ui.chat_actions import Talk
+    from app.ui.commands import CommandRunner
+    from app.ui.connector import Connector
+    from app.ui.inbox import Inbox
+    from app.ui.means import Means
+    from app.ui.preferences import Preferences
+    from app.ui.review_actions import Decisions
+    from app.ui.review_checks import ReviewChecks
+    from app.ui.review_notes import ReviewNotes
+    from app.ui.session import CurrentSession
+    from app.ui.terminal.editor import ExternalEditor
+    from app.ui.terminal.fitted import FittedApp
+    from app.ui.workbench import Workbench
+    from widgets.approval.notes import Notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,205 @@ class Opened:
 
 Opener = Callable[[], Awaitable[Opened]]
 """Opens the workspace; called once the first picture is on the screen."""
+
+
+async def begun(opener: Opener) -> "tuple[Opened, Sequence[Event]]":
+    """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
+    loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
+    opened = await opener()
+    end = await asyncio.to_thread(read_end, opened)
+    await loading
+    return opened, end
+
+
+class Parts:
+    """What stands behind the panes; each part is there once what it needs was loaded."""
+
+    runtime: "Runtime"
+    """The open workspace."""
+    preferences: "Preferences"
+    """The settings in force."""
+    external_editor: "ExternalEditor"
+    """The user's own."""
+    notes: "ReviewNotes"
+    """Keeps what is begun in the review."""
+    checks: "ReviewChecks"
+    """Runs the user's checks on what waits."""
+    decisions: "Decisions"
+    """Carries out what the review says."""
+    connector: "Connector"
+    """The way to a model."""
+    commands: "CommandRunner"
+    """What the slash commands do."""
+
+
+class Startup:
+    """Makes the parts and shows them, one after the other."""
+
+    def __init__(
+        self,
+        app: "FittedApp",
+        parts: Parts,
+        workbench: "Workbench",
+        current: "CurrentSession",
+        talk: "Talk",
+        means: "Means",
+        inbox: "Inbox",
+        *,
+        show_proposals: Callable[[], Awaitable[None]],
+        draw_status: Callable[[], None],
+        leave: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Nothing is made yet.
+
+        Args:
+            app: has themes, keys and the terminal.
+            parts: where they go.
+            workbench: where they are shown.
+            current: the session, which is attached last.
+            talk: is behind the chat.
+            means: of the app.
+            inbox: takes what the session says.
+            show_proposals: brings the review up to date.
+            draw_status: brings the status bar up to date.
+            leave: ends the app.
+        """
+        self._app = app
+        self._parts = parts
+        self._workbench = workbench
+        self._current = current
+        self._talk = talk
+        self._means = means
+        self._inbox = inbox
+        self._show_proposals = show_proposals
+        self._draw_status = draw_status
+        self._leave = leave
+
+    async def show(self, opened: Opened, end: "Sequence[Event]") -> None:
+        """Show what was opened: the end of its session first, if it has one."""
+        self._parts.runtime, self._current.demo = opened.runtime, opened.demo
+        problems = self._take_settings(opened.settings)
+        if end:
+            await self._show_chat(end)
+            await self._painted()
+            await asyncio.to_thread(load_review_side)
+            problems += await self._show_review(opened)
+        else:
+            # Nothing in the chat is worth a picture of its own.
+            await asyncio.to_thread(load_review_side)
+            found, _ = await asyncio.gather(self._show_review(opened), self._show_chat())
+            problems += found
+        await self._painted()
+        await asyncio.to_thread(load_session_parts)
+        problems += self._parts.preferences.load_themes()
+        self._host_session()
+        for line in problems:
+            self._means.tell(line, problem=True)
+        self._means.work(partial(self._parts.connector.begin, opened.record), group="connect")
+        await self._current.asked.wait()
+        for line in await self._current.open_session.start():
+            self._means.tell(line, problem=True)
+        await self._show_proposals()
+
+    def _take_settings(self, settings: "Settings") -> list[str]:
+        from app.ui.preferences import Preferences
+
+        self._parts.preferences = Preferences(self._app, self._parts.runtime, settings, self._follow)
+        problems = self._parts.preferences.load_keymap()
+        self._draw_status()
+        return problems
+
+    def _follow(self, settings: "Settings") -> None:
+        """Bring panes and session in line with the settings."""
+        self._workbench.apply_settings(settings)
+        self._current.open_session.apply(settings)
+        self._draw_status()
+
+    async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
+        from app.ui.chat_side import ChatSide
+
+        side = ChatSide(
+            self._workbench.composer, self._parts.runtime.workspace, self._current, self._talk, self._means
+        )
+        await self._workbench.install_chat(side, self._parts.preferences.settings, end)
+
+    async def _show_review(self, opened: Opened) -> list[str]:
+        from app.storage.errors import StorageError
+        from app.ui.review_actions import Decisions
+        from app.ui.review_checks import ReviewChecks
+        from app.ui.review_notes import ReviewNotes
+        from app.ui.review_side import ReviewSide
+        from app.ui.terminal.editor import ExternalEditor
+        from widgets.approval.review import Review
+
+        parts, preferences = self._parts, self._parts.preferences
+        root, keys = parts.runtime.workspace.root, preferences.settings.keys
+        review = Review(keys=keys)
+        parts.notes = ReviewNotes(parts.runtime.sessions)
+        parts.checks = ReviewChecks(review, parts.runtime, self._means)
+        parts.external_editor = ExternalEditor(
+            self._app, self._app.attention, lambda: preferences.settings.editor, root
+        )
+        parts.decisions = Decisions(
+            review,
+            self._current,
+            parts.runtime,
+            preferences,
+            parts.external_editor,
+            self._means,
+            parts.checks,
+            leave=partial(self._workbench.show_pane, "chat"),
+            show_proposals=self._show_proposals,
+        )
+        side = ReviewSide(
+            review, keys, parts.decisions, parts.notes, parts.checks, self._means.work, self._talk.take_words
+        )
+        problems: list[str] = []
+        proposals: Sequence[Proposal] = ()
+        notes: Mapping[str, Notes] = {}
+        try:
+            proposals = await asyncio.to_thread(opened.proposals)
+            notes = await asyncio.to_thread(parts.notes.load)
+            share = await asyncio.to_thread(preferences.review_share)
+            if share is not None:
+                self._workbench.share(share)
+        except StorageError as error:
+            problems.append(str(error))
+        await self._workbench.install_review(side, preferences.settings, proposals)
+        review.recall(notes)
+        return problems
+
+    def _host_session(self) -> None:
+        from app.runtime.open_session import OpenSession
+        from app.ui.commands import CommandRunner
+        from app.ui.connector import Connector
+
+        parts = self._parts
+        parts.connector = Connector(
+            self._current,
+            parts.preferences,
+            self._means.ask,
+            open_session=self._talk.open_session,
+            hint=self._workbench.composer.set_placeholder,
+            config_file=parts.runtime.places.config_file,
+        )
+        parts.commands = CommandRunner(
+            parts.runtime,
+            self._current,
+            parts.preferences,
+            parts.connector,
+            self._means,
+            open_session=self._talk.open_session,
+            leave=self._leave,
+            themes=lambda: self._app.available_themes,
+        )
+        session = OpenSession(parts.runtime, parts.preferences.settings, self._inbox.put)
+        self._current.attach(session, parts.connector.choose)
+
+    async def _painted(self) -> None:
+        painted = asyncio.Event()
+        self._app.call_after_refresh(painted.set)
+        await painted.wait()
 
 
 def load_chat_side() -> None:

@@ -163,13 +163,17 @@ PAYLOAD = Payload(
 SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "sessions": lambda app: SessionScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
     "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b"),
-    "settings": lambda app: SettingsScreen(app.preferences, app.runtime, app.connector, app.work, nothing),
+    "settings": lambda app: SettingsScreen(
+        app.parts.preferences, app.parts.runtime, app.parts.connector, app.work, nothing
+    ),
     "wire": lambda app: WireScreen(PAYLOAD, "gpt-oss-120b"),
-    "doctor": lambda app: DoctorScreen(app.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", "key")),
-    "trust": lambda app: TrustScreen(Examined(app.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
-    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.external_editor, app.tell),
+    "doctor": lambda app: DoctorScreen(
+        app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", "key")
+    ),
+    "trust": lambda app: TrustScreen(Examined(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
+    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor, app.tell),
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
-    "setup": lambda app: SetupScreen("No model is named yet.", app.runtime.places.config_file),
+    "setup": lambda app: SetupScreen("No model is named yet.", app.parts.runtime.places.config_file),
 }
 
 

@@ -18,7 +18,7 @@ from widgets.common.text_view import TextView
 
 async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        assert run.app.commands.names == {action.command for action in ACTIONS if action.command}
+        assert run.app.parts.commands.names == {action.command for action in ACTIONS if action.command}
         offered = {command.title for command in run.app.get_system_commands(run.app.screen)}
         assert {action.title for action in ACTIONS if action.command} - offered == {"Keys"}, "keys is help"
 

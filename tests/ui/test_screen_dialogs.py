@@ -25,7 +25,7 @@ async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, ser
     async with running(tmp_path, server) as run:
         for question in ("about the moon", "about the sea"):
             server.say(f"An answer {question}.")
-            await run.app.commands.run("new")
+            await run.app.parts.commands.run("new")
             await run.say(question)
         await run.command("sessions")
         await run.screen("SessionScreen")
@@ -121,7 +121,7 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         assert run.app.settings.max_steps == 50, "what came after the look is not trusted"
         assert not trust.is_trusted(file.read_bytes(), run.runtime.sessions)
         file.write_text("max_steps = 7\n")
-        await run.app.preferences.reload()
+        await run.app.parts.preferences.reload()
         assert run.app.settings.max_steps == 7
 
 
