@@ -316,6 +316,7 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
         await pilot.pause()
         assert "y  approve" not in screen(app) and "o  approve" not in screen(app)
         assert "y Approve" not in screen(app) and "o Approve" not in screen(app)
+        assert ("Space Hunk" in screen(app)) is (why != "stale")
         await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == []

@@ -29,6 +29,34 @@ async def test_feedback_goes_with_the_denial_whole() -> None:
         assert app.focused is app.review.view
 
 
+async def test_a_field_names_its_keys_only_while_they_work() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r", *"hm")
+        await pilot.pause()
+        assert "Ctrl+S send" in screen(app)
+        app.review.view.focus()
+        await pilot.pause()
+        assert "hm" in screen(app) and "Ctrl+S send" not in screen(app)
+        await pilot.press("r")
+        await pilot.pause()
+        assert "Ctrl+S send" in screen(app)
+
+
+async def test_a_permission_longer_than_the_pane_names_the_key_that_goes_to_its_end() -> None:
+    app = ReviewApp()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.review.add_confirmation("c1", Confirmation("command", "Run", "echo " + "\\\n".join("ab" * 20), "."))
+        await ready(pilot)
+        await pilot.press("y")
+        assert posted(app) == [] and "G goes to its end" in " ".join(screen(app).split())
+        await pilot.press("G")
+        await app.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Confirmed("c1", allowed(Span.ONCE))]
+
+
 async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_draft() -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:

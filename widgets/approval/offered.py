@@ -85,4 +85,6 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case "approve_all" | "deny_all":
             return bool(state.waiting)
         case _:
-            return state.queue_position(state.current) > 0
+            chooses = action in ("toggle_hunk", "toggle_file")
+            dead = chooses and state.proposal is not None and not can_be_approved(state.proposal)
+            return state.queue_position(state.current) > 0 and not dead

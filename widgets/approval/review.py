@@ -141,7 +141,7 @@ class Review(CountingKeys):
 
     def _allow(self, span: Span) -> None:
         if not self.view.read_to_end:
-            self.say("There is more of it than the pane shows. Scroll to its end first.")
+            self.say(f"There is more of it than the pane shows: {self.key_of('bottom')} goes to its end.")
             return
         form = None if span is Span.ONCE else self.state.form
         self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span, form=form))
