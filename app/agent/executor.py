@@ -6,9 +6,11 @@ can ever claim a proposal that a crash has prevented.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
@@ -68,6 +70,7 @@ class Executor:
         publish: Callable[[Update], None],
         confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]],
         planning: Callable[[], bool] = lambda: False,
+        checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None,
     ) -> None:
         self._log = log
         self._service = service
@@ -77,6 +80,7 @@ class Executor:
         self._publish = publish
         self._confirm = confirm
         self._planning = planning
+        self._checked = checked
 
     async def refuse(self, calls: Sequence[ToolCall]) -> None:
         """Record that these calls did not run, because the gate is closed."""
@@ -110,6 +114,7 @@ class Executor:
         try:
             for call in message.calls:
                 await self._run_call(call, progress, interrupter)
+            await self._answer(progress, interrupter)
         finally:
             await self._stage(message, progress, answers)
             await progress.recorder.close()
@@ -198,6 +203,22 @@ class Executor:
             reads=output.reads,
             failed=output.failed,
         )
+
+    async def _answer(self, progress: _Progress, interrupter: Interrupter) -> None:
+        """Have the checks that the user wants to answer the step do so, once, in the result of its last edit.
+
+        It comes before anything is staged: no decision can come between, and a crash leaves nothing half told.
+        """
+        if self._checked is None or not progress.held or not progress.draft.changed or interrupter.stopped:
+            return
+        self._publish(PhaseChanged(Phase.RUNNING, "checks"))
+        said = ""
+        # Whatever keeps a check from running, the edit is not lost for it.
+        with suppress(Exception):
+            said = await interrupter.wait_for(self._checked(progress.draft))
+        if said:
+            last = progress.held[-1]
+            progress.held[-1] = last.model_copy(update={"text": f"{last.text}\n\n{said}"})
 
     async def _stage(self, message: AssistantMessage, progress: _Progress, answers: Sequence[str]) -> None:
         """Make the draft a proposal, and record it together with the results that speak of it."""

@@ -1,14 +1,15 @@
 """What a session works with; whoever opens the session makes it."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.agent.allowances import FormStore
 from app.conversation.events import Event
 from app.conversation.log import EventSink
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Endpoint, Payload, StreamUpdate
+from app.proposals.draft import Draft
 from app.proposals.models import Proposal
 from app.proposals.service import ProposalService
 from app.tools.registry import ToolSet
@@ -77,5 +78,7 @@ class Ports:
     model: ModelPort
     commit: Callable[[Proposal], str] | None = None
     """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
+    checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None
+    """Runs the checks of a draft that answer its step; gives what they say against it, empty if nothing."""
     allowed: FormStore | None = None
     """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""

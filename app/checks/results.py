@@ -52,6 +52,14 @@ class Outcome:
             return None
         return self.failures[0] if self.failures is not None else len(self.findings) or None
 
+    @property
+    def amount(self) -> str:
+        """How much is wrong, in words: `3 failed`."""
+        if self.failures is not None:
+            number, noun = self.failures
+            return plural(number, "error") if noun == "errors" else f"{number:,} {noun}"
+        return plural(len(self.findings), "finding") if self.findings else f"exit {self.code}"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -63,7 +71,7 @@ class Result:
     outcome: Outcome | None = None
     """With the proposal, once it has ended."""
     before: Outcome | None = None
-    """Without the proposal; only where it failed with it."""
+    """Without the proposal; only where it failed with it, or was quick."""
     progress: str = ""
     """The last line of its output while it runs."""
     seconds: float = 0.0
@@ -89,19 +97,18 @@ class Result:
             return ""
         match outcome.state:
             case State.PASSED:
-                return f"{outcome.seconds:.1f} s"
+                return f"{outcome.seconds:.1f} s{self._mended()}"
             case State.BROKEN:
                 return outcome.reason
             case State.TIMED_OUT:
                 return f"no end after {outcome.seconds:.0f} s"
-        if outcome.failures is not None:
-            number, noun = outcome.failures
-            said = plural(number, "error") if noun == "errors" else f"{number:,} {noun}"
-        elif outcome.findings:
-            said = plural(len(outcome.findings), "finding")
-        else:
-            said = f"exit {outcome.code}"
-        return f"{said}{self._before()}"
+        return f"{outcome.amount}{self._before()}"
+
+    def _mended(self) -> str:
+        before = self.before
+        if before is None or before.state is not State.FAILED:
+            return ""
+        return f", {before.amount} before" if before.count is not None else ", failed before"
 
     def _before(self) -> str:
         before = self.before

@@ -102,12 +102,14 @@ async def _open(arguments: argparse.Namespace, stack: AsyncExitStack) -> Opened:
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
-    from app.demo.sample import create_sample
+    from app.demo.sample import SAMPLE_CHECK, create_sample
     from app.demo.server import demo_server
 
     flags = await stack.enter_async_context(demo_server())
     if workspace:
         return Path(workspace), flags
+    # The sample's own check, which needs no trust: it comes with signoff, as the sample does.
+    flags["check"] = (SAMPLE_CHECK,)
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True))
     return await asyncio.to_thread(create_sample, Path(folder)), flags
 

@@ -14,6 +14,7 @@ from app.agent.ports import ModelPort, OtherSession, Ports
 from app.agent.prompts import system_prompt
 from app.agent.session import Session
 from app.agent.turn import TurnSettings
+from app.checks.feeding import Feed
 from app.config import Settings
 from app.conversation.events import Event
 from app.llm.capabilities.profiles import ProfileError, resolve
@@ -110,6 +111,7 @@ def open_session(
         workspace=runtime.workspace,
         model=model,
         commit=committer(runtime, settings),
+        checked=Feed(lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.trees_of_draft),
         allowed=runtime.allowed_commands if attended else None,
     )
     return Session(record.id, ports, turn_settings(runtime, settings, record, tell), events)

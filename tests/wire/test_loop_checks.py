@@ -1,0 +1,78 @@
+"""Checks that answer the staging step: what the model is told, once, and that the gate is as closed as ever."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import Outcome, ProposalStaged, ToolResult
+from app.proposals.models import ProposalState
+from tests.ui.test_app_checks import TABLE, facts, prepared
+from tests.unit.tools.processes import running
+from tests.wire.bench import bench, edit, of_role
+from tests.wire.server import WireServer
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+
+
+async def test_a_failed_check_answers_the_step_once_and_opens_no_gate(server: WireServer, tmp_path: Path) -> None:
+    root = prepared(tmp_path, TABLE + "feed = true\n")
+    before = facts(root)
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit()])
+        server.say("The greeting is wrong.")
+        await on.say("Change it")
+        closing = server.last
+        (told,) = of_role(closing, "tool")
+        assert "greet.py:2: says Hi" in told and "1 failed, 0 before" in told and '"staged"' in told
+        assert closing.body["tool_choice"] == "none"
+        assert not [text for role in ("system", "user") for text in of_role(closing, role) if "says Hi" in text]
+        results = [event for event in on.events if isinstance(event, ToolResult)]
+        assert [result.outcome for result in results] == [Outcome.STAGED]
+        assert on.session.gate.closed
+        assert len(server.requests) == 2
+        assert sum(isinstance(event, ProposalStaged) for event in on.events) == 1
+        assert [one.state for one in on.runtime.service.all()] == [ProposalState.PENDING]
+        assert facts(root) == before
+        on.check()
+
+
+@pytest.mark.parametrize("tables", [TABLE, TABLE + 'feed = true\nwhen = "asked"\n'])
+async def test_other_checks_tell_the_model_nothing(server: WireServer, tmp_path: Path, tables: str) -> None:
+    prepared(tmp_path, tables)
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit()])
+        server.say("Done.")
+        await on.say("Change it")
+        assert "says Hi" not in str(server.last.messages)
+
+
+async def test_an_untrusted_workspace_feeds_nothing(server: WireServer, tmp_path: Path) -> None:
+    seen = tmp_path / "ran"
+    prepared(tmp_path, TABLE + "feed = true\n", f"echo > {seen}; exit 1", trusted=False)
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit()])
+        server.say("Done.")
+        await on.say("Change it")
+        assert not seen.exists()
+
+
+async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_path: Path) -> None:
+    mark = "8765432.5"
+    prepared(tmp_path, TABLE + "feed = true\n", f"setsid sleep {mark} & sleep {mark}")
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit()])
+        await on.session.send("Change it")
+        async with asyncio.timeout(20):
+            while not running(mark):
+                await asyncio.sleep(0.02)
+        on.session.interrupt()
+        await on.session.settled()
+        assert not running(mark)
+        assert [one.state for one in on.runtime.service.all()] == [ProposalState.PENDING]
+        server.say("Stopped.")
+        await on.say("Go on")
+        on.check()
