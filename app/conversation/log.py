@@ -1,11 +1,11 @@
 """The log of a session in memory: append-only, and changed only after the store has taken the events."""
 
 import asyncio
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from app.conversation.events import EVENTS, Event
+from app.conversation.events import EVENTS, Event, TurnStarted
 
 
 class EventSink(Protocol):
@@ -46,7 +46,6 @@ class EventLog:
     def __init__(self, sink: EventSink, events: Iterable[Event] = ()) -> None:
         self._sink = sink
         self._events: list[Event] = list(events)
-        self._ids = {event.id for event in self._events if event.id}
         self._folds: list[Fold] = []
         self._appending = asyncio.Lock()
 
@@ -90,10 +89,8 @@ class EventLog:
         """Take in events that the store already holds; returns those that are new, in the order of their ids."""
         fresh: list[Event] = []
         for event in sorted(foreign, key=_position):
-            if event.id:
-                if event.id in self._ids:
-                    continue
-                self._ids.add(event.id)
+            if event.id and self._holds(event.id):
+                continue
             if event.id < self.last:
                 insort(self._events, event, key=_position)
             else:
@@ -102,6 +99,16 @@ class EventLog:
             for fold in self._folds:
                 fold.apply(event)
         return tuple(fresh)
+
+    def _holds(self, number: int) -> bool:
+        at = bisect_left(self._events, number, key=_position)
+        return at < len(self._events) and self._events[at].id == number
+
+
+def from_a_turn(events: Sequence[Event]) -> Sequence[Event]:
+    """The end of a log from where its first turn begins; all of it if none does."""
+    first = next((at for at, event in enumerate(events) if isinstance(event, TurnStarted)), 0)
+    return events[first:]
 
 
 def _position(event: Event) -> int:

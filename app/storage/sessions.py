@@ -17,14 +17,16 @@ from app.conversation.events import (
     ProposalDecided,
     Pruned,
     QueueTaken,
-    TurnStarted,
     UserMessage,
 )
+from app.conversation.log import from_a_turn
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.signals import Signal
 
 _TITLE_LENGTH = 80
+_BATCH = 1_000
+"""Events that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +203,12 @@ class SessionStore:
 
     def events(self, session_id: str, after: int = 0) -> list[Event]:
         """The events of a session with an id above `after`, in order."""
-        return self._read(
-            session_id,
-            self._database.rows(_EVENTS_AFTER, (session_id, after)),
-        )
+        found: list[Event] = []
+        # In batches: the rows of a long session take as much memory as its events.
+        while rows := self._database.rows(f"{_EVENTS_AFTER} LIMIT {_BATCH}", (session_id, after)):
+            found += self._read(session_id, rows)
+            after = found[-1].id
+        return found
 
     def last_events(self, session_id: str, count: int) -> list[Event]:
         """The newest `count` events of a session, in order."""
@@ -213,19 +217,15 @@ class SessionStore:
         )
         return self._read(session_id, rows[::-1])
 
-    def last_turns(self, session_id: str, count: int = 300) -> list[Event]:
+    def last_turns(self, session_id: str, count: int = 300) -> Sequence[Event]:
         """The newest turns of a session, some `count` events in all, from the beginning of a turn."""
         events = self.last_events(session_id, count)
-        first = next((at for at, event in enumerate(events) if isinstance(event, TurnStarted)), 0)
-        return events[first:] if len(events) == count else events
+        return from_a_turn(events) if len(events) == count else events
 
     @staticmethod
     def _read(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:
         try:
-            return [
-                _KINDS[cast(str, kind)].model_validate_json(_numbered(cast(str, body), number, at))
-                for number, at, kind, body in rows
-            ]
+            return [_event(*row) for row in cast(Sequence[tuple[int, float, str, str]], rows)]
         except (KeyError, ValidationError) as error:
             raise StorageError(
                 f"Session {session_id} holds something that this signoff cannot read: update signoff. "
@@ -312,9 +312,13 @@ def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
             return event
 
 
-def _numbered(body: str, number: object, at: object) -> str:
-    """The JSON of an event with its id and time, which the store keeps beside it."""
-    return f'{{"id":{number},"time":{at!r},{body[1:]}'
+def _event(number: int, at: float, kind: str, body: str) -> Event:
+    """An event from its JSON; raises KeyError, ValidationError."""
+    model = _KINDS[kind]
+    event = model.model_validate_json(f'{{"id":{number},"time":{at!r},{body[1:]}')
+    # Which fields were given is nobody's concern, and the set of them larger than all else in a short event.
+    object.__setattr__(event, "__pydantic_fields_set__", _FIELDS[model])
+    return event
 
 
 def _title(text: str) -> str:
@@ -325,6 +329,7 @@ def _title(text: str) -> str:
 
 _KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
 """The events by their type: a validator is made only for those that occur, the first time that one does."""
+_FIELDS = {kind: set(kind.model_fields) for kind in _KINDS.values()}
 _EVENTS_AFTER = "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id"
 _FAMILY = """
     WITH RECURSIVE family (id) AS (

@@ -45,7 +45,7 @@ class Opened:
     demo: bool = False
     """The endpoint is the demo model."""
 
-    def last_turns(self) -> "list[Event]":
+    def last_turns(self) -> "Sequence[Event]":
         """The end of the session to go on with; raises StorageError."""
         return self.runtime.sessions.last_turns(self.record.id) if self.record is not None else []
 

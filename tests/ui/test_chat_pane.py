@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from textual.message_pump import MessagePump
+from textual.pilot import Pilot
 from textual.timer import Timer
 
 from app.agent.updates import (
@@ -18,9 +19,11 @@ from app.agent.updates import (
     StreamDiscarded,
     TextStreamed,
 )
-from app.conversation.events import Answer, AssistantMessage, Event, Question, TurnEnded, UserMessage
+from app.conversation.events import Answer, AssistantMessage, Event, Question, TurnEnded, TurnStarted, UserMessage
 from tests.ui.chat_app import ChatApp, call, conversation
 from widgets.chat.composer import Composer
+from widgets.chat.entries.base import Put
+from widgets.chat.fold import Fold
 from widgets.chat.pane import ChatPane
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.queue import Queue
@@ -31,6 +34,13 @@ QUESTION: list[Event] = [
     Question(id=2, call="c1.0", text="Which **one**?", options=("the first", "the second", "neither")),
 ]
 SIZE = (80, 30)
+
+
+async def filled(app: ChatApp, pilot: Pilot[None]) -> None:
+    await app.workers.wait_for_complete()
+    while app.pane.is_flushing:
+        await pilot.pause()
+    await pilot.pause()
 
 
 async def shows(app: ChatApp, text: str) -> None:
@@ -200,6 +210,51 @@ async def test_opening_another_session_forgets_the_question() -> None:
         app.pane.open_log([UserMessage(id=1, text="other")])
         await pilot.pause()
         assert not app.pane.question_bar.display
+        assert [row for row in app.shown() if row] == ["▌ other"]
+
+
+def long_log(turns: int) -> list[Event]:
+    """Turns of a message and its answer."""
+    log: list[Event] = []
+    for turn in range(turns):
+        log += [
+            TurnStarted(cause="message"),
+            UserMessage(text=f"message {turn}"),
+            AssistantMessage(text=f"answer {turn}"),
+            TurnEnded(stopped="answer"),
+        ]
+    return [event.model_copy(update={"id": at, "time": float(at)}) for at, event in enumerate(log, 1)]
+
+
+async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_allows() -> None:
+    app, log = ChatApp(), long_log(400)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.open_log(log)
+        assert 0 < len(app.pane.transcript.entries) < 300, "only the end"
+        assert any("answer 399" in row for row in app.shown())
+        # What is said meanwhile comes after the log, and once.
+        app.pane.apply(Recorded(UserMessage(id=10_000, text="one more")))
+        app.pane.apply(TextStreamed("an answer"))
+        await filled(app, pilot)
+        assert app.shown().count("▌ one more") == 1
+        assert app.pane.transcript.entries[:-2] == [
+            change.entry for change in Fold().events(log) if isinstance(change, Put)
+        ]
+        app.pane.transcript.focus()
+        await pilot.press("home")
+        await pilot.pause()
+        assert any("message 0" in row for row in app.shown())
+
+
+async def test_another_session_that_is_opened_meanwhile_is_the_one_that_stays() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.open_log(long_log(400))
+        app.pane.apply(Recorded(UserMessage(id=10_000, text="one more")))
+        app.pane.open_log([UserMessage(id=1, text="other")])
+        await filled(app, pilot)
         assert [row for row in app.shown() if row] == ["▌ other"]
 
 

@@ -12,7 +12,7 @@ _LAID_OUT = 400
 """Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
 _BUDGET = 0.004
 """Seconds of work between two looks at the keyboard while text streams in."""
-_LEAST_WIDTH, _FIRST_WIDTH = 10, 77
+LEAST_WIDTH, _FIRST_WIDTH = 10, 77
 
 
 class Layout:
@@ -21,7 +21,8 @@ class Layout:
     def __init__(self) -> None:
         """Nothing is shown."""
         self.slots = Slots()
-        self._width = _FIRST_WIDTH
+        self.width = _FIRST_WIDTH
+        """Cells beside the marks."""
         self._laid_out: dict[int, Slot] = {}
         """Slots that hold rows, by identity, the least lately laid out first."""
         self._unfinished: set[str] = set()
@@ -37,18 +38,12 @@ class Layout:
         """Whether some layout is left to `catch_up` with."""
         return bool(self._unfinished)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self.slots.clear()
-        self._laid_out.clear()
-        self._unfinished.clear()
-
     def resize(self, width: int) -> None:
         """Let go of all rows and guess all heights anew, for this many cells beside the marks."""
-        self._width = max(_LEAST_WIDTH, width)
+        self.width = width
         self._laid_out.clear()
         self._unfinished.clear()
-        self.slots.estimate_all(self._width)
+        self.slots.estimate_all(self.width)
 
     def take(self, change: Change) -> int | None:
         """Take a change; returns the index of the entry that is new or different, None if one is gone."""
@@ -58,7 +53,7 @@ class Layout:
                 if index is not None:
                     self.slots.replace_entry(index, entry)
                     return index
-                slot = Slot(entry, self._width)
+                slot = Slot(entry, self.width)
                 if self.slots.hidden(entry):
                     slot.height, slot.exact = 0, True
                 return self.slots.append(slot)
@@ -74,7 +69,7 @@ class Layout:
         slot = self.slots.items[index]
         if self.slots.hidden(slot.entry):
             slot.height, slot.exact, slot.lines = 0, True, []
-        elif not slot.lay_out(self._width, deadline):
+        elif not slot.lay_out(self.width, deadline):
             self._unfinished.add(slot.entry.key)
         self.slots.touch(index)
         self._laid_out.pop(id(slot), None)

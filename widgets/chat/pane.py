@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events, on
@@ -22,6 +22,7 @@ from app.agent.updates import (
     joined,
 )
 from app.conversation.events import Event, TurnEnded
+from app.conversation.log import from_a_turn
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.entries.base import Change, Put
 from widgets.chat.fold import Fold
@@ -45,6 +46,10 @@ _LONGEST_REST = 0.4
 """Seconds after which what has come is shown in any case."""
 _SLICE_INTERVAL = 0.004
 """Seconds for the keyboard between two slices of layout that did not fit into one."""
+_END = 300
+"""Events of a long session that are shown at once; those before them follow."""
+_SLICE_EVENTS = 50
+"""Events of those that are taken between two looks at the keyboard: some half a millisecond."""
 
 
 class ChatPane(Column):
@@ -89,6 +94,8 @@ class ChatPane(Column):
         self.composer = composer
         self.composer.steer_elsewhere = self.question_bar.steer
         self._fold = Fold()
+        self._filling: list[Update] | None = None
+        """What the session says while the whole of a long log is made ready."""
         self._streamed: list[Update] = []
         self._waiting = 0
         """Characters in what is streamed and not shown yet."""
@@ -107,7 +114,7 @@ class ChatPane(Column):
     @property
     def is_flushing(self) -> bool:
         """Whether there is more to show, in a moment."""
-        return self._flush_due is not None
+        return self._flush_due is not None or self._filling is not None
 
     def focus_composer(self) -> None:
         """Let the user write."""
@@ -115,18 +122,41 @@ class ChatPane(Column):
 
     # The session.
 
-    def open_log(self, log: Iterable[Event]) -> None:
-        """Show a session as its log tells it, from its end."""
+    def open_log(self, log: Sequence[Event]) -> None:
+        """Show a session as its log tells it: its end at once, the whole of a long one as time allows."""
         self._stop_flushing()
         self._take_streamed()
+        self._filling = None
         self._fold = Fold()
-        self.transcript.load(self._fold.events(log))
+        self.transcript.load(self._fold.events(log if len(log) <= _END else from_a_turn(log[-_END:])))
         self.status_line.show_phase(Phase.IDLE)
         self.composer.set_queue(())
         self._after_events()
+        if len(log) > _END:
+            self._filling = []
+            self.run_worker(self._fill(tuple(log), self._filling), group="fill", exclusive=True, description="fill")
+
+    async def _fill(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
+        """Show the whole log in the place of its end, and then what the session has said meanwhile."""
+        fold, layout = Fold(), self.transcript.new_layout()
+        for at in range(0, len(log), _SLICE_EVENTS):
+            for change in fold.events(log[at : at + _SLICE_EVENTS]):
+                layout.take(change)
+            await asyncio.sleep(0)
+        if self._filling is not meanwhile:
+            return
+        self._filling = None
+        self._fold = fold
+        self.transcript.show_layout(layout)
+        self._after_events()
+        for update in meanwhile:
+            self.apply(update)
 
     def apply(self, update: Update) -> None:
         """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""
+        if self._filling is not None:
+            self._filling.append(update)
+            return
         match update:
             case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
                 self._collect(update, len(text))

@@ -100,12 +100,6 @@ class Slots:
         slot = self.items[index]
         return self.top(index) + round(part * (slot.gap + slot.height))
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self.items.clear()
-        self._by_key.clear()
-        self.touch(0)
-
     def append(self, slot: Slot) -> int:
         """Add a slot at the end; returns its index."""
         index = len(self.items)

@@ -20,7 +20,7 @@ from widgets.chat.copying import entry_at, selected_text, word_at
 from widgets.chat.cursor import EntryCursor
 from widgets.chat.entries.base import MARK_WIDTH, Change, Drop, Entry
 from widgets.chat.entries.proposals import ProposalEntry
-from widgets.chat.layout import Layout
+from widgets.chat.layout import LEAST_WIDTH, Layout
 from widgets.chat.lines import visible
 from widgets.chat.painting import RIGHT_MARGIN, Painter
 from widgets.common.text_colours import selection_style
@@ -103,13 +103,30 @@ class Transcript(ScrollView, can_focus=True):
 
     def load(self, changes: Iterable[Change]) -> None:
         """Show a whole session, from the end; nothing above the screen is laid out."""
-        self._layout.clear()
+        layout = self.new_layout()
+        for change in changes:
+            layout.take(change)
+        self.show_layout(layout)
+
+    def new_layout(self) -> Layout:
+        """An empty layout as large as what is shown, to be filled and then shown."""
+        layout = Layout()
+        if self._width:
+            layout.resize(self._text_width)
+        layout.slots.hide_interventions = self._slots.hide_interventions
+        return layout
+
+    def show_layout(self, layout: Layout) -> None:
+        """Show a `new_layout` from its end, in the place of all that was shown."""
+        if self._width and layout.width != self._text_width:
+            layout.resize(self._text_width)
+        if layout.slots.hide_interventions != self._slots.hide_interventions:
+            layout.slots.toggle_interventions()
+        self._layout, self._slots = layout, layout.slots
+        self._cursor = EntryCursor(self._slots)
         self._painter_now = None
-        self._cursor.index = None
         self._unseen = 0
         self._following = True
-        for change in changes:
-            self._take(change)
         self._settle()
 
     def apply(self, changes: Iterable[Change], *, flood: bool = False) -> bool:
@@ -214,12 +231,17 @@ class Transcript(ScrollView, can_focus=True):
         place = self._slots.place(self.scroll_offset.y)
         self._width = event.size.width
         self._painter_now = None
-        self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
+        self._layout.resize(self._text_width)
         if not self._following and place is not None:
             self._layout.lay_out(place[0])
             self._set_height()
             self._move_to(self._slots.row(*place))
         self._settle()
+
+    @property
+    def _text_width(self) -> int:
+        """Cells beside the marks."""
+        return max(LEAST_WIDTH, self._width - MARK_WIDTH - RIGHT_MARGIN)
 
     @property
     def _painter(self) -> Painter:

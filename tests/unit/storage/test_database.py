@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from app.conversation.events import (
     ProposalDecided,
     ProposalStaged,
     Pruned,
+    TurnEnded,
+    TurnStarted,
     UserMessage,
 )
 from app.storage.database import Database
@@ -302,3 +305,21 @@ def test_no_statement_numbers_its_placeholders() -> None:
     """SQLite takes `?1`, but Python 3.12 and 3.13 warn of it, and 3.14 refuses it where the values are a sequence."""
     folder = Path(app.storage.__file__).parent
     assert not [path.name for path in folder.glob("*.py") if re.search(r"\?\d", path.read_text(encoding="utf-8"))]
+
+
+def test_a_long_log_is_read_whole_and_takes_little_memory(store: SessionStore) -> None:
+    turn = [TurnStarted(cause="message"), UserMessage(text="one"), TurnEnded(stopped="answer")]
+    record = store.create()
+    stored = store.append(record.id, turn * 1_000)
+    tracemalloc.start()
+    try:
+        read = store.events(record.id)
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read == stored
+    assert held < 700 * len(read), f"{held / len(read):.0f} bytes for a short event"
+    assert most < held + 180 * len(read), "what is read is not held twice"
+    assert [event.model_copy(update={"time": 1.0}).model_dump_json() for event in read[:3]] == [
+        event.model_copy(update={"time": 1.0}).model_dump_json() for event in stored[:3]
+    ]
