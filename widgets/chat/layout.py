@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from typing import Self
 
 from widgets.chat.entries.base import Change, Drop, Put
 from widgets.chat.entries.words import AnswerEntry
@@ -12,7 +13,7 @@ _LAID_OUT = 400
 """Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
 _BUDGET = 0.004
 """Seconds of work between two looks at the keyboard while text streams in."""
-LEAST_WIDTH, _FIRST_WIDTH = 10, 77
+_LEAST_WIDTH, _FIRST_WIDTH = 10, 77
 
 
 class Layout:
@@ -21,8 +22,7 @@ class Layout:
     def __init__(self) -> None:
         """Nothing is shown."""
         self.slots = Slots()
-        self.width = _FIRST_WIDTH
-        """Cells beside the marks."""
+        self._width = _FIRST_WIDTH
         self._laid_out: dict[int, Slot] = {}
         """Slots that hold rows, by identity, the least lately laid out first."""
         self._unfinished: set[str] = set()
@@ -38,12 +38,25 @@ class Layout:
         """Whether some layout is left to `catch_up` with."""
         return bool(self._unfinished)
 
+    def another(self) -> Self:
+        """An empty one as large as this."""
+        other = type(self)()
+        other.conform_to(self)
+        return other
+
+    def conform_to(self, other: Self) -> None:
+        """Have the width of the other, and hide what it hides."""
+        if self._width != other._width:
+            self.resize(other._width)
+        if self.slots.hide_interventions != other.slots.hide_interventions:
+            self.slots.toggle_interventions()
+
     def resize(self, width: int) -> None:
         """Let go of all rows and guess all heights anew, for this many cells beside the marks."""
-        self.width = width
+        self._width = max(_LEAST_WIDTH, width)
         self._laid_out.clear()
         self._unfinished.clear()
-        self.slots.estimate_all(self.width)
+        self.slots.estimate_all(self._width)
 
     def take(self, change: Change) -> int | None:
         """Take a change; returns the index of the entry that is new or different, None if one is gone."""
@@ -53,7 +66,7 @@ class Layout:
                 if index is not None:
                     self.slots.replace_entry(index, entry)
                     return index
-                slot = Slot(entry, self.width)
+                slot = Slot(entry, self._width)
                 if self.slots.hidden(entry):
                     slot.height, slot.exact = 0, True
                 return self.slots.append(slot)
@@ -69,7 +82,7 @@ class Layout:
         slot = self.slots.items[index]
         if self.slots.hidden(slot.entry):
             slot.height, slot.exact, slot.lines = 0, True, []
-        elif not slot.lay_out(self.width, deadline):
+        elif not slot.lay_out(self._width, deadline):
             self._unfinished.add(slot.entry.key)
         self.slots.touch(index)
         self._laid_out.pop(id(slot), None)

@@ -128,7 +128,10 @@ class ChatPane(Column):
         self._take_streamed()
         self._filling = None
         self._fold = Fold()
-        self.transcript.load(self._fold.events(log if len(log) <= _END else from_a_turn(log[-_END:])))
+        layout = self.transcript.new_layout()
+        for change in self._fold.events(log if len(log) <= _END else from_a_turn(log[-_END:])):
+            layout.take(change)
+        self.transcript.show_layout(layout)
         self.status_line.show_phase(Phase.IDLE)
         self.composer.set_queue(())
         self._after_events()

@@ -20,7 +20,7 @@ from widgets.chat.copying import entry_at, selected_text, word_at
 from widgets.chat.cursor import EntryCursor
 from widgets.chat.entries.base import MARK_WIDTH, Change, Drop, Entry
 from widgets.chat.entries.proposals import ProposalEntry
-from widgets.chat.layout import LEAST_WIDTH, Layout
+from widgets.chat.layout import Layout
 from widgets.chat.lines import visible
 from widgets.chat.painting import RIGHT_MARGIN, Painter
 from widgets.common.text_colours import selection_style
@@ -66,8 +66,7 @@ class Transcript(ScrollView, can_focus=True):
         self._cursor = EntryCursor(self._slots)
         self._painter_now: Painter | None = None
         self._width = 0
-        self._following = True
-        self._moving = False
+        self._following, self._moving = True, False
         self._unseen = 0
         self._painted = 0.0
         self._selection: Selection | None = None
@@ -101,32 +100,15 @@ class Transcript(ScrollView, can_focus=True):
         if not len(self._slots):
             self.refresh()
 
-    def load(self, changes: Iterable[Change]) -> None:
-        """Show a whole session, from the end; nothing above the screen is laid out."""
-        layout = self.new_layout()
-        for change in changes:
-            layout.take(change)
-        self.show_layout(layout)
-
     def new_layout(self) -> Layout:
-        """An empty layout as large as what is shown, to be filled and then shown."""
-        layout = Layout()
-        if self._width:
-            layout.resize(self._text_width)
-        layout.slots.hide_interventions = self._slots.hide_interventions
-        return layout
+        """An empty layout, to be filled and then shown."""
+        return self._layout.another()
 
     def show_layout(self, layout: Layout) -> None:
-        """Show a `new_layout` from its end, in the place of all that was shown."""
-        if self._width and layout.width != self._text_width:
-            layout.resize(self._text_width)
-        if layout.slots.hide_interventions != self._slots.hide_interventions:
-            layout.slots.toggle_interventions()
-        self._layout, self._slots = layout, layout.slots
-        self._cursor = EntryCursor(self._slots)
-        self._painter_now = None
-        self._unseen = 0
-        self._following = True
+        """Show a whole session in the place of another, from the end; nothing above the screen is laid out."""
+        layout.conform_to(self._layout)
+        self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
+        self._painter_now, self._unseen, self._following = None, 0, True
         self._settle()
 
     def apply(self, changes: Iterable[Change], *, flood: bool = False) -> bool:
@@ -231,17 +213,12 @@ class Transcript(ScrollView, can_focus=True):
         place = self._slots.place(self.scroll_offset.y)
         self._width = event.size.width
         self._painter_now = None
-        self._layout.resize(self._text_width)
+        self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
         if not self._following and place is not None:
             self._layout.lay_out(place[0])
             self._set_height()
             self._move_to(self._slots.row(*place))
         self._settle()
-
-    @property
-    def _text_width(self) -> int:
-        """Cells beside the marks."""
-        return max(LEAST_WIDTH, self._width - MARK_WIDTH - RIGHT_MARGIN)
 
     @property
     def _painter(self) -> Painter:
