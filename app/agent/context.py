@@ -20,7 +20,7 @@ from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, 
 from app.conversation.log import EventLog
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import RequestFailed
+from app.llm.failures.errors import RequestError
 from app.llm.types import Completed, Payload
 
 
@@ -127,6 +127,6 @@ class ContextKeeper:
             async for update in model.stream(lambda profile: summary_payload(events, step, budget, profile, facts)):
                 if isinstance(update, Completed) and not update.truncated and not update.calls:
                     text = update.text.strip()
-        except RequestFailed:
+        except RequestError:
             return ""
         return text

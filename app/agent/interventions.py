@@ -1,7 +1,7 @@
 """What the program tells the model, and when: every text of an intervention is written here.
 
 Each is an event of its own, sent as a system message, and stands in payloads only for as long as it applies
-(`Intervention.scope`). What a decision of the user tells the model is worded in `app.conversation.decisions`.
+(`Intervention.scope`). What a decision of the user tells the model is worded in `app.conversation.decision_words`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

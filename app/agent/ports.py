@@ -27,7 +27,7 @@ class ModelPort(Protocol):
         ...
 
     def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncIterator[StreamUpdate]:
-        """Make one request; raises `app.llm.failures.errors.RequestFailed`."""
+        """Make one request; raises `app.llm.failures.errors.RequestError`."""
         ...
 
 

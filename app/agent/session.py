@@ -13,7 +13,7 @@ from app.agent.allowances import Allowances
 from app.agent.briefing import Briefing
 from app.agent.confirmations import Confirmations
 from app.agent.context import ContextKeeper
-from app.agent.deciding import (
+from app.agent.decision_events import (
     approval,
     changes,
     decided,

@@ -53,7 +53,7 @@ from app.conversation.log import EventLog
 from app.conversation.payload.missing_results import ABORTED_BEFORE, TRUNCATED
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import RequestFailed as RequestError
+from app.llm.failures.errors import RequestError
 from app.llm.types import (
     AttemptDiscarded,
     CallProgress,

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.agent.deciding import approval, decided, not_recorded, redone, undone
+from app.agent.decision_events import approval, decided, not_recorded, redone, undone
 from app.cli.documents import DecisionDocument, FileLine
 from app.cli.looks import check_looked_at, look_needed, looked_at
 from app.cli.output import CommandError, Exit, exit_code, piped_text, print_error, print_json, print_line

@@ -120,16 +120,16 @@ def _writable(event: Event) -> Event:
     try:
         event.model_dump_json()
     except ValueError:
-        return EVENTS.validate_python(_encodable(event.model_dump()))
+        return EVENTS.validate_python(_without_surrogates(event.model_dump()))
     return event
 
 
-def _encodable(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     match value:
         case str():
             return value.encode("utf-8", "replace").decode("utf-8")
         case dict():
-            return {_encodable(key): _encodable(item) for key, item in value.items()}
+            return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
         case list() | tuple():
-            return [_encodable(item) for item in value]
+            return [_without_surrogates(item) for item in value]
     return value

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from app.conversation.decisions import decision_facts, feedback_words
+from app.conversation.decision_words import decision_facts, feedback_words
 from app.conversation.events import (
     Answer,
     AssistantMessage,

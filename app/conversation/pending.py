@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from app.conversation.decisions import file_list
+from app.conversation.decision_words import file_list
 from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided, ProposalStaged
 from app.proposals.facts import FileStat
 

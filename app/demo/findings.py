@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from app.demo.history import Call
+from app.demo.conversation import Call
 from app.demo.words import NewCall
 
 _NUMBERED = re.compile(r"^(\d+)\t(.*)$")

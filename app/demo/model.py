@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from app.demo import editing_skills, reading_skills
-from app.demo.history import Turn, content_text, is_decision, proposals_named, read_history
+from app.demo.conversation import Turn, content_text, is_decision, proposals_named, read_history
 from app.demo.proposing import ask_for_another_way
 from app.demo.task import Task, current_task, read_intent
 from app.demo.words import WORDS, NewCall, Reply, listed, quoted, ticked

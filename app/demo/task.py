@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from app.demo.conversation import EDIT_TOOLS, Call, Turn
 from app.demo.findings import Findings
-from app.demo.history import EDIT_TOOLS, Call, Turn
 from app.demo.words import PATH, WORDS, NewCall
 
 _NAME = r"[`'\"“‘]?(?P<{}>[\w./@-]*\w)[`'\"”’]?(?:\(\))?"

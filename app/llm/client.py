@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import ProfileCache, remember
-from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestFailed
+from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.retry import STANDARD, RetryPolicy
 from app.llm.failures.server_words import parse_body
@@ -73,7 +73,7 @@ class ModelClient:
         """Ids of the models that the endpoint offers.
 
         Raises:
-            RequestFailed: It gives no list.
+            RequestError: It gives no list.
         """
         try:
             return await self._transport.models()
@@ -94,7 +94,7 @@ class ModelClient:
         A closing request is retried once, within seconds, and tool calls that leak into its text are left out of it.
 
         Raises:
-            RequestFailed: No usable response; `partial` has what came of the last attempt.
+            RequestError: No usable response; `partial` has what came of the last attempt.
         """
         started = time.monotonic()
         attempt = 0
@@ -240,11 +240,11 @@ class ModelClient:
         if self._cache is not None:
             remember(self._cache, self.endpoint, before, profile)
 
-    def _final(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestFailed:
+    def _final(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestError:
         partial = None
         if assembly is not None and not assembly.empty:
             partial = assembly.complete(ended=False)
-        return RequestFailed(
+        return RequestError(
             failure.kind,
             failure.message,
             time.time() + failure.retry_after if failure.retry_after is not None else None,

@@ -24,7 +24,7 @@ _EXCERPT_LINES = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Chosen:
     """The part of a proposal that a decision is about."""
 
     hunks: frozenset[str]
@@ -51,7 +51,7 @@ class Choice:
         return change.path in self.paths or any(hunk.id in self.hunks for hunk in change.hunks)
 
 
-NOTHING = Choice(frozenset(), frozenset(), whole=False, rest=False)
+NOTHING = Chosen(frozenset(), frozenset(), whole=False, rest=False)
 """No part of a proposal."""
 
 
@@ -64,7 +64,7 @@ class Outcome:
     files: list[FileStat] = field(default_factory=list)
 
 
-def choose(proposal: Proposal, wanted: Collection[str] | None) -> Choice:
+def choose(proposal: Proposal, wanted: Collection[str] | None) -> Chosen:
     """The pending hunks and files that were named.
 
     Args:
@@ -96,14 +96,14 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> Choice:
             raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values())}.")
     everything = len(hunks) == len(proposal.hunks) and all(undecided(change) for change in proposal.files)
     rest = len(hunks) == len(pending) and paths == bare
-    return Choice(frozenset(hunks), frozenset(paths), everything and rest, rest)
+    return Chosen(frozenset(hunks), frozenset(paths), everything and rest, rest)
 
 
 def approve(
     contents: Contents,
     filesystem: Filesystem,
     proposal: Proposal,
-    choice: Choice,
+    choice: Chosen,
     starts: Mapping[str, FileVersion | None],
 ) -> Outcome:
     """What is to be written for the chosen part, and the proposal as it stands once it is.
@@ -155,7 +155,7 @@ def approve(
     return outcome
 
 
-def deny(contents: Contents, proposal: Proposal, choice: Choice, starts: Mapping[str, FileVersion | None]) -> Outcome:
+def deny(contents: Contents, proposal: Proposal, choice: Chosen, starts: Mapping[str, FileVersion | None]) -> Outcome:
     """The proposal without the chosen part; nothing is written."""
     outcome = Outcome(proposal)
     changes: list[FileChange] = []
@@ -205,7 +205,7 @@ def deny(contents: Contents, proposal: Proposal, choice: Choice, starts: Mapping
 
 
 def hunk_facts(
-    contents: Contents, filesystem: Filesystem, before: Proposal, choice: Choice, landed: Collection[str]
+    contents: Contents, filesystem: Filesystem, before: Proposal, choice: Chosen, landed: Collection[str]
 ) -> tuple[HunkFact, ...]:
     """What became of each hunk that was pending, for the model; nothing if the decision was on the whole proposal.
 
@@ -260,12 +260,12 @@ def _offer(hunks: Iterable[Hunk]) -> str:
     return f"those that wait are {shown}"
 
 
-def _written(contents: Contents, change: FileChange, choice: Choice) -> FileVersion | None:
+def _written(contents: Contents, change: FileChange, choice: Chosen) -> FileVersion | None:
     """What the file holds with the chosen part, whatever is pending below it."""
     return change.result if choice.covers(change) else _composed(contents, change, choice.hunks)
 
 
-def _denied_part(proposal: Proposal, change: FileChange, result: FileVersion | None, choice: Choice) -> DeniedPart:
+def _denied_part(proposal: Proposal, change: FileChange, result: FileVersion | None, choice: Chosen) -> DeniedPart:
     """What it takes to have the chosen hunks wait again, once `result` is what the rest comes to."""
     decision = proposal.last.number + 1 if proposal.last else 1
     hunks = tuple(hunk.id for hunk in _pending_hunks(change) if hunk.id in choice.hunks)

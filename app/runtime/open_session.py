@@ -136,7 +136,7 @@ class OpenSession:
         await self._demo.aclose()
 
     async def list_models(self, settings: Settings) -> list[str]:
-        """The models of the endpoint that these settings name; raises RequestFailed or NotConnected."""
+        """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
         # A name is needed to make a client; the list is asked for without it.
         named = settings.model_copy(update={"model": settings.model or "any"})
         client = connect(self.runtime, named)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from app.agent.deciding import changes, owner_of
+from app.agent.decision_events import changes, owner_of
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.facts import HunkFact, LastDecision
 from app.proposals.models import HunkState, Proposal

@@ -27,7 +27,7 @@ class ToolError(Exception):
     """The tool could not do it; the text tells the model why and what would work."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(encodable(text))
+        super().__init__(escape_surrogates(text))
 
 
 class Rejected(Exception):
@@ -55,7 +55,7 @@ class ToolOutput:
     """What a call came to."""
 
     text: str
-    """What the model reads; always encodable as UTF-8."""
+    """What the model reads; always escape_surrogates as UTF-8."""
     summary: str
     """What the user reads in one line."""
     reads: dict[str, str] = field(default_factory=dict)
@@ -66,8 +66,8 @@ class ToolOutput:
     """It has changed the draft."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", _bounded(encodable(self.text)))
-        object.__setattr__(self, "summary", encodable(self.summary))
+        object.__setattr__(self, "text", _bounded(escape_surrogates(self.text)))
+        object.__setattr__(self, "summary", escape_surrogates(self.summary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _bounded(text: str) -> str:
     return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters not shown]"
 
 
-def encodable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """The text with lone surrogates written out as `\\udc80`, so that it survives JSON, disk and wire."""
     try:
         text.encode()

@@ -22,7 +22,7 @@ def _foreseen(error: Exception) -> bool:
     """Whether the error was made for the user's eyes."""
     from app.agent.turns import OpenElsewhere
     from app.config import ConfigError
-    from app.llm.failures.errors import RequestFailed
+    from app.llm.failures.errors import RequestError
     from app.proposals.errors import ProposalError
     from app.runtime.connection import NotConnected
     from app.storage.errors import StorageError
@@ -37,7 +37,7 @@ def _foreseen(error: Exception) -> bool:
         | NotConnected
         | OpenElsewhere
         | ProposalError
-        | RequestFailed
+        | RequestError
         | StorageError,
     )
 

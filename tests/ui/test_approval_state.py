@@ -7,13 +7,13 @@ from app.proposals.models import DeniedPart, HunkState, Op, Proposal, ProposalSt
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
-from widgets.approval.decide import Ask, Do, Refuse, approve, approve_all, caveats, deny_all
 from widgets.approval.looked_at import Unseen
 from widgets.approval.notes import Remark
 from widgets.approval.offered import is_offered
 from widgets.approval.readiness import GRACE_SECONDS, Guard
 from widgets.approval.remarks import quote
 from widgets.approval.state import ReviewState
+from widgets.approval.verdicts import Ask, Do, Refuse, approve, approve_all, caveats, deny_all
 from widgets.approval.wording import confirmation_row, headline, proposal_row
 from widgets.diff.seen import changed_lines
 

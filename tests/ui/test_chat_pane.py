@@ -23,7 +23,7 @@ from app.conversation.events import Answer, AssistantMessage, Event, Question, T
 from tests.ui.chat_app import ChatApp, call, conversation
 from widgets.chat.composer import Composer
 from widgets.chat.entries.base import Put
-from widgets.chat.fold import Fold
+from widgets.chat.entry_builder import EntryBuilder
 from widgets.chat.pane import ChatPane
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.queue import Queue
@@ -239,7 +239,7 @@ async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_
         await filled(app, pilot)
         assert app.shown().count("▌ one more") == 1
         assert app.pane.transcript.entries[:-2] == [
-            change.entry for change in Fold().events(log) if isinstance(change, Put)
+            change.entry for change in EntryBuilder().events(log) if isinstance(change, Put)
         ]
         app.pane.transcript.focus()
         await pilot.press("home")

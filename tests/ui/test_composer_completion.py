@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from tests.ui.chat_app import ChatApp
 from widgets.chat.composer import Composer
-from widgets.chat.matching import Names, is_subsequence
+from widgets.chat.fuzzy import Names, is_subsequence
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
 

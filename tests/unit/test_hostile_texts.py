@@ -12,7 +12,7 @@ from app.safe_text import inspect
 from app.tools.command.output import PlainText
 from app.workspace.secrets import secret_reason
 from widgets.chat.block_starts import DELIMITER, ITEM, RULE
-from widgets.chat.matching import Names
+from widgets.chat.fuzzy import Names
 
 SIZE = 1_000_000
 

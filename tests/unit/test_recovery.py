@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.deciding import approval, decided
+from app.agent.decision_events import approval, decided
 from app.conversation.events import Decision, ProposalDecided, ProposalStaged, UserMessage
 from app.proposals.facts import LineComment
 from app.runtime.left_over import LeftOver

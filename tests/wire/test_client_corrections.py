@@ -7,7 +7,7 @@ import pytest
 
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import cache_key, resolve
-from app.llm.failures.errors import FailureKind, RequestFailed
+from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
 from app.llm.types import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
@@ -143,7 +143,7 @@ async def test_a_refusal_is_learned_from(
     cache: dict[str, dict[str, Any]] = {}
     async with client_of(server, start, cache=cache) as client:
         if learned is None:
-            with pytest.raises(RequestFailed) as caught:
+            with pytest.raises(RequestError) as caught:
                 await updates_of(client, build)
             assert caught.value.kind is FailureKind.INVALID_REQUEST
             assert len(server.requests) == 2
@@ -171,7 +171,7 @@ async def test_at_most_one_answered_closing_request_on_every_endpoint(
     async with client_of(server, timeouts=Timeouts(closing=0.3 if endpoint is CLOSING_SILENT else 30)) as client:
         try:
             completed = response(await updates_of(client, closing, closing=True))
-        except RequestFailed as failed:
+        except RequestError as failed:
             assert failed.kind in (FailureKind.RATE_LIMITED, FailureKind.STREAM_BROKEN)
             assert len(server.requests) == 2
         else:
@@ -198,7 +198,7 @@ async def test_a_server_that_fails_on_calls_under_none_is_not_asked_again(server
     server.behave(FAILS_CALLS)
     server.always(Turn(calls=(Call("edit_file", {"path": "b.py"}),)))
     async with client_of(server) as client:
-        with pytest.raises(RequestFailed) as caught:
+        with pytest.raises(RequestError) as caught:
             await updates_of(client, closing, closing=True)
         assert client.profile.tool_choice_none == "fails"
     assert caught.value.kind is FailureKind.TOOL_USE_FAILED
@@ -217,7 +217,7 @@ async def test_a_server_that_fails_on_calls_under_none_is_not_asked_again(server
 async def test_a_server_that_refuses_everything_ends_in_its_own_words(server: WireServer, message: str) -> None:
     server.insist(refused_unless(message, lambda body: False))
     async with client_of(server) as client:
-        with pytest.raises(RequestFailed) as caught:
+        with pytest.raises(RequestError) as caught:
             await updates_of(client, lambda profile: Payload(closing(profile).messages, TOOLS, "none", 100))
     assert message in caught.value.message
     assert len(server.requests) <= 8
@@ -226,7 +226,7 @@ async def test_a_server_that_refuses_everything_ends_in_its_own_words(server: Wi
 async def test_where_there_is_nothing_to_move_nothing_is_learned(server: WireServer) -> None:
     server.insist(refused_unless("roles must alternate", lambda body: False))
     async with client_of(server) as client:
-        with pytest.raises(RequestFailed):
+        with pytest.raises(RequestError):
             await updates_of(client, opening)
         assert client.profile == Profile()
     assert len(server.requests) == 1

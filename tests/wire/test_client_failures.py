@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from app.llm.capabilities.profile import Profile
 from app.llm.client import ModelClient
-from app.llm.failures.errors import FailureKind, RequestFailed
+from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.types import Endpoint, RetryScheduled
 from tests.wire.driving import BRISK, FAST, client_of, complete, opening, response, updates_of
 from tests.wire.replies import Reply, Turn, document, error, stream
@@ -18,10 +18,10 @@ from tests.wire.server import WireServer
 K = FailureKind
 
 
-async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestFailed:
+async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestError:
     """The failure that this reply ends in, when it is all that the server has to say."""
     server.always(reply)
-    with pytest.raises(RequestFailed) as caught:
+    with pytest.raises(RequestError) as caught:
         await complete(server, **options)
     assert "\n" not in caught.value.message and len(caught.value.message) < 500
     return caught.value
@@ -198,7 +198,7 @@ async def test_a_full_context_inside_the_stream(server: WireServer) -> None:
 async def test_the_window_that_a_server_names_is_learned(server: WireServer) -> None:
     server.always(error(400, "This model's maximum context length is 8192 tokens."))
     async with client_of(server) as client:
-        with pytest.raises(RequestFailed):
+        with pytest.raises(RequestError):
             await updates_of(client)
         assert client.profile.context_window == 8192
 
@@ -210,7 +210,7 @@ async def test_no_message_contains_the_key(server: WireServer) -> None:
     client = ModelClient(endpoint, Profile(), retry=FAST, timeouts=BRISK)
     for reply in (error(401, echo), error(500, echo), document(f"<title>{echo}</title>", status=400)):
         server.always(reply)
-        with pytest.raises(RequestFailed) as caught:
+        with pytest.raises(RequestError) as caught:
             await updates_of(client)
         chain: BaseException | None = caught.value
         for secret in (key, token, "sk-other"):
@@ -227,7 +227,7 @@ async def test_a_key_that_fits_no_header_is_not_in_the_message_either(server: Wi
     try:
         assert response(await updates_of(client)).text == "Hi"
         assert key.strip() == "sekrit-1234"
-    except RequestFailed as failed:
+    except RequestError as failed:
         assert "sekrit" not in failed.message and "1234" not in failed.message
     await client.aclose()
 
@@ -235,7 +235,7 @@ async def test_a_key_that_fits_no_header_is_not_in_the_message_either(server: Wi
 async def test_a_password_in_the_url_is_not_in_the_message() -> None:
     url = "http://me:sekrit@127.0.0.1:9/v1?key=hidden-too"
     client = ModelClient(Endpoint(url, "m"), Profile(), retry=FAST, timeouts=BRISK)
-    with pytest.raises(RequestFailed) as caught:
+    with pytest.raises(RequestError) as caught:
         await updates_of(client)
     assert "sekrit" not in caught.value.message and "hidden" not in caught.value.message
     await client.aclose()
@@ -272,7 +272,7 @@ async def test_a_missing_key_and_a_wrong_key_are_told_apart(server: WireServer) 
     server.require_key("right")
     assert "wants an API key" in (await failure(server, error(500, ""))).message
     client = ModelClient(Endpoint(server.base_url, "m", SecretStr("wrong-key")), Profile(), timeouts=BRISK)
-    with pytest.raises(RequestFailed, match="does not accept the API key"):
+    with pytest.raises(RequestError, match="does not accept the API key"):
         await updates_of(client)
     await client.aclose()
 
@@ -313,7 +313,7 @@ async def test_headers_of_the_endpoint_are_sent(server: WireServer) -> None:
 )
 async def test_unreachable(base_url: str, words: str) -> None:
     client = ModelClient(Endpoint(base_url, "m"), Profile(), retry=FAST, timeouts=BRISK)
-    with pytest.raises(RequestFailed) as caught:
+    with pytest.raises(RequestError) as caught:
         await updates_of(client)
     assert words in caught.value.message
     await client.aclose()
@@ -323,7 +323,7 @@ async def test_https_on_a_plain_port_is_told(server: WireServer) -> None:
     url = server.base_url.replace("http:", "https:")
     # The server waits for the rest of a request line, and the client for the server's half of the handshake.
     client = ModelClient(Endpoint(url, "m"), Profile(), retry=FAST, timeouts=replace(BRISK, connect=0.2))
-    with pytest.raises(RequestFailed) as caught:
+    with pytest.raises(RequestError) as caught:
         await updates_of(client)
     assert caught.value.kind is FailureKind.UNREACHABLE
     await client.aclose()
@@ -336,10 +336,10 @@ async def test_the_list_of_models(server: WireServer) -> None:
         server.route("/v1/models", document({"models": [{"name": "c"}, {"id": 3}, "x"]}))
         assert await client.models() == ["c"]
         server.route("/v1/models", document("<html>", content_type="text/html"))
-        with pytest.raises(RequestFailed):
+        with pytest.raises(RequestError):
             await client.models()
         server.route("/v1/models", error(401, "No"))
-        with pytest.raises(RequestFailed) as caught:
+        with pytest.raises(RequestError) as caught:
             await client.models()
         assert caught.value.kind is FailureKind.AUTH
 

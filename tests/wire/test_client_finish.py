@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import FailureKind, RequestFailed
+from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.types import Payload
 from tests.wire.driving import USER, client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream
@@ -88,7 +88,7 @@ async def test_reasoning_alone_is_a_response(server: WireServer) -> None:
 @pytest.mark.parametrize("reason", ["length", "model_context_window_exceeded"])
 async def test_no_room_for_a_single_token_is_a_full_context(server: WireServer, reason: str) -> None:
     server.script([stream(chunk("", role="assistant"), chunk(finish=reason), DONE)])
-    with pytest.raises(RequestFailed) as caught:
+    with pytest.raises(RequestError) as caught:
         await complete(server)
     assert caught.value.kind is FailureKind.CONTEXT_FULL
 
@@ -128,7 +128,7 @@ ERRORS_IN_STREAMS = [
 @pytest.mark.parametrize("problem", ERRORS_IN_STREAMS)
 async def test_an_error_inside_the_stream_is_retried_and_then_told(server: WireServer, problem: Any) -> None:
     server.always(stream(chunk("Hi"), problem))
-    with pytest.raises(RequestFailed) as caught:
+    with pytest.raises(RequestError) as caught:
         await complete(server)
     assert "Overloaded now" in caught.value.message
     assert caught.value.kind is FailureKind.SERVER_ERROR
@@ -144,7 +144,7 @@ async def test_an_error_inside_the_stream_that_will_not_pass_is_told_at_once(
     server: WireServer, problem: Any
 ) -> None:
     server.always(stream(problem))
-    with pytest.raises(RequestFailed) as caught:
+    with pytest.raises(RequestError) as caught:
         await complete(server)
     assert caught.value.kind is FailureKind.AUTH
     assert len(server.requests) == 1
@@ -157,5 +157,5 @@ async def test_an_error_after_a_whole_response_does_not_spoil_it(server: WireSer
 
 async def test_a_server_error_with_status_200_as_a_document(server: WireServer) -> None:
     server.always(error(200, "No such thing", code="invalid_request_error"))
-    with pytest.raises(RequestFailed, match="No such thing"):
+    with pytest.raises(RequestError, match="No such thing"):
         await complete(server)

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from app.llm.failures.errors import FailureKind, RequestFailed
+from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.response import sse
 from app.llm.types import AttemptDiscarded, RetryScheduled
 from tests.wire.driving import client_of, complete, opening, response, updates_of
@@ -119,7 +119,7 @@ async def test_damaged_text_is_shown_with_replacement_characters(server: WireSer
 async def test_a_page_instead_of_a_stream_says_to_check_the_base_url(server: WireServer) -> None:
     page = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head>\n<body>Hi</body></html>"
     server.always(document(page, content_type="text/html"))
-    with pytest.raises(RequestFailed) as caught:
+    with pytest.raises(RequestError) as caught:
         await complete(server)
     assert caught.value.kind is FailureKind.INVALID_REQUEST
     assert "Sign in" in caught.value.message and "base URL" in caught.value.message

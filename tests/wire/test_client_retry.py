@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from app.llm.failures.errors import FailureKind, RequestFailed
+from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.types import AttemptDiscarded, RetryScheduled, StreamUpdate, TextDelta
@@ -65,7 +65,7 @@ async def test_a_date_to_wait_for(server: WireServer) -> None:
 async def test_a_long_wait_is_the_users_decision(server: WireServer, headers: dict[str, str]) -> None:
     server.always(error(429, "Wait", headers=headers))
     async with client_of(server) as client:
-        with pytest.raises(RequestFailed) as caught:
+        with pytest.raises(RequestError) as caught:
             await updates_of(client)
     assert caught.value.kind is FailureKind.RATE_LIMITED
     assert caught.value.retry_at is not None and 250 < caught.value.retry_at - time.time() <= 360
@@ -130,7 +130,7 @@ async def test_a_dead_connection_is_noticed_by_the_bytes_that_do_not_come(server
 async def test_a_closing_request_is_retried_once(server: WireServer) -> None:
     server.always(error(503, "Busy"))
     async with client_of(server) as client:
-        with pytest.raises(RequestFailed):
+        with pytest.raises(RequestError):
             await updates_of(client, closing, closing=True)
     assert len(server.requests) == 2
 
@@ -138,7 +138,7 @@ async def test_a_closing_request_is_retried_once(server: WireServer) -> None:
 async def test_a_closing_request_does_not_wait_longer_than_its_five_seconds(server: WireServer) -> None:
     server.always(error(429, "Wait", headers={"retry-after": "6"}))
     async with client_of(server, retry=PATIENT) as client:
-        with pytest.raises(RequestFailed) as caught:
+        with pytest.raises(RequestError) as caught:
             await updates_of(client, closing, closing=True)
     assert caught.value.retry_at is not None
     assert len(server.requests) == 1
@@ -148,7 +148,7 @@ async def test_silence_after_a_closing_request_ends_early(server: WireServer) ->
     server.always(stream(STALL))
     timeouts = Timeouts(closing=0.1, first=60, idle=60)
     async with client_of(server, timeouts=timeouts, retry=RetryPolicy(closing_total=0.05)) as client:
-        with pytest.raises(RequestFailed) as caught:
+        with pytest.raises(RequestError) as caught:
             await updates_of(client, closing, closing=True)
     assert caught.value.kind is FailureKind.STREAM_BROKEN
     assert len(server.requests) == 1

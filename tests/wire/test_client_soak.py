@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.failures.errors import RequestFailed
+from app.llm.failures.errors import RequestError
 from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
 from tests.wire.driving import client_of, opening, response, updates_of
@@ -47,7 +47,7 @@ async def test_every_request_ends_and_leaves_nothing_behind(server: WireServer) 
             task.cancel()
         try:
             response(await task)
-        except RequestFailed as failed:
+        except RequestError as failed:
             return str(failed.kind)
         except asyncio.CancelledError:
             return "cancelled"

@@ -6,9 +6,9 @@ from textual.message import Message
 
 from app.proposals.models import Proposal
 from widgets.approval import messages
-from widgets.approval.decide import ActionKind, Ask, Do, Refuse, Verdict
 from widgets.approval.notes import Words
 from widgets.approval.state import ReviewState
+from widgets.approval.verdicts import ActionKind, Ask, Do, Refuse, Verdict
 from widgets.approval.wording import STATE_WORDS
 
 TakeWords = Callable[[str, tuple[str, ...] | None], Words]

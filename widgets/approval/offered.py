@@ -1,7 +1,7 @@
 """Which keys of the review have something to act on at this moment; the others are shown as dead, or not at all."""
 
-from widgets.approval.decide import Ask, can_be_approved
 from widgets.approval.state import ReviewState
+from widgets.approval.verdicts import Ask, can_be_approved
 
 DECIDES = frozenset(
     {

@@ -11,8 +11,8 @@ from app.proposals.models import HunkState
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
 from widgets.approval.counting_keys import CountingKeys
-from widgets.approval.decide import approve, approve_all, deny, deny_all
 from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
+from widgets.approval.verdicts import approve, approve_all, deny, deny_all
 from widgets.approval.wording import ACTION
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.messages import ComparisonWanted, HunkClicked

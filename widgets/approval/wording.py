@@ -10,9 +10,9 @@ from app.plural import plural
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.remarks import rung_words
 from app.tools.contract import Confirmation
-from widgets.approval.decide import Ask, can_be_approved
 from widgets.approval.permissions import widths
 from widgets.approval.state import ReviewState
+from widgets.approval.verdicts import Ask, can_be_approved
 from widgets.diff.cells import display
 from widgets.diff.rows import NoteRow
 

@@ -16,9 +16,9 @@ from textual.widgets import Static, TextArea
 
 from app.actions import bindings
 from widgets.chat.editor import Editor
-from widgets.chat.matching import Names
+from widgets.chat.fuzzy import Names
 from widgets.chat.pastes import Draft, Folds
-from widgets.chat.popup import Choice, Popup
+from widgets.chat.popup import Popup, Suggestion
 from widgets.chat.queue import Queue
 from widgets.common.containers import Column, Row
 
@@ -329,7 +329,7 @@ class Composer(Column):
             for name, title in self._commands
             if name.startswith(query) or (query and (query in name or f" {query}" in f" {title.lower()}"))
         )
-        choices = [Choice(name, f"/{name}", title) for _, name, title in ranked]
+        choices = [Suggestion(name, f"/{name}", title) for _, name, title in ranked]
         self.popup.open("command", choices)
 
     @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
@@ -341,7 +341,7 @@ class Composer(Column):
         if names is not self._names.names:
             self._names = Names(names)
         matches = await self._names.search(query)
-        self.popup.open("file", [Choice(name, name) for name in matches])
+        self.popup.open("file", [Suggestion(name, name) for name in matches])
 
     def action_search_history(self) -> None:
         """Search what was sent before; the text in the composer is what is looked for."""
@@ -367,9 +367,9 @@ class Composer(Column):
         query = self.editor.text.lower()
         return [text for text in self._history if query in text.lower()]
 
-    def _choices_of(self, texts: Sequence[str]) -> list[Choice]:
+    def _choices_of(self, texts: Sequence[str]) -> list[Suggestion]:
         """The latest first, each once."""
-        return [Choice(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
+        return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
 
     @on(Popup.Chosen)
     def take_clicked(self, event: Popup.Chosen) -> None:
@@ -378,7 +378,7 @@ class Composer(Column):
         self._accept(event.choice, enter=True)
         self.screen.set_focus(self.editor)
 
-    def _accept(self, choice: Choice, enter: bool) -> None:
+    def _accept(self, choice: Suggestion, enter: bool) -> None:
         match self.popup.source:
             case "history":
                 self._set_text(choice.value)

@@ -25,7 +25,7 @@ from app.conversation.events import Event, TurnEnded
 from app.conversation.log import from_a_turn
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.entries.base import Change, Put
-from widgets.chat.fold import Fold
+from widgets.chat.entry_builder import EntryBuilder
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
@@ -93,7 +93,7 @@ class ChatPane(Column):
         self.question_bar = QuestionBar()
         self.composer = composer
         self.composer.steer_elsewhere = self.question_bar.steer
-        self._fold = Fold()
+        self._entry_builder = EntryBuilder()
         self._filling: list[Update] | None = None
         """What the session says while the whole of a long log is made ready."""
         self._streamed: list[Update] = []
@@ -127,9 +127,9 @@ class ChatPane(Column):
         self._stop_flushing()
         self._take_streamed()
         self._filling = None
-        self._fold = Fold()
+        self._entry_builder = EntryBuilder()
         layout = self.transcript.new_layout()
-        for change in self._fold.events(log if len(log) <= _END else from_a_turn(log[-_END:])):
+        for change in self._entry_builder.events(log if len(log) <= _END else from_a_turn(log[-_END:])):
             layout.take(change)
         self.transcript.show_layout(layout)
         self.status_line.show_phase(Phase.IDLE)
@@ -141,7 +141,7 @@ class ChatPane(Column):
 
     async def _fill(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
         """Show the whole log in the place of its end, and then what the session has said meanwhile."""
-        fold, layout = Fold(), self.transcript.new_layout()
+        fold, layout = EntryBuilder(), self.transcript.new_layout()
         for at in range(0, len(log), _SLICE_EVENTS):
             for change in fold.events(log[at : at + _SLICE_EVENTS]):
                 layout.take(change)
@@ -149,7 +149,7 @@ class ChatPane(Column):
         if self._filling is not meanwhile:
             return
         self._filling = None
-        self._fold = fold
+        self._entry_builder = fold
         self.transcript.show_layout(layout)
         self._after_events()
         for update in meanwhile:
@@ -171,17 +171,17 @@ class ChatPane(Column):
                 self.composer.set_queue(texts)
             case Recorded(event):
                 self.flush()
-                self._show(self._fold.event(event))
+                self._show(self._entry_builder.event(event))
                 self._after_events()
                 if isinstance(event, TurnEnded):
                     self._show_end(event)
                     self.post_message(self.TurnOver())
             case _:
                 self.flush()
-                self._show(self._fold.update(update))
+                self._show(self._entry_builder.update(update))
 
     def _after_events(self) -> None:
-        question = self._fold.open_question
+        question = self._entry_builder.open_question
         self.question_bar.show(question)
         if question is None:
             self.composer.set_placeholder(PLACEHOLDER)
@@ -239,7 +239,7 @@ class ChatPane(Column):
         """Show what has streamed in, and go on with layout that did not fit into its budget."""
         if updates := self._take_streamed():
             self.status_line.count(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
-            self._show([change for update in updates for change in self._fold.update(update)], flood=flood)
+            self._show([change for update in updates for change in self._entry_builder.update(update)], flood=flood)
             self.call_after_refresh(self._take_picture_time, self._flushed)
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
@@ -270,7 +270,7 @@ class ChatPane(Column):
     def take_sent(self, event: Composer.Submitted) -> None:
         """With a question open, what is sent is its answer; else it goes on to the app."""
         self.transcript.follow()
-        question = self._fold.open_question
+        question = self._entry_builder.open_question
         if question is not None:
             event.stop()
             self.call_next(self._answer, question.call, event.text)

@@ -18,7 +18,7 @@ _ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Suggestion:
     """One row of the list."""
 
     value: str
@@ -44,13 +44,13 @@ class Popup(Widget):
     class Chosen(Message):
         """A choice was clicked."""
 
-        choice: Choice
+        choice: Suggestion
 
     def __init__(self) -> None:
         """Closed."""
         super().__init__()
         self.source: Source = "file"
-        self._choices: Sequence[Choice] = ()
+        self._choices: Sequence[Suggestion] = ()
         self._index = 0
         self._title = ""
 
@@ -60,11 +60,11 @@ class Popup(Widget):
         return bool(self.display)
 
     @property
-    def choice(self) -> Choice | None:
+    def choice(self) -> Suggestion | None:
         """The highlighted choice."""
         return self._choices[self._index] if self.is_open and self._choices else None
 
-    def open(self, source: Source, choices: Sequence[Choice], title: str = "") -> None:
+    def open(self, source: Source, choices: Sequence[Suggestion], title: str = "") -> None:
         """Show these choices, the first highlighted."""
         self.source = source
         self._choices = choices

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from itertools import accumulate
 
-from widgets.chat.entries.base import Entry, Growing, Marks
+from widgets.chat.entries.base import Entry, Growing, Gutter
 from widgets.chat.entries.program import InterventionEntry
 from widgets.chat.lines import BLANK, Line
 
@@ -18,7 +18,7 @@ class Slot:
         self.entry = entry
         self.opened = False
         self.lines: list[Line] | None = None
-        self.marks = Marks()
+        self.marks = Gutter()
         """As of the time when the rows were laid out."""
         self.gap = 0
         """Empty rows above."""

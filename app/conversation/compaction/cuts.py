@@ -7,7 +7,7 @@ from app.conversation.events import Compacted, Event, Pruned
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Omissions:
     """What compactions and prunings leave out of payloads."""
 
     cut: int = -1
@@ -20,7 +20,7 @@ class Marks:
     """Ids of results whose texts are left out."""
 
 
-def compaction_marks(events: Sequence[Event]) -> Marks:
+def compaction_marks(events: Sequence[Event]) -> Omissions:
     """What the compactions and prunings of a log leave out, whichever order they came in."""
     compacted: Compacted | None = None
     pruned: set[int] = set()
@@ -41,9 +41,9 @@ def compaction_marks(events: Sequence[Event]) -> Marks:
                 break
             cut = position
     if compacted is None or cut < 0:
-        return Marks(pruned=frozenset(pruned))
+        return Omissions(pruned=frozenset(pruned))
     summary = max(summaries, key=lambda one: one.upto, default=None)
-    return Marks(
+    return Omissions(
         cut=cut,
         summary=summary.summary.strip() if summary else "",
         truncated=summary is None or summary.upto < compacted.upto,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.conversation.compaction.cuts import compaction_marks
 from app.conversation.compaction.tokens import MESSAGE_TOKENS, text_tokens
-from app.conversation.decisions import decision_facts, feedback_words
+from app.conversation.decision_words import decision_facts, feedback_words
 from app.conversation.events import (
     Answer,
     AssistantMessage,

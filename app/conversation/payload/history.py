@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.conversation.compaction.cuts import compaction_marks
-from app.conversation.decisions import decision_facts, feedback_words
+from app.conversation.decision_words import decision_facts, feedback_words
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -25,7 +25,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.compacted_preface import OMITTED, KeptWords, preface
-from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, Circumstances, Slot, missing_reason
+from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallRecord, Circumstances, missing_reason
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposals
 
@@ -54,7 +54,7 @@ class Response:
 
     text: str
     message: AssistantMessage
-    slots: list[Slot] = field(default_factory=list)
+    records: list[CallRecord] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -103,10 +103,10 @@ class _Reader:
         self._covered = self._marks.cut >= 0
         self._kept: list[KeptWords] = []
         self._pending = PendingProposals()
-        self._slots: dict[str, Slot] = {}
+        self._records: dict[str, CallRecord] = {}
         self._response: Response | None = None
         """The last response with calls, until its missing results are explained."""
-        self._questions: list[Slot] = []
+        self._questions: list[CallRecord] = []
         """Questions that the user has not reacted to."""
         self._closing = False
         self._response_closing = False
@@ -133,8 +133,8 @@ class _Reader:
                 self._pending.apply(event)
         match event:
             case ToolStarted():
-                if slot := self._slots.get(event.call):
-                    slot.started = True
+                if record := self._records.get(event.call):
+                    record.started = True
             case ToolResult():
                 self._result(event)
             case AssistantMessage():
@@ -185,19 +185,19 @@ class _Reader:
         self._request_over()
 
     def _complete(self, message: AssistantMessage, text: str) -> None:
-        slots = [Slot(call, self._ids.assign(call)) for call in message.calls]
-        response = Response(message.text if text else "", message, slots)
-        self._slots.update((slot.call.uid, slot) for slot in slots)
-        self._response = response if slots else None
+        records = [CallRecord(call, self._ids.assign(call)) for call in message.calls]
+        response = Response(message.text if text else "", message, records)
+        self._records.update((record.call.uid, record) for record in records)
+        self._response = response if records else None
         self._response_closing = self._closing
-        if text or slots:
+        if text or records:
             self._add(response)
 
     def _result(self, result: ToolResult) -> None:
-        slot = self._slots.get(result.call)
-        if slot is None:
+        record = self._records.get(result.call)
+        if record is None:
             return
-        slot.result = result
+        record.result = result
         for path in result.reads:
             for note, unread in self._changed_notes:
                 unread.discard(path)
@@ -213,20 +213,20 @@ class _Reader:
                 self._questions.clear()
                 self._words(event.text)
             case Question():
-                if slot := self._slots.get(event.call):
-                    slot.asked = True
-                    self._questions.append(slot)
+                if record := self._records.get(event.call):
+                    record.asked = True
+                    self._questions.append(record)
             case Answer():
                 self._answer(event)
 
     def _answer(self, answer: Answer) -> None:
-        slot = self._slots.get(answer.call)
-        if slot is None:
+        record = self._records.get(answer.call)
+        if record is None:
             self._words(answer.text)
             return
-        slot.answer = answer.text if slot.answer is None else f"{slot.answer}\n\n{answer.text}"
+        record.answer = answer.text if record.answer is None else f"{record.answer}\n\n{answer.text}"
         if self._covered and answer.text.strip():
-            self._kept.append(KeptWords(answer.text, _question_of(slot)))
+            self._kept.append(KeptWords(answer.text, _question_of(record)))
 
     def _intervention(self, event: Intervention) -> None:
         match event.scope:
@@ -261,22 +261,22 @@ class _Reader:
         """Give the calls that are still without a result the reason, as things stand now."""
         if self._response is None:
             return
-        slots = self._response.slots
+        records = self._response.records
         around = Circumstances(
             truncated=self._response.message.state == "truncated",
             closing=self._response_closing,
-            question=any(slot.asked for slot in slots),
+            question=any(record.asked for record in records),
             turn_ended=turn_ended,
         )
-        for slot in slots:
-            if slot.open and not slot.reason:
-                slot.reason = missing_reason(slot, around)
+        for record in records:
+            if record.open and not record.reason:
+                record.reason = missing_reason(record, around)
         self._response = None
 
     def _end_of_cut(self) -> None:
         """Everything up to the cut has been read: what stands for it comes first."""
         self._covered = False
-        self._slots.clear()
+        self._records.clear()
         kept = KeptWords.newest(self._kept, self._kept_characters)
         self._items.append(
             Note(preface(self._marks.summary, self._marks.truncated, self._pending.waiting, bool(kept)))
@@ -286,6 +286,6 @@ class _Reader:
         self._items += [Omission(OMITTED), *self._turn_notes]
 
 
-def _question_of(slot: Slot) -> str:
-    question = (slot.call.arguments or {}).get("question")
+def _question_of(record: CallRecord) -> str:
+    question = (record.call.arguments or {}).get("question")
     return f"(asked: {question})" if isinstance(question, str) and question.strip() else OMITTED

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.conversation.payload.history import History, Note, Omission, Response, Words
-from app.conversation.payload.missing_results import Slot
-from app.conversation.payload.wire_arguments import arguments_text, encodable
+from app.conversation.payload.missing_results import CallRecord
+from app.conversation.payload.wire_arguments import arguments_text, replace_surrogates
 from app.conversation.payload.wire_ids import wire_name
 from app.llm.capabilities.profile import Profile
 
@@ -32,7 +32,7 @@ class _UserDraft:
 
     def content(self) -> str:
         parts = [tagged("\n\n".join(self.notes))] if self.notes else []
-        return encodable("\n\n".join(parts + self.words))
+        return replace_surrogates("\n\n".join(parts + self.words))
 
 
 def tagged(text: str) -> str:
@@ -94,7 +94,7 @@ class _Writer:
         first = system_prompt
         if self._folded:
             first = "\n\n".join([part for part in (first, NOTES_HEADING) if part] + self._folded)
-        head = [{"role": self._system_role, "content": encodable(first)}] if first else []
+        head = [{"role": self._system_role, "content": replace_surrogates(first)}] if first else []
         return head + self._written
 
     def note(self, text: str) -> None:
@@ -103,7 +103,7 @@ class _Writer:
             return
         if self._profile.mid_system == "inline":
             self._close_user()
-            self._written.append({"role": self._system_role, "content": encodable(text)})
+            self._written.append({"role": self._system_role, "content": replace_surrogates(text)})
         else:
             self._waiting.append(text)
 
@@ -130,14 +130,14 @@ class _Writer:
         """A response of the model, and the results of its calls."""
         self._place_waiting_notes()
         self._begin_with_user()
-        if not response.slots:
+        if not response.records:
             self._assistant_text(response.text, response)
             return
         if self._profile.single_call_turns:
-            for position, slot in enumerate(response.slots):
-                self._calls(response, [slot], response.text if position == 0 else "")
+            for position, record in enumerate(response.records):
+                self._calls(response, [record], response.text if position == 0 else "")
         else:
-            self._calls(response, response.slots, response.text)
+            self._calls(response, response.records, response.text)
 
     def _place_waiting_notes(self) -> None:
         """Find the place of notes that no words of the user follow."""
@@ -173,14 +173,14 @@ class _Writer:
         self._close_user()
         last = self._written[-1] if self._written else None
         if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
-            last["content"] += "\n\n" + encodable(text)
+            last["content"] += "\n\n" + replace_surrogates(text)
         else:
-            self._written.append({"role": "assistant", "content": encodable(text), **self._echo(response)})
+            self._written.append({"role": "assistant", "content": replace_surrogates(text), **self._echo(response)})
         self._last_role = "assistant"
 
-    def _calls(self, response: Response, slots: list[Slot], text: str) -> None:
+    def _calls(self, response: Response, records: list[CallRecord], text: str) -> None:
         self._close_user()
-        content = encodable(text)
+        content = replace_surrogates(text)
         last = self._written[-1] if self._written else None
         if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
             content = "\n\n".join(part for part in (last["content"], content) if part)
@@ -191,20 +191,24 @@ class _Writer:
         elif self._profile.empty_content == "null":
             message["content"] = None
         message |= self._echo(response)
-        message["tool_calls"] = [self._call(slot, response) for slot in slots]
+        message["tool_calls"] = [self._call(record, response) for record in records]
         self._written.append(message)
-        self._written += [self._result(slot) for slot in slots]
+        self._written += [self._result(record) for record in records]
         self._last_role = "tool"
 
-    def _call(self, slot: Slot, response: Response) -> dict[str, Any]:
-        function = {"name": wire_name(slot.call.name), "arguments": arguments_text(slot.call.arguments)}
-        extras = slot.call.extras if self._profile.call_extras_echo and self._same_model(response) else {}
-        return {**extras, "id": slot.wire_id, "type": "function", "function": function}
+    def _call(self, record: CallRecord, response: Response) -> dict[str, Any]:
+        function = {"name": wire_name(record.call.name), "arguments": arguments_text(record.call.arguments)}
+        extras = record.call.extras if self._profile.call_extras_echo and self._same_model(response) else {}
+        return {**extras, "id": record.wire_id, "type": "function", "function": function}
 
-    def _result(self, slot: Slot) -> dict[str, Any]:
-        message = {"role": "tool", "tool_call_id": slot.wire_id, "content": encodable(slot.text(self._pruned))}
+    def _result(self, record: CallRecord) -> dict[str, Any]:
+        message = {
+            "role": "tool",
+            "tool_call_id": record.wire_id,
+            "content": replace_surrogates(record.text(self._pruned)),
+        }
         if self._profile.tool_name_on_result:
-            message["name"] = wire_name(slot.call.name)
+            message["name"] = wire_name(record.call.name)
         return message
 
     def _same_model(self, response: Response) -> bool:
@@ -218,10 +222,10 @@ class _Writer:
         same = self._same_model(response)
         echoed = {key: value for key, value in message.extras.items() if key not in _OWN_FIELDS} if same else {}
         if self._profile.reasoning_echo == "required_on_calls":
-            if response.slots:
-                echoed["reasoning_content"] = encodable(message.reasoning) if same else ""
+            if response.records:
+                echoed["reasoning_content"] = replace_surrogates(message.reasoning) if same else ""
         elif same and message.reasoning and not echoed:
-            echoed["reasoning_content"] = encodable(message.reasoning)
+            echoed["reasoning_content"] = replace_surrogates(message.reasoning)
         return echoed
 
 

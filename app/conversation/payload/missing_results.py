@@ -32,7 +32,7 @@ _RAW_LIMIT = 2_000
 
 
 @dataclass(slots=True)
-class Slot:
+class CallRecord:
     """One call of a response, and what is known of how it went."""
 
     call: ToolCall
@@ -82,13 +82,13 @@ class Circumstances:
     """How the turn ended (`TurnEnded.stopped`), or None if it never did."""
 
 
-def missing_reason(slot: Slot, around: Circumstances) -> str:
+def missing_reason(record: CallRecord, around: Circumstances) -> str:
     """Why this call has no result."""
-    if slot.asked:
+    if record.asked:
         return UNANSWERED
-    if slot.started:
+    if record.started:
         return _STARTED.get(around.turn_ended, TURN_OVER_DURING)
-    return _why_not_started(slot.call, around)
+    return _why_not_started(record.call, around)
 
 
 def malformed(call: ToolCall) -> str:

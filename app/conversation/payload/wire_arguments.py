@@ -10,14 +10,14 @@ def arguments_text(arguments: dict[str, Any] | None) -> str:
     if not arguments:
         return "{}"
     try:
-        return encodable(json.dumps(arguments, ensure_ascii=False, allow_nan=False))
+        return replace_surrogates(json.dumps(arguments, ensure_ascii=False, allow_nan=False))
     except (ValueError, TypeError):
-        return encodable(json.dumps(_plain(arguments, 0), ensure_ascii=False))
+        return replace_surrogates(json.dumps(_plain(arguments, 0), ensure_ascii=False))
     except RecursionError:
         return "{}"
 
 
-def encodable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text, with half surrogate pairs replaced, since UTF-8 cannot hold them."""
     if text.isascii():
         return text

@@ -9,7 +9,7 @@ from app.llm.capabilities.probes import CALL_IT, SAY_IT, WORD, Answer, after_a_c
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import seed
 from app.llm.client import ModelClient
-from app.llm.failures.errors import FailureKind, RequestFailed
+from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.failures.retry import RetryPolicy
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
@@ -81,10 +81,10 @@ async def examine(
 
 async def _checks(client: ModelClient) -> AsyncGenerator[Check]:
     names: list[str] | None = None
-    listing: RequestFailed | None = None
+    listing: RequestError | None = None
     try:
         names = await client.models()
-    except RequestFailed as refusal:
+    except RequestError as refusal:
         listing = refusal
     if listing is not None and listing.kind is FailureKind.UNREACHABLE:
         yield Check("reachable", False, listing.message)

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.llm.capabilities.profile import Profile
 from app.llm.client import ModelClient
-from app.llm.failures.errors import RequestFailed
+from app.llm.failures.errors import RequestError
 from app.llm.types import Completed, Payload, TextDelta
 
 _ANSWER_TOKENS = 256
@@ -33,7 +33,7 @@ class Answer:
     """What one probe came to."""
 
     completed: Completed | None = None
-    failed: RequestFailed | None = None
+    failed: RequestError | None = None
     pieces: int = 0
 
     @property
@@ -58,7 +58,7 @@ async def ask(client: ModelClient, build: Callable[[Profile], Payload]) -> Answe
                         answer.pieces += 1
                     case Completed():
                         answer.completed = update
-    except RequestFailed as failed:
+    except RequestError as failed:
         answer.failed = failed
     return answer
 

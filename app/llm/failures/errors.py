@@ -45,7 +45,7 @@ class Failure:
     """Tokens that the model takes, where the server says so."""
 
 
-class RequestFailed(Exception):
+class RequestError(Exception):
     """A request ended without a usable response; `str()` is one line that the user can act on."""
 
     def __init__(

@@ -37,7 +37,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
         return None, f"The arguments are not usable JSON: {fault}."
     if not isinstance(value, Mapping):
         return None, f"The arguments must be a JSON object, not {_kind(value)}."
-    if not _encodable(value):
+    if not _is_encodable(value):
         return None, "The arguments contain half of a surrogate pair, which is not a character."
     return dict(value), ""
 
@@ -81,7 +81,7 @@ def _kind(value: Any) -> str:
             return "an array"
 
 
-def _encodable(value: Any) -> bool:
+def _is_encodable(value: Any) -> bool:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):

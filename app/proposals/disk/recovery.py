@@ -1,4 +1,4 @@
-"""What a crash left behind: every open record is finished or taken back before anything else is written."""
+"""Recovery after a crash: every open record is finished or taken back before anything else is written."""
 
 from collections.abc import Callable, Sequence
 

@@ -8,8 +8,8 @@ lines that the edit removes must be in the file, only context may differ.
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from app.proposals.locate.folding import folded, shift_between
-from app.proposals.locate.line_index import Place, TextIndex
+from app.proposals.locate.equivalence import folded, shift_between
+from app.proposals.locate.line_index import BlockPlace, TextIndex
 from app.proposals.models import Rung
 from app.proposals.text.words import alike
 
@@ -31,7 +31,7 @@ _CANDIDATES = 6
 _EQUAL, _EQUAL_BLANK, _ALIKE, _GAP = 6, 1, 3, -2
 
 
-def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[Place]:
+def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[BlockPlace]:
     """Where the block can be aligned, no two places overlapping; `removed` are its lines that the edit deletes."""
     wanted = [folded(line) for line in block]
     solid = [line for line in wanted if line]
@@ -41,13 +41,13 @@ def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[i
     if any(wanted[line] not in positions for line in removed):
         return []
     slack = max(1, int(len(block) * SPAN_TOLERANCE))
-    scored: list[tuple[int, Place]] = []
+    scored: list[tuple[int, BlockPlace]] = []
     for offset in likely_offsets(index, wanted, slack):
         found = _align(index, block, wanted, removed, max(0, offset - slack), offset + len(block) + slack)
         if found is not None:
             scored.append(found)
     scored.sort(key=lambda item: -item[0])
-    result: list[Place] = []
+    result: list[BlockPlace] = []
     for _, place in scored:
         if all(place.end <= other.start or other.end <= place.start for other in result):
             result.append(place)
@@ -74,7 +74,7 @@ def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: in
 
 def _align(
     index: TextIndex, block: Sequence[str], wanted: Sequence[str], removed: Collection[int], low: int, high: int
-) -> tuple[int, Place] | None:
+) -> tuple[int, BlockPlace] | None:
     """The best alignment of the block within lines `low` to `high`, with its score, if it clears the bar."""
     keys = index.keys(Rung.SPACING)[low:high]
     score, pairs = _best_path(wanted, keys, removed)
@@ -97,7 +97,7 @@ def _align(
     if shift is None:
         return None
     unlike = frozenset(ours for ours, theirs in pairs if wanted[ours] != keys[theirs])
-    return score, Place(Rung.ALIGNED, start, end, tuple(alignment), shift, unlike)
+    return score, BlockPlace(Rung.ALIGNED, start, end, tuple(alignment), shift, unlike)
 
 
 def _best_path(

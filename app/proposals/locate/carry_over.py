@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
-from app.proposals.locate.line_index import Place
+from app.proposals.locate.line_index import BlockPlace
 from app.proposals.refusals import NoMatch
 from app.proposals.text.diff import diff
 from app.proposals.text.edits import NewLine
@@ -51,7 +51,7 @@ def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
     return {index for index, line in enumerate(old_side) if line.step is Step.REMOVE}
 
 
-def carried_over(script: Sequence[ScriptLine], place: Place) -> list[int | NewLine]:
+def carried_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
     """What the lines of the place become; raises NoMatch where the file leaves open where a new line goes."""
     replaced = removed_lines(script)
     removed: set[int] = set()
@@ -85,7 +85,7 @@ def carried_over(script: Sequence[ScriptLine], place: Place) -> list[int | NewLi
     return parts
 
 
-def _position(place: Place, at: int, removed: Set[int]) -> int:
+def _position(place: BlockPlace, at: int, removed: Set[int]) -> int:
     """The line of the file before which an insertion goes that stands before line `at` of the block.
 
     A new line is held by a line that it replaces (`removed`, lines of the block), or else by both its neighbours; one

@@ -8,7 +8,7 @@ only if it stands nowhere else at all.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.proposals.locate.folding import BLANKS
+from app.proposals.locate.equivalence import BLANKS
 from app.proposals.locate.line_index import TextIndex
 from app.proposals.refusals import AlreadyApplied, AmbiguousMatch, MalformedEdit
 from app.proposals.text.document import split_text

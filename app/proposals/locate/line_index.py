@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from app.proposals.locate.folding import (
+from app.proposals.locate.equivalence import (
     BLANKS,
     NO_SHIFT,
     Shift,
@@ -31,7 +31,7 @@ _KEYS: dict[Rung, Callable[[str], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPlace:
     """Where a block of lines stands in the file."""
 
     rung: Rung
@@ -121,7 +121,7 @@ def commonness(index: TextIndex, block: Sequence[str]) -> int:
     return min((len(positions.get(line, ())) for line in block), default=0)
 
 
-def places(index: TextIndex, block: Sequence[str], rung: Rung) -> list[Place]:
+def places(index: TextIndex, block: Sequence[str], rung: Rung) -> list[BlockPlace]:
     """Every place where the block stands by this rung (one of exact, trailing space, indentation, spacing)."""
     key = _KEYS.get(rung)
     wanted = [key(line) for line in block] if key else list(block)
@@ -132,7 +132,7 @@ def places(index: TextIndex, block: Sequence[str], rung: Rung) -> list[Place]:
         if rung in (Rung.INDENTATION, Rung.SPACING):
             shift = shift_between(zip(block, index.texts[start:end], strict=True), index.unit)
         if shift is not None:
-            found.append(Place(rung, start, end, tuple(range(start, end)), shift))
+            found.append(BlockPlace(rung, start, end, tuple(range(start, end)), shift))
     return found
 
 

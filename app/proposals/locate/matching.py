@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from app.proposals.locate.alignment import aligned_places
 from app.proposals.locate.carry_over import ScriptLine, carried_over, removed_lines, script_between
+from app.proposals.locate.equivalence import BLANKS
 from app.proposals.locate.exact import Occurrence, check_words, lines_of, occurrences, replacement_edits
-from app.proposals.locate.folding import BLANKS
-from app.proposals.locate.line_index import Place, TextIndex, places
+from app.proposals.locate.line_index import BlockPlace, TextIndex, places
 from app.proposals.locate.nearest import describe_nearest, describe_places
 from app.proposals.locate.placeholders import placeholder_line
 from app.proposals.models import Match, Rung
@@ -199,7 +199,7 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
         )
 
 
-def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[Place]:
+def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[BlockPlace]:
     """Where the block of kept and removed lines stands by the first tolerant rung that finds it, or NoMatch."""
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
@@ -222,7 +222,7 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
     )
 
 
-def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Place]) -> Resolution:
+def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[BlockPlace]) -> Resolution:
     """Carry the script over to the one place found; raises AmbiguousMatch if there are several."""
     if len(found) > 1:
         spans = [(place.start, place.end) for place in found]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from app.proposals.locate.alignment import likely_offsets
-from app.proposals.locate.folding import BLANKS, folded
+from app.proposals.locate.equivalence import BLANKS, folded
 from app.proposals.locate.line_index import TextIndex
 from app.proposals.models import Rung
 from app.proposals.text.words import alike

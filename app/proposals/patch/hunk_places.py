@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from app.proposals.locate.folding import BLANKS, folded
-from app.proposals.locate.line_index import Place, TextIndex
+from app.proposals.locate.equivalence import BLANKS, folded
+from app.proposals.locate.line_index import BlockPlace, TextIndex
 from app.proposals.locate.matching import nearest_to_hint
 from app.proposals.locate.nearest import describe_places
 from app.proposals.models import Rung
@@ -26,7 +26,7 @@ class Progress:
     stated: int = 0
     """The number of the hunk before."""
 
-    def in_order(self, found: Sequence[Place], stated: int | None) -> list[Place]:
+    def in_order(self, found: Sequence[BlockPlace], stated: int | None) -> list[BlockPlace]:
         """The places after the hunk before; all if there are none, or if the numbers are in another order."""
         if stated is not None and stated < self.stated:
             return list(found)
@@ -34,10 +34,10 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenPlace:
     """The place that is taken, and what to say of how it was found."""
 
-    place: Place
+    place: BlockPlace
     rung: Rung = Rung.EXACT
     note: str = ""
 
@@ -60,8 +60,8 @@ def numbered_well(hunks: Sequence[PatchHunk]) -> frozenset[int]:
 
 
 def chosen(
-    index: TextIndex, found: Sequence[Place], stated: int | None, progress: Progress, made: LineEdits
-) -> Choice:
+    index: TextIndex, found: Sequence[BlockPlace], stated: int | None, progress: Progress, made: LineEdits
+) -> ChosenPlace:
     """The one place among exact ones; a number that fits wins over the order of the hunks.
 
     Args:
@@ -75,24 +75,24 @@ def chosen(
         AmbiguousMatch: several are left.
     """
     if len(found) == 1:
-        return Choice(found[0])
+        return ChosenPlace(found[0])
     note = f"{len(found)} places, chosen by the patch's line number"
     only = f"{len(found)} places, the only one after the hunk before"
     found = [place for place in found if not made.changes_within(place.start, place.end)] or found
     ordered = progress.in_order(found, stated)
     if stated is None:
         if len(ordered) == 1:
-            return Choice(ordered[0])
+            return ChosenPlace(ordered[0])
     else:
         for start in (stated - 1 + progress.drift, stated - 1):
             for place in found:
                 if place.start == start:
-                    return Choice(place) if ordered == [place] else Choice(place, Rung.LINE_HINT, note)
+                    return ChosenPlace(place) if ordered == [place] else ChosenPlace(place, Rung.LINE_HINT, note)
         if len(ordered) == 1:
-            return Choice(ordered[0], Rung.DOUBTFUL, only)
+            return ChosenPlace(ordered[0], Rung.DOUBTFUL, only)
         nearest = nearest_to_hint([place.start for place in ordered], stated + progress.drift)
         if nearest is not None:
-            return Choice(ordered[nearest], Rung.LINE_HINT, note)
+            return ChosenPlace(ordered[nearest], Rung.LINE_HINT, note)
     raise AmbiguousMatch(
         f"Its lines stand in {len(ordered)} places.",
         "Give more context lines. Found at "
@@ -100,7 +100,7 @@ def chosen(
     )
 
 
-def allowed(index: TextIndex, hunk: PatchHunk, found: Sequence[Place]) -> tuple[list[Place], str]:
+def allowed(index: TextIndex, hunk: PatchHunk, found: Sequence[BlockPlace]) -> tuple[list[BlockPlace], str]:
     """The places that fit what the hunk says of its surroundings, and a doubt if they fit it badly.
 
     Raises:
@@ -173,7 +173,7 @@ def _missing(index: TextIndex, hunk: PatchHunk) -> str:
     return "The line that its `@@` names is not in the file."
 
 
-def _reaches_end(index: TextIndex, place: Place) -> bool:
+def _reaches_end(index: TextIndex, place: BlockPlace) -> bool:
     return not any(text.strip(BLANKS) for text in index.texts[place.end :])
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.proposals.locate.carry_over import ScriptLine, Step, carried_over
-from app.proposals.locate.folding import without_trailing_space
-from app.proposals.locate.line_index import Place, TextIndex, commonness, places, stands_at
+from app.proposals.locate.equivalence import without_trailing_space
+from app.proposals.locate.line_index import BlockPlace, TextIndex, commonness, places, stands_at
 from app.proposals.locate.matching import check_not_applied, located, tolerant_places
 from app.proposals.locate.nearest import describe_nearest
 from app.proposals.models import Match, Op, Rung
-from app.proposals.patch.hunk_places import Choice, Progress, allowed, chosen, line_above, numbered_well
+from app.proposals.patch.hunk_places import ChosenPlace, Progress, allowed, chosen, line_above, numbered_well
 from app.proposals.patch.parts import FilePatch, PatchHunk, content, is_blob
 from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NoMatch, OverlappingEdits
 from app.proposals.text.document import BOM, Document, encode
@@ -181,15 +181,15 @@ class _Placer:
         if changes:
             self._progress.floor = changes[-1].end
 
-    def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[Choice | None, str]:
+    def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[ChosenPlace | None, str]:
         """The one exact place, or None if there is none, and a doubt about it."""
         if stated is not None and hunk.source_line in self._trusted and stands_at(self._index, block, stated - 1):
-            return Choice(_place_at(stated - 1, block)), ""
+            return ChosenPlace(_place_at(stated - 1, block)), ""
         if stated is not None and not hunk.seek and commonness(self._index, block) > _TOO_COMMON:
             for start in (stated - 1 + self._progress.drift, stated - 1):
                 if stands_at(self._index, block, start):
                     note = "repeated lines, chosen by the patch's line number"
-                    return Choice(_place_at(start, block), Rung.LINE_HINT, note), ""
+                    return ChosenPlace(_place_at(start, block), Rung.LINE_HINT, note), ""
         found = places(self._index, block, Rung.EXACT)
         if not found:
             return None, ""
@@ -218,7 +218,7 @@ class _Placer:
                 "It only inserts lines and does not show where.",
                 "Give at least two unchanged lines next to them, each with a space before it.",
             )
-        start = Place(rung, at, at, ())
+        start = BlockPlace(rung, at, at, ())
         spelled = not lines or hunk.source_line in self._trusted
         script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
         floor = self._progress.floor
@@ -239,9 +239,9 @@ def doubted(match: Match, doubt: str) -> Match:
     return Match(rung=rung, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
 
 
-def _place_at(start: int, block: Sequence[str]) -> Place:
+def _place_at(start: int, block: Sequence[str]) -> BlockPlace:
     end = start + len(block)
-    return Place(Rung.EXACT, start, end, tuple(range(start, end)))
+    return BlockPlace(Rung.EXACT, start, end, tuple(range(start, end)))
 
 
 def _without_endings(lines: Sequence[ScriptLine]) -> tuple[ScriptLine, ...]:
@@ -249,7 +249,7 @@ def _without_endings(lines: Sequence[ScriptLine]) -> tuple[ScriptLine, ...]:
     return tuple(replace(line, ending=None) for line in lines)
 
 
-def _with_endings(document: Document, hunk: PatchHunk, place: Place) -> tuple[ScriptLine, ...]:
+def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tuple[ScriptLine, ...]:
     """The lines with their own endings if the hunk spells the file's as they are, else left to the file."""
     there = document.endings[place.start : place.end]
     if tuple(line.ending for line in hunk.old_side) != there:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from app.plural import plural
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
-from app.tools.search.matching import LiteralMatcher, Matcher, RegexMatcher
+from app.tools.search.matching_lines import LiteralMatcher, Matcher, RegexMatcher
 from app.tools.search.ripgrep import Sieve, find_ripgrep
 from app.tools.search.searching import Findings, Search
 from app.tools.search.walk import finished

@@ -7,7 +7,7 @@ from itertools import islice
 from app.proposals.text.document import Document
 from app.tools.contract import ToolContext
 from app.tools.search.globs import matcher as glob_matcher
-from app.tools.search.matching import Matcher, MatcherStopped
+from app.tools.search.matching_lines import Matcher, MatcherStopped
 from app.tools.search.ripgrep import Sieve
 from app.tools.search.walk import overlay_files
 from app.tools.targets import looks_secret, looks_secret_pending

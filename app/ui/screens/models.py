@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.llm.failures.errors import RequestFailed
+from app.llm.failures.errors import RequestError
 from app.plural import plural
 from app.safe_text import visible
 from app.ui.screens.dialog import Dialog
@@ -38,7 +38,7 @@ class ModelScreen(Dialog[str]):
         """Make the picker.
 
         Args:
-            load: asks the endpoint for its models; may raise RequestFailed.
+            load: asks the endpoint for its models; may raise RequestError.
             address: the endpoint, to say whose models these are.
             current: the model in use.
         """
@@ -66,7 +66,7 @@ class ModelScreen(Dialog[str]):
         state = self.query_one("#model-state", Static)
         try:
             names = sorted(set(await self._load()), key=str.casefold)
-        except RequestFailed as failed:
+        except RequestError as failed:
             state.set_class(True, "warning")
             state.update(Content(visible(f"{failed.message} A name can be typed all the same.", keep="")))
             self.query_one(SearchList).set_choices(())

@@ -20,7 +20,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import Facts, project
-from app.conversation.payload.wire_arguments import encodable
+from app.conversation.payload.wire_arguments import replace_surrogates
 from app.llm.capabilities.profile import Profile
 
 NO_RESULT = "No result of this call is in the imported history; whether it ran is unknown."
@@ -206,7 +206,7 @@ def _text(content: Any) -> str:
         case None:
             return ""
         case str():
-            return encodable(content)
+            return replace_surrogates(content)
         case Mapping():
             return _part(content)
         case Sequence() if not isinstance(content, bytes):
@@ -216,11 +216,11 @@ def _text(content: Any) -> str:
 
 def _part(part: Any) -> str:
     if isinstance(part, str):
-        return encodable(part)
+        return replace_surrogates(part)
     if not isinstance(part, Mapping):
         return ""
     for key in ("text", "content", "refusal"):
         if isinstance(part.get(key), str):
-            return encodable(part[key])
+            return replace_surrogates(part[key])
     kind = part.get("type")
     return f"[{kind}]" if isinstance(kind, str) and kind else ""

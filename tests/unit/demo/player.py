@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.interventions import staged
-from app.conversation.decisions import decision_facts
+from app.conversation.decision_words import decision_facts
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.agent.interventions import staged
 from app.conversation.compaction.summary_request import INSTRUCTION
-from app.conversation.decisions import decision_facts
+from app.conversation.decision_words import decision_facts
 from app.conversation.events import Decision, ProposalDecided
 from app.demo.completion import Completion
 from app.demo.model import respond

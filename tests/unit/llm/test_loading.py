@@ -39,12 +39,12 @@ def test_preloading_returns_at_once_and_loads_it_on_a_thread() -> None:
 def test_a_request_needs_little_of_the_sdk() -> None:
     code = (
         "import asyncio, sys\nfrom app.llm.capabilities.profile import Profile\n"
-        "from app.llm.failures.errors import RequestFailed\nfrom app.llm.failures.retry import RetryPolicy\n"
+        "from app.llm.failures.errors import RequestError\nfrom app.llm.failures.retry import RetryPolicy\n"
         "from app.llm.client import ModelClient\nfrom app.llm.types import Endpoint, Payload\n"
         "async def ask():\n"
         "    client = ModelClient(Endpoint('http://127.0.0.1:9/v1', 'm'), Profile(), retry=RetryPolicy(attempts=1))\n"
         "    async for _ in client.stream(lambda profile: Payload([], [])):\n        pass\n"
-        "try:\n    asyncio.run(ask())\nexcept RequestFailed as failed:\n    print(failed)\n"
+        "try:\n    asyncio.run(ask())\nexcept RequestError as failed:\n    print(failed)\n"
         "else:\n    raise AssertionError\n"
         "folders = ('openai.resources.', 'openai.lib.', 'openai.types.', 'openai.providers', 'httpcore2._sync')\n"
         "loaded = [name for name in sys.modules if name.startswith(folders)]\n"

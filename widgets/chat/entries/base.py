@@ -13,7 +13,7 @@ USER_BAR: Span = ("▌ ", Face("user-mark"))
 """Runs along everything that the user wrote."""
 
 
-class Marks(NamedTuple):
+class Gutter(NamedTuple):
     """What stands at the left of an entry's first row, and of the others."""
 
     first: Span = NO_MARK
@@ -63,9 +63,9 @@ class Entry:
         """
         return None
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """The marks at the left; `opened` turns the triangle of an entry that unfolds."""
-        return Marks()
+        return Gutter()
 
     def expected_height(self, width: int) -> int:
         """About how many rows it will take, without laying it out."""

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from app.conversation.events import InterventionKind
 from app.plural import plural
-from widgets.chat.entries.base import Entry, Marks
+from widgets.chat.entries.base import Entry, Gutter
 from widgets.chat.lines import MUTED, Face, Line, Span, seconds, shorten, visible, width_of, wrap_text
 from widgets.chat.markdown import markdown_lines
 
@@ -29,9 +29,9 @@ class InterventionEntry(Entry):
             return [Line((head,), action="toggle"), *wrap_text(text, Face("program"), width)]
         return [Line((head, (shorten(text, width - width_of(head[0])), Face("program"))), action="toggle")]
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """A triangle."""
-        return Marks(("▾ " if opened else "▸ ", Face("program-mark")))
+        return Gutter(("▾ " if opened else "▸ ", Face("program-mark")))
 
     @property
     def opens(self) -> bool:
@@ -57,9 +57,9 @@ class NoticeEntry(Entry):
         """The line."""
         return wrap_text(visible(self.text), MUTED if self.level == "info" else Face(self.level), width)
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """How grave it is."""
-        return Marks(("· ", MUTED) if self.level == "info" else ("! ", Face(self.level)))
+        return Gutter(("· ", MUTED) if self.level == "info" else ("! ", Face(self.level)))
 
     @property
     def copied(self) -> str:
@@ -98,9 +98,9 @@ class TurnEndEntry(Entry):
                 parts, face = self.facts, MUTED
         return [Line(((shorten(" · ".join(parts), width), face),))]
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """None, if it went well."""
-        return Marks(("✗ ", Face("error"))) if self.stopped == "failed" else Marks()
+        return Gutter(("✗ ", Face("error"))) if self.stopped == "failed" else Gutter()
 
     @property
     def copied(self) -> str:
@@ -124,9 +124,9 @@ class CompactionEntry(Entry):
         head = Line(((shorten(text, width), MUTED),), action="toggle")
         return [head, *markdown_lines(self.summary, width, visible)] if opened else [head]
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """A triangle."""
-        return Marks(("▾ " if opened else "▸ ", MUTED))
+        return Gutter(("▾ " if opened else "▸ ", MUTED))
 
     @property
     def opens(self) -> bool:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from app.conversation.events import Decision
 from app.proposals.facts import FileStat, HunkFact, LineComment
-from widgets.chat.entries.base import USER_BAR, Entry, Marks
+from widgets.chat.entries.base import USER_BAR, Entry, Gutter
 from widgets.chat.lines import MUTED, TEXT, Face, Line, Span, shorten_path, visible, width_of, wrap, wrap_text
 
 LONGEST_FILES = 8
@@ -87,10 +87,10 @@ class ProposalEntry(Entry):
         lines.extend(wrap(status, width, fill="card"))
         return lines
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """The edge of the card."""
         face = _STATE_FACES.get(self.state, MUTED)
-        return Marks(("╭ ", face), ("│ ", face), ("╰ ", face))
+        return Gutter(("╭ ", face), ("│ ", face), ("╰ ", face))
 
     def expected_height(self, width: int) -> int:
         """A row for each file that is listed."""
@@ -149,9 +149,9 @@ class DecisionEntry(Entry):
             return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
         return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks discarded"
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """The sign of the decision."""
-        return Marks(_DECISION_MARKS[self.decision])
+        return Gutter(_DECISION_MARKS[self.decision])
 
     def expected_height(self, width: int) -> int:
         """With the feedback."""

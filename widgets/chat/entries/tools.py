@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from widgets.chat.code import code_lines
-from widgets.chat.entries.base import Entry, Marks
+from widgets.chat.entries.base import Entry, Gutter
 from widgets.chat.lines import (
     MUTED,
     TEXT,
@@ -137,9 +137,9 @@ class ToolEntry(Entry):
             lines.extend(_limited(code_lines(visible(self.output.rstrip("\n")), "", width), LONGEST_DETAIL))
         return lines
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """How it stands."""
-        return Marks(_MARKS[self.status])
+        return Gutter(_MARKS[self.status])
 
     @property
     def opens(self) -> bool:

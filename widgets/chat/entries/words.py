@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from widgets.chat.entries.base import USER_BAR, Entry, Growing, Marks
+from widgets.chat.entries.base import USER_BAR, Entry, Growing, Gutter
 from widgets.chat.lines import BLANK, MUTED, TEXT, Face, Line, Span, left_out, shorten, visible, wrap, wrap_text
 from widgets.chat.markdown import MarkdownDocument, markdown_lines
 from widgets.chat.plain import PlainDocument
@@ -36,9 +36,9 @@ class UserEntry(Entry):
         kept = LONGEST_MESSAGE - 4
         return [*lines[:kept], _more(lines[kept:], self.text.count("\n", looked_at))]
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """The bar of all that the user writes."""
-        return Marks(USER_BAR, USER_BAR)
+        return Gutter(USER_BAR, USER_BAR)
 
     def expected_height(self, width: int) -> int:
         """Not above what folding leaves."""
@@ -94,9 +94,9 @@ class AnswerEntry(Entry):
                 return []
         return [Line(((f"⊘ {note}", Face("warning")),), 2)]
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """The model's point."""
-        return Marks(("⊘ ", MUTED) if self.state == "discarded" else ("● ", Face("answer-mark")))
+        return Gutter(("⊘ ", MUTED) if self.state == "discarded" else ("● ", Face("answer-mark")))
 
     def expected_height(self, width: int) -> int:
         """By the lines of its source."""
@@ -138,9 +138,9 @@ class ReasoningEntry(Entry):
         document.show(head, self.text.strip())
         return document
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """A triangle."""
-        return Marks(("▾ " if opened else "▸ ", MUTED))
+        return Gutter(("▾ " if opened else "▸ ", MUTED))
 
     @property
     def opens(self) -> bool:
@@ -176,9 +176,9 @@ class QuestionEntry(Entry):
             lines.extend(wrap([(visible(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT),)))
         return lines
 
-    def marks(self, opened: bool) -> Marks:
+    def marks(self, opened: bool) -> Gutter:
         """A question mark."""
-        return Marks(("? ", Face("user-mark", bold=True)))
+        return Gutter(("? ", Face("user-mark", bold=True)))
 
     def expected_height(self, width: int) -> int:
         """With its options."""

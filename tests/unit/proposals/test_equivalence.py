@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.folding import Shift, folded, indentation_unit, shift_between, without_trailing_space
+from app.proposals.locate.equivalence import Shift, folded, indentation_unit, shift_between, without_trailing_space
 from app.proposals.text.words import alike, common_length
 
 

@@ -56,7 +56,7 @@ _DECIDED = {
 }
 
 
-class Fold:
+class EntryBuilder:
     """The state between two events. Keys of entries are the same for every way that the same session is folded."""
 
     def __init__(self) -> None:

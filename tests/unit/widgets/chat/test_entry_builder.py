@@ -46,7 +46,7 @@ from widgets.chat.entries.program import NoticeEntry, TurnEndEntry
 from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tools import ToolEntry
 from widgets.chat.entries.words import AnswerEntry, QuestionEntry, ReasoningEntry, UserEntry
-from widgets.chat.fold import Fold
+from widgets.chat.entry_builder import EntryBuilder
 
 STAT = FileStat(path="a.py", op="edit", added=3, removed=1)
 
@@ -63,12 +63,12 @@ def shown(changes: Iterable[Change]) -> list[Entry]:
 
 
 def live(updates: Iterable[Update]) -> list[Entry]:
-    fold = Fold()
+    fold = EntryBuilder()
     return shown(change for update in updates for change in fold.update(update))
 
 
 def reopened(events: Iterable[Event]) -> list[Entry]:
-    return shown(Fold().events(events))
+    return shown(EntryBuilder().events(events))
 
 
 def call(uid: str, name: str = "read_file", **arguments: Any) -> ToolCall:
@@ -186,7 +186,7 @@ def test_a_command_that_failed_is_no_success_and_the_users_time_is_not_the_turns
         result,
         TurnEnded(id=4, time=163.0, stopped="answer"),
     ]
-    entries = shown(Fold().events(events))
+    entries = shown(EntryBuilder().events(events))
     tool = next(entry for entry in entries if isinstance(entry, ToolEntry))
     assert (tool.status, tool.summary) == ("error", "exit 1")
     assert next(entry for entry in entries if isinstance(entry, TurnEndEntry)).duration == 3.0
@@ -197,7 +197,7 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
         AssistantMessage(id=1, calls=(call("c1.0", "ask_user", question="Which?"),)),
         Question(id=2, call="c1.0", text="Which?", options=("a", "b")),
     ]
-    fold = Fold()
+    fold = EntryBuilder()
     entries = shown(fold.events(events))
     assert entries == [QuestionEntry("e2", "c1.0", "Which?", ("a", "b"))]
     assert fold.open_question == entries[0]
