@@ -324,7 +324,7 @@ ACTIONS: tuple[Action, ...] = (
         "R",
         "run_checks",
         "review",
-        "Run the checks that were not run yet; once all were, all again.",
+        "Run the checks that were not run yet, or all again; end those that run.",
     ),
     Action(
         "review.send_findings",

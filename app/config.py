@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from app.toml import parse_toml
 
@@ -39,6 +39,11 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message is one line that names the file and the key."""
 
 
+def _one_or_more(value: Any) -> Any:
+    """One pattern may stand alone."""
+    return (value,) if isinstance(value, str) else value
+
+
 class Check(BaseModel):
     """A command of the user's that says whether a proposal is sound: one `[[check]]` table."""
 
@@ -50,7 +55,7 @@ class Check(BaseModel):
     """For `sh`; `{files}` stands for the files that the proposal changes, quoted."""
     when: Literal["staged", "asked", "approve"] = "staged"
     """As soon as a proposal is staged; when the user asks for it; or when the user approves, before it is written."""
-    files: str | tuple[str, ...] = ()
+    files: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = ()
     """Patterns as in `.gitignore`: it is about proposals that change such a file, and `{files}` are only those."""
     seconds: float = Field(default=60, gt=0, le=3600)
     """Its time limit."""

@@ -84,10 +84,21 @@ class Following:
                 followed.cancel()
 
     def ask(self, proposal_id: str) -> bool:
-        """Run the checks of a proposal that were not run; where all were, all again. False if there are none."""
+        """Run the checks of a proposal that were not run; where all were, all again; end those that run.
+
+        Returns:
+            Whether there is any of that to do.
+        """
         followed = self._followed.get(proposal_id)
-        if followed is None or followed.trees is None or not followed.results or followed.tasks:
-            return followed is not None and bool(followed.tasks)
+        if followed is None or followed.trees is None or not followed.results:
+            return False
+        if followed.tasks:
+            followed.cancel()
+            for name, result in followed.results.items():
+                if not result.state.ended:
+                    followed.results[name] = Result(name, State.CANCELLED, result.when)
+            self._tell(proposal_id, followed)
+            return True
         names = [name for name, result in followed.results.items() if not result.state.ended]
         if not names:
             names = list(followed.results)
@@ -97,7 +108,11 @@ class Following:
         return True
 
     async def before_approval(self, proposal_id: str) -> tuple[Result, ...]:
-        """Run what is to be run before a proposal is written, unless it was; gives those that speak against it."""
+        """Run what is to be run before a proposal is written, unless it was.
+
+        Returns:
+            Those that speak against it, and those that the user has ended.
+        """
         followed = self._followed.get(proposal_id)
         if followed is None or followed.trees is None:
             return ()
@@ -109,7 +124,8 @@ class Following:
             await asyncio.wait({task})
         finally:
             task.cancel()
-        return tuple(followed.results[name] for name in names if followed.results[name].red)
+        ran = [followed.results[name] for name in names]
+        return tuple(result for result in ran if result.red or result.state is State.CANCELLED)
 
     async def close(self) -> None:
         """End all; no process is left."""

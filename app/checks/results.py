@@ -94,7 +94,7 @@ class Result:
         """What it came to, in few words: `3 failed, 0 before`."""
         outcome = self.outcome
         if outcome is None:
-            return ""
+            return "ended by you" if self.state is State.CANCELLED else ""
         match outcome.state:
             case State.PASSED:
                 return f"{outcome.seconds:.1f} s{self._mended()}"

@@ -22,11 +22,10 @@ _CANNOT_RUN = {126: "not executable", 127: "command not found"}
 
 def files_for(check: Check, files: Sequence[str]) -> tuple[str, ...] | None:
     """Those of a proposal's files that a check is about; None if it is not about the proposal at all."""
-    patterns = (check.files,) if isinstance(check.files, str) else check.files
-    rules = IgnoreFile(compile_patterns("\n".join(patterns)))
-    chosen = tuple(path for path in files if not patterns or rules.verdict(path, path.rpartition("/")[2], False))
+    rules = IgnoreFile(compile_patterns("\n".join(check.files)))
+    chosen = tuple(path for path in files if not check.files or rules.verdict(path, path.rpartition("/")[2], False))
     # A tool that is given no file would look at all there are.
-    return chosen if chosen or not (patterns or names_files(check)) else None
+    return chosen if chosen or not (check.files or names_files(check)) else None
 
 
 def names_files(check: Check) -> bool:
@@ -53,6 +52,9 @@ async def run_on(
         files: What `{files}` stands for.
         progress: Takes the last line of its output as it grows.
     """
+    if reason := await why_not(sandbox):
+        # In place it would run on the user's own files, and not on what is proposed.
+        return Outcome(State.BROKEN, reason=reason)
     plain, kept = PlainText(), HeadAndTail()
 
     def take(data: bytes) -> None:

@@ -70,7 +70,7 @@ def _table(each: Suggested) -> str:
     lines = [f"[[check]]  # from {each.source}", f"name = {_quoted(check.name)}", f"run = {_quoted(check.run)}"]
     lines.append(f"when = {_quoted(check.when)}")
     if check.files:
-        lines.append(f"files = {_quoted(str(check.files))}")
+        lines.append(f"files = {_quoted(check.files[0])}")
     return "\n".join([*lines, f"seconds = {check.seconds:.0f}", ""])
 
 
@@ -79,7 +79,9 @@ def _quoted(text: str) -> str:
 
 
 def _staged(source: str, name: str, run: str, files: str = "", seconds: float = 60) -> Suggested:
-    return Suggested(Check(name=name, run=run, when="staged", files=files, seconds=seconds), source)
+    return Suggested(
+        Check(name=name, run=run, when="staged", files=(files,) if files else (), seconds=seconds), source
+    )
 
 
 def _asked(source: str, name: str, run: str) -> Suggested:

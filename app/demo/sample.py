@@ -14,7 +14,7 @@ from pathlib import Path
 from app.config import Check
 from app.demo.words import WORDS
 
-SAMPLE_CHECK = Check(name="tests", run=f"{shlex.quote(sys.executable)} -m unittest", files="*.py")
+SAMPLE_CHECK = Check(name="tests", run=f"{shlex.quote(sys.executable)} -m unittest", files=("*.py",))
 """What is run on proposals for the sample: its tests, of which some fail until the bug is mended."""
 _TEMPLATES = Path(__file__).parent / "sample_files"
 _SUFFIX = ".txt"

@@ -139,8 +139,8 @@ class Decisions:
     async def _write(self, event: messages.Approve) -> "DecisionResult":
         words = event.words
         if red := await self._checks.before_approval(event.proposal_id):
-            said = ", ".join(f"{one.name} is red ({one.words})" for one in red)
-            raise NotSound(f"{event.proposal_id} was not written: {said}. Approve it again to write it all the same.")
+            said = ", ".join(f"{one.name}: {one.words}" for one in red)
+            raise NotSound(f"{event.proposal_id} was not written ({said}).")
         self._checks.stop(event.proposal_id)
         result = await self._session.get().approve(
             event.proposal_id, event.hunks, event.revision, words.feedback, words.comments

@@ -118,6 +118,22 @@ async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireS
         await run.until(lambda: not processes(mark), "the end of the check")
 
 
+async def test_what_hangs_before_an_approval_can_be_ended_and_nothing_is_written(
+    tmp_path: Path, server: WireServer
+) -> None:
+    mark = "6543217.5"
+    prepared(tmp_path, TABLE + 'when = "approve"\n', f"echo under way; sleep {mark}")
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("y")
+        await run.see("under way")
+        await run.pilot.press("R")
+        await run.see("P1 was not written (greets: ended by you)")
+        assert run.file == FILE
+        assert not processes(mark)
+
+
 async def test_what_is_run_on_approval_keeps_it_from_being_written_once(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path, TABLE + 'when = "approve"\n')
     async with running(tmp_path, server) as run:

@@ -36,7 +36,9 @@ def check_line(state: ReviewState, proposal: str, key: KeyOf) -> list[Content]:
     parts = [_result(one) for one in results]
     if checked.red:
         parts.append(chip(key, "send_findings", "send to the model", "$primary"))
-    if any(one.state is State.NOT_ASKED for one in results) and not checked.going_on:
+    if checked.going_on:
+        parts.append(chip(key, "run_checks", "end", "$foreground 40%"))
+    elif any(one.state in (State.NOT_ASKED, State.CANCELLED) for one in results):
         parts.append(chip(key, "run_checks", "run", "$foreground 40%"))
     if any(one.outcome is not None for one in results):
         parts.append(chip(key, "show_checks", "output", "$foreground 40%"))

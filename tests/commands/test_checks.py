@@ -1,0 +1,101 @@
+"""`signoff check` and `signoff checks suggest`, as scripts use them."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.cli.checks import check, suggest
+from app.cli.output import CommandError, Exit
+from app.proposals.errors import NotWaiting
+from app.runtime.workspace import Runtime, open_runtime
+from app.workspace import trust
+
+PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
+TABLES = """
+[[check]]
+name = "two"
+run = "grep -Hn two {files} | sed 's/two/there is a two/' ; ! grep -q two {files}"
+[[check]]
+name = "one"
+run = "! grep one {files}"
+when = "asked"
+[[check]]
+name = "python"
+run = "false"
+files = "*.py"
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/a.txt").write_text("one\n")
+    (tmp_path / "ws/.signoff.toml").write_text(TABLES)
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def runtime(root: Path) -> Iterator[Runtime]:
+    opened = open_runtime(root, {}, {})
+    trust.trust(trust.configuration(opened.workspace), opened.sessions)
+    opened.reload()
+    opened.service.stage_patch(PATCH)
+    yield opened
+    opened.close()
+
+
+def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Namespace:
+    return argparse.Namespace(id="P1", only=list(only), json=as_json)
+
+
+def test_the_exit_code_and_the_document_say_what_failed(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(runtime, asked(as_json=True)) == Exit.FAILED
+    said = json.loads(capsys.readouterr().out)
+    assert (said["id"], said["ok"]) == ("P1", False)
+    two, one = said["checks"]
+    assert (two["name"], two["state"], two["before"], two["worse"]) == ("two", "failed", "passed", True)
+    assert two["findings"] == [{"path": "a.txt", "line": 1, "text": "there is a two", "new": True}]
+    assert (one["name"], one["ok"], one["before"]) == ("one", True, "failed")
+    assert (runtime.workspace.root / "a.txt").read_text() == "one\n"
+
+
+def test_one_check_alone(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(runtime, asked(only=("one",))) == Exit.DONE
+    assert capsys.readouterr().out.startswith("one ✓ ")
+    with pytest.raises(CommandError, match="no check three") as raised:
+        check(runtime, asked(only=("three",)))
+    assert raised.value.code == Exit.USAGE
+
+
+def test_what_is_decided_is_not_checked(runtime: Runtime) -> None:
+    runtime.service.deny("P1")
+    with pytest.raises(NotWaiting, match="P1 is denied"):
+        check(runtime, asked())
+
+
+def test_an_untrusted_or_changed_file_runs_nothing(runtime: Runtime, root: Path) -> None:
+    (root / ".signoff.toml").write_text(TABLES + "# another\n")
+    runtime.reload()
+    with pytest.raises(CommandError, match="/trust") as raised:
+        check(runtime, asked())
+    assert raised.value.code == Exit.REFUSED
+
+
+def test_suggestions_are_a_proposal_that_keeps_what_is_there(
+    runtime: Runtime, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "Makefile").write_text("test:\n\ttrue\n")
+    arguments = argparse.Namespace(what="suggest", json=True)
+    assert suggest(runtime, arguments) == Exit.DONE
+    said = json.loads(capsys.readouterr().out)
+    assert [file["path"] for file in said["files"]] == [".signoff.toml"]
+    assert (root / ".signoff.toml").read_text() == TABLES
+    runtime.service.approve(said["id"])
+    text = (root / ".signoff.toml").read_text()
+    assert text.startswith(TABLES.strip()) and 'run = "make test"' in text
+    with pytest.raises(CommandError, match="Nothing was found"):
+        suggest(runtime, arguments)

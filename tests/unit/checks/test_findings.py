@@ -1,0 +1,94 @@
+"""Findings and counts in what tools print."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.checks.findings import Finding, compared, failures, findings
+from app.checks.results import Outcome, Result, State
+
+ROOT = Path("/work space/ws")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("app/a.py:3: text", ("app/a.py", 3, "text")),
+        ("app/a.py:3:7: E501 Line too long", ("app/a.py", 3, "E501 Line too long")),
+        ("./a b.c:3: error: expected ';'", ("a b.c", 3, "error: expected ';'")),
+        (f"{ROOT}/x/y.ts:12:1 - error TS2304", ("x/y.ts", 12, "- error TS2304")),
+        ("  --> src/main.rs:4:5 unused", ("src/main.rs", 4, "unused")),
+        ("test_calc.py:3: AssertionError", ("test_calc.py", 3, "AssertionError")),
+        ("../out.py:3: text", None),
+        ("/etc/passwd:3: text", None),
+        ("a.py:0: text", None),
+        ("a.py:3:", None),
+        ("at:30: text", ("at", 30, "text")),
+        ("error: nothing to do", None),
+    ],
+)
+def test_what_is_a_finding(line: str, expected: tuple[str, int, str] | None) -> None:
+    found = [(each.path, each.line, each.text) for each in findings(f"noise\n{line}\n", ROOT)]
+    assert found == ([expected] if expected else [])
+
+
+@given(st.text(alphabet=" :a1/.\n-->", max_size=3_000))
+@settings(deadline=None)
+def test_no_output_is_too_odd(output: str) -> None:
+    for each in findings(output, ROOT):
+        assert each.line > 0
+        assert not Path(each.path).is_absolute()
+        assert ".." not in Path(each.path).parts
+    failures(output)
+
+
+def test_long_output_takes_no_longer_than_it_is_long() -> None:
+    started = time.process_time()
+    findings(f"{' ' * 900}:{'1' * 80}\n" * 10_000 + "a:1:" * 250_000, ROOT)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("1 failed, 4 passed in 0.1s", (1, "failed")),
+        ("2 failed, 1 error", (2, "failed")),
+        ("FAILED (failures=1, errors=2)", (3, "failed")),
+        ("Found 3 errors.\n[*] 2 fixable with `--fix`.", (3, "errors")),
+        ("✖ 7 problems (7 errors, 0 warnings)", (7, "errors")),
+        ("all is well", None),
+    ],
+)
+def test_how_many_failed(output: str, expected: tuple[int, str] | None) -> None:
+    assert failures(output) == expected
+
+
+def test_a_finding_that_moved_is_not_new_but_a_second_one_is() -> None:
+    before = [Finding("a.py", 3, "x"), Finding("b.py", 1, "y")]
+    now = [Finding("a.py", 9, "x"), Finding("a.py", 10, "x"), Finding("a.py", 11, "y")]
+    assert [each.new for each in compared(now, before)] == [False, True, True]
+
+
+FAILED = Outcome(State.FAILED, 1, failures=(3, "failed"))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "before", "red", "words"),
+    [
+        (Outcome(State.PASSED, seconds=0.2), None, False, "0.2 s"),
+        (Outcome(State.PASSED, seconds=0.2), FAILED, False, "0.2 s, 3 failed before"),
+        (FAILED, Outcome(State.PASSED), True, "3 failed, 0 before"),
+        (FAILED, FAILED, False, "3 failed, 3 before"),
+        (FAILED, Outcome(State.FAILED, 1, failures=(1, "failed")), True, "3 failed, 1 before"),
+        (Outcome(State.FAILED, 2), Outcome(State.PASSED), True, "exit 2, passed before"),
+        (Outcome(State.FAILED, 2), Outcome(State.FAILED, 2), False, "exit 2, failed before"),
+        (Outcome(State.TIMED_OUT, seconds=30), None, True, "no end after 30 s"),
+        (Outcome(State.BROKEN, reason="command not found"), None, False, "command not found"),
+    ],
+)
+def test_what_speaks_against_a_proposal(outcome: Outcome, before: Outcome | None, red: bool, words: str) -> None:
+    result = Result("tests", outcome.state, outcome=outcome, before=before)
+    assert (result.red, result.words) == (red, words)

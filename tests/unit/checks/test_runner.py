@@ -1,0 +1,140 @@
+"""Checks on the trees of real proposals: what they see, what is left of them, and where they do not run."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.checks.results import Result, State
+from app.checks.runner import CheckRunner
+from app.config import Check
+from app.proposals.locate.matching import Replacement
+from app.proposals.models import Proposal
+from app.runtime.workspace import Runtime, open_runtime
+from app.sandbox.sandbox import Sandbox, Way
+from tests.unit.tools.processes import running
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    root = tmp_path / "ws"
+    root.mkdir()
+    for name in "abc":
+        (root / name).write_text(f"{name}0\n")
+    runtime = open_runtime(root, {}, {})
+    yield runtime
+    runtime.close()
+
+
+def stage(runtime: Runtime, **texts: str | None) -> Proposal:
+    draft = runtime.service.draft("")
+    for path, text in texts.items():
+        if text is None:
+            draft.delete(path)
+        else:
+            draft.write(path, text)
+    return runtime.service.stage(draft, "Edit")
+
+
+async def checked(runtime: Runtime, proposal: Proposal, run: str, **more: object) -> Result:
+    check = Check.model_validate({"name": "x", "run": run, **more})
+    return await runtime.checks.run(check, runtime.service.trees(proposal.id))
+
+
+def on_disk(root: Path) -> dict[str, tuple[int, bytes]]:
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in root.iterdir()}
+
+
+async def test_a_check_sees_its_proposal_and_what_that_stacks_on_and_nothing_else(runtime: Runtime) -> None:
+    stage(runtime, a="a1\n", b="b1\n")
+    stage(runtime, c="c1\n")
+    second = stage(runtime, a="a2\n")
+    stage(runtime, a="a3\n", b="b3\n")
+    result = await checked(runtime, second, "cat a b c; exit 1")
+    assert result.outcome is not None
+    assert result.before is not None
+    assert result.outcome.output == "a2\nb1\nc0\n"
+    assert result.before.output == "a1\nb1\nc0\n"
+
+
+async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: Runtime) -> None:
+    stage(runtime, a="a1\n", b="b1\n")
+    draft = runtime.service.draft("s")
+    draft.edit("a", [Replacement("a1", "a2")])
+    draft.delete("c")
+    draft.write("new", "n\n")
+    before = runtime.service.trees_of_draft(draft)
+    proposal = runtime.service.stage(draft, "Edit")
+    after = runtime.service.trees(proposal.id)
+    assert (before.key, sorted(before.files), sorted(before.old_files)) == (
+        after.key,
+        sorted(after.files),
+        sorted(after.old_files),
+    )
+
+
+async def test_what_a_check_writes_is_thrown_away_and_no_time_changes(runtime: Runtime) -> None:
+    root = runtime.workspace.root
+    (root / ".gitignore").write_text("out\n")
+    proposal = stage(runtime, a="a1\n")
+    before = on_disk(root)
+    result = await checked(runtime, proposal, "cat a > out; echo > a; touch b; rm c; mkdir d; echo > d/e; cat out")
+    assert result.state is State.PASSED
+    assert result.outcome is not None
+    assert result.outcome.output == "a1\n"
+    assert on_disk(root) == before
+
+
+async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(runtime: Runtime) -> None:
+    mark = "5432176.25"
+    proposal = stage(runtime, a="a1\n")
+    result = await checked(runtime, proposal, f"trap '' TERM; setsid sleep {mark} & sleep {mark}", seconds=1)
+    assert result.state is State.TIMED_OUT
+    assert result.red
+    assert not running(mark)
+
+
+async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: Runtime) -> None:
+    draft = runtime.service.draft("")
+    for name in ("x y.py", "-n.py", "$(touch hacked).py", "z.txt"):
+        draft.write(name, "1\n")
+    draft.delete("a")
+    proposal = runtime.service.stage(draft, "Edit")
+    result = await checked(runtime, proposal, 'for each in {files}; do echo "[$each]"; done; ls', files="*.py")
+    assert result.outcome is not None
+    lines = result.outcome.output.splitlines()
+    assert sorted(lines[:3]) == ["[$(touch hacked).py]", "[./-n.py]", "[x y.py]"]
+    assert "hacked" not in lines
+
+
+async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: Runtime, tmp_path: Path) -> None:
+    proposal = stage(runtime, a="a1\n")
+    trees = runtime.service.trees(proposal.id)
+    log = tmp_path / "log"
+    checks = [
+        Check(name=f"c{number}", run=f"echo in >> {log}; sleep 0.1; echo out >> {log}; exit 1") for number in range(3)
+    ]
+    await asyncio.gather(*(runtime.checks.run(check, trees) for check in (*checks, *checks)))
+    # Each once with the proposal and once without.
+    assert log.read_text().split() == ["in", "out"] * 6
+
+
+async def test_a_check_is_nice_and_gets_no_key(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    result = await checked(runtime, stage(runtime, a="a1\n"), "nice; env")
+    assert result.outcome is not None
+    assert int(result.outcome.output.split()[0]) >= 10
+    assert "very-secret" not in result.outcome.output
+
+
+async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: Runtime) -> None:
+    sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), ways=(Way.IN_PLACE,))
+    runner = CheckRunner(lambda: sandbox, runtime.workspace.root)
+    assert "checks need a layer" in await runner.why_not()
+    seen = runtime.workspace.root / "ran"
+    check = Check(name="x", run=f"echo > {seen}")
+    result = await runner.run(check, runtime.service.trees(stage(runtime, a="a1\n").id))
+    assert result.state is State.BROKEN
+    assert not seen.exists()
