@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation.events import AssistantMessage, ProposalStaged, TurnEnded, TurnStarted, UserMessage
+from app.conversation.events import AssistantMessage, Event, ProposalStaged, TurnEnded, TurnStarted, UserMessage
 from app.proposals.facts import FileStat
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal, ProposalState
 from app.runtime.workspace import Runtime, open_runtime
@@ -171,7 +171,7 @@ def fill(workspace: Path, messages: int) -> None:
             Hunk(id=f"h{at}", number=at, old_start=at, old_count=1, new_start=at, new_count=1, state=HunkState.DENIED)
             for at in range(1, 40, 2)
         )
-        events = []
+        events: list[Event] = []
         for number in range(messages // 2):
             events += [
                 TurnStarted(cause="message"),

@@ -5,6 +5,8 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from operator import eq, le
 from pathlib import Path
 
 import pytest
@@ -41,8 +43,8 @@ class Site:
         if steps is None:
             return ProposalService(workspace, store, self.folder / "lock")
         if torn:
-            disk = TornDisk(workspace.root, workspace.read_limit, steps)
-            return ProposalService(workspace, store, self.folder / "lock", disk)
+            torn_disk = TornDisk(workspace.root, workspace.read_limit, steps)
+            return ProposalService(workspace, store, self.folder / "lock", torn_disk)
         disk = PosixFilesystem(workspace.root, workspace.read_limit, OPEN_FOLDERS)
         return ProposalService(workspace, Watched(store, steps), self.folder / "lock", Watched(disk, steps))
 
@@ -158,6 +160,11 @@ def break_off(case: Case, name: str) -> Site:
     return site
 
 
+def act_on(case: Case, site: Site, steps: Steps, *, torn: bool = False) -> None:
+    """Open the site as a new process does, and act."""
+    case.act(site.open(steps, torn=torn))
+
+
 def each_step(case: Case, **how: bool) -> Iterator[tuple[int, Site]]:
     for number in range(1, len(steps_of(case, **how)) + 1):
         site = case.copy(f"step{number}")
@@ -174,8 +181,8 @@ def test_the_case_has_twenty_files_and_every_kind_of_change(case: Case) -> None:
 def test_killed_at_every_step(case: Case) -> None:
     outcomes = set()
     for number, site in each_step(case):
-        steps = Steps(kill, lambda at, number=number: at == number)
-        assert in_child(lambda site=site, steps=steps: case.act(site.open(steps))) == signal.SIGKILL
+        steps = Steps(kill, partial(eq, number))
+        assert in_child(partial(act_on, case, site, steps)) == signal.SIGKILL
         lines = site.open().recover()
         case.check(site, lines)
         outcomes.add(lines[0].partition(":")[2] if lines else "")
@@ -185,11 +192,16 @@ def test_killed_at_every_step(case: Case) -> None:
 def test_killed_in_the_middle_of_a_write(tmp_path: Path) -> None:
     case = make_case(tmp_path, "apply")
     for number, site in each_step(case, torn=True):
-        steps = Steps(kill, lambda at, number=number: at == number)
-        assert in_child(lambda site=site, steps=steps: case.act(site.open(steps, torn=True))) == signal.SIGKILL
+        steps = Steps(kill, partial(eq, number))
+        assert in_child(partial(act_on, case, site, steps, torn=True)) == signal.SIGKILL
         lines = site.open().recover()
         assert len(lines) == 1
         case.check(site, lines)
+
+
+def recover(site: Site, steps: Steps) -> None:
+    """Recover as a new process does."""
+    site.open(steps).recover()
 
 
 def test_killed_at_every_step_of_the_recovery_too(tmp_path: Path) -> None:
@@ -198,8 +210,8 @@ def test_killed_at_every_step_of_the_recovery_too(tmp_path: Path) -> None:
     for number in range(1, 400):
         site = Site(tmp_path / f"again{number}")
         shutil.copytree(broken_off.folder, site.folder)
-        steps = Steps(kill, lambda at, number=number: at == number)
-        ended = in_child(lambda site=site, steps=steps: site.open(steps).recover() or None)
+        steps = Steps(kill, partial(eq, number))
+        ended = in_child(partial(recover, site, steps))
         case.check(site, site.open().recover())
         shutil.rmtree(site.folder)
         if not ended:
@@ -226,7 +238,7 @@ def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> i
     """Fail at every step in turn; returns how many of them the action could not get over."""
     refused = 0
     for number, site in each_step(case, torn=torn):
-        steps = Steps(fault, lambda at, number=number: at == number)
+        steps = Steps(fault, partial(eq, number))
         service = site.open(steps, torn=torn)
         try:
             case.act(service)
@@ -251,7 +263,7 @@ def test_a_disk_that_fails_for_good_is_recovered_from_once_it_works(tmp_path: Pa
     case = make_case(tmp_path, "apply")
     needed = 0
     for number, site in each_step(case):
-        steps = Steps(broken, lambda at, number=number: at >= number)
+        steps = Steps(broken, partial(le, number))
         try:
             case.act(site.open(steps))
         except RecoveryNeeded as error:

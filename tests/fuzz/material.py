@@ -230,10 +230,9 @@ def _talk(dice: random.Random, lines: list[bytes]) -> None:
 def _number(dice: random.Random, patch: bytes, other: bytes) -> bytes:
     """Another number in a hunk's header."""
     numbers = [
-        found
+        (header.start() + found.start(), header.start() + found.end())
         for header in re.finditer(rb"(?m)^@@ .*?@@", patch)
-        for found in re.finditer(rb"\d+", header[0].replace(b"@", b" "))
-        for found in [(header.start() + found.start(), header.start() + found.end())]
+        for found in re.finditer(rb"\d+", header[0])
     ]
     if not numbers:
         return patch

@@ -28,7 +28,7 @@ def test_every_widget_has_a_name_of_its_own() -> None:
     for kind in classes_of(Widget):
         if kind.__module__.split(".")[0] in ("app", "widgets"):
             places[kind.__name__].add(kind.__module__)
-    for name in textual.widgets.__all__:
+    for name in textual.widgets.__all__:  # type: ignore[attr-defined]
         if name in places:
             places[name].add("textual.widgets")
     shared = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}

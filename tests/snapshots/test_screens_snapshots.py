@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -160,6 +161,9 @@ PAYLOAD = Payload(
     "none",
 )
 
+VALUES = ("theme", "max_steps", "base_url")
+KEY = SecretStr("key")
+
 SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "sessions": lambda app: SessionScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
     "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b"),
@@ -167,9 +171,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
         app.parts.preferences, app.parts.runtime, app.parts.connector, app.work, nothing
     ),
     "wire": lambda app: WireScreen(PAYLOAD, "gpt-oss-120b"),
-    "doctor": lambda app: DoctorScreen(
-        app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", "key")
-    ),
+    "doctor": lambda app: DoctorScreen(app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)),
     "trust": lambda app: TrustScreen(Examined(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
     "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor, app.tell),
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
@@ -179,9 +181,6 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
 
 async def nothing() -> None:
     """No theme is picked."""
-
-
-VALUES = ("theme", "max_steps", "base_url")
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:

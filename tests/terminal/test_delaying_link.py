@@ -33,7 +33,7 @@ def scripted(request: Request) -> Turn:
     """Stages an edit where the user asks for it, and only says something else."""
     last = request.messages[-1]
     if last["role"] == "user" and str(last["content"]).startswith("stage"):
-        return Turn(calls=[Call(*edit())])
+        return Turn(calls=(Call(*edit()),))
     return Turn("Heard.")
 
 

@@ -7,7 +7,15 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.message import Message
 
-from app.conversation.events import AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    Outcome,
+    ProposalStaged,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from app.proposals.facts import FileStat
 from widgets.chat.column import ChatColumn
 from widgets.chat.composer import Composer
@@ -79,7 +87,9 @@ def conversation(messages: int) -> list[Event]:
         log += [
             UserMessage(id=first, text=f"Question {number}"),
             AssistantMessage(id=first + 1, text=text, calls=(call(uid, path=f"file{number}.py"),)),
-            ToolResult(id=first + 2, call=uid, outcome="ok", text="1 one\n2 two", summary="2 lines", duration=0.1),
+            ToolResult(
+                id=first + 2, call=uid, outcome=Outcome.OK, text="1 one\n2 two", summary="2 lines", duration=0.1
+            ),
         ]
         if number % 10 == 0:
             log.append(staged(first + 3, f"P{number}"))

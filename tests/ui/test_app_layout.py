@@ -1,10 +1,10 @@
 """Where things stand in the whole app: what must stay in view, and what gives way."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from app.ui.app import REVIEW_SHARE
 from tests.ui.running_app import Running, running
 from tests.wire.bench import edit
 from tests.wire.server import WireServer
@@ -51,7 +51,7 @@ async def test_the_focused_pane_is_plain_to_see(tmp_path: Path, server: WireServ
         server.say("Staged.")
         await with_proposal(run)
         review = run.app.workbench.review
-        marks = {
+        marks: dict[str, Callable[[], object]] = {
             "f3": lambda: review.query_one(PositionBar).styles.background,
             "f4": lambda: review.pane.query_one("#headline").styles.border_left,
             "f2": lambda: run.app.workbench.composer.query_one("#composer-prompt").styles.color,
@@ -124,7 +124,7 @@ async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Pa
         await run.pilot.hover(offset=(42, line.y + 5))
         await run.pilot.mouse_up(offset=(42, line.y + 5))
         await run.until(lambda: abs(widths(run)[0] - 42) <= 1, "the line under the mouse")
-        await run.until(lambda: run.runtime.sessions.setting(REVIEW_SHARE, shared=True) == "70", "the setting")
+        await run.until(lambda: run.app.parts.preferences.review_share() == 70, "the setting")
         wide = widths(run)[1]
     async with running(tmp_path, server, size=(140, 40), resume=True) as again:
         await again.until(lambda: widths(again)[1] == wide, "the width of before")

@@ -1,5 +1,7 @@
 """What the review knows and decides, without a screen: the queue, the choice, the verdicts, and the words."""
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +20,7 @@ from widgets.approval.wording import confirmation_row, headline, proposal_row
 from widgets.diff.seen import changed_lines
 
 
-def one(name: str, **facts: object) -> Proposal:
+def one(name: str, **facts: Any) -> Proposal:
     """A proposal with one hunk."""
     return proposal(name, [file_diff("a.py", "a\n", "b\n")], **facts)
 

@@ -25,6 +25,7 @@ from app.conversation.events import (
 )
 from app.proposals.facts import FileStat, LineComment
 from tests.ui.chat_app import ChatApp, call, conversation, staged
+from widgets.chat.entries.words import AnswerEntry
 from widgets.chat.pane import ChatPane
 
 SIZE = (80, 30)
@@ -56,7 +57,8 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         app.pane.apply(Recorded(Notice(id=999, text="news")))
         await pilot.pause()
         assert app.shown() == before
-        assert transcript.entries[-2].text.count("second line") == 20
+        answer = transcript.entries[-2]
+        assert isinstance(answer, AnswerEntry) and answer.text.count("second line") == 20
         assert "↓ 1 new" in app.pane.status_line.render().plain
 
         transcript.focus()
@@ -127,7 +129,7 @@ async def test_a_new_width_keeps_what_was_at_the_top() -> None:
 async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
     log: list[Event] = [
         AssistantMessage(id=1, calls=(call("c1.0", "search_text", pattern="retry", path="app"),)),
-        ToolResult(id=2, call="c1.0", outcome="ok", text="app/a.py:3: retry", summary="1 match", duration=0.2),
+        ToolResult(id=2, call="c1.0", outcome=Outcome.OK, text="app/a.py:3: retry", summary="1 match", duration=0.2),
     ]
     app = ChatApp(log)
     async with app.run_test(size=SIZE) as pilot:
@@ -173,8 +175,8 @@ async def test_details_are_aligned_and_stand_apart() -> None:
                 call("c1.1", "read_file", path="no/such.py"),
             ),
         ),
-        ToolResult(id=2, call="c1.0", outcome="ok", text="3 x", summary="1 line"),
-        ToolResult(id=3, call="c1.1", outcome="error", text="?", summary="no/such.py does not exist"),
+        ToolResult(id=2, call="c1.0", outcome=Outcome.OK, text="3 x", summary="1 line"),
+        ToolResult(id=3, call="c1.1", outcome=Outcome.ERROR, text="?", summary="no/such.py does not exist"),
     ]
     app = ChatApp(log)
     async with app.run_test(size=SIZE) as pilot:

@@ -67,8 +67,8 @@ async def test_a_line_is_taken_out_written_without_it_told_and_undone(
         await run.until(lambda: run.file != before, "the file")
         assert run.file == NEW.replace("    check(name)\n", "")
         assert run.proposals[0].state is ProposalState.PARTLY_APPROVED
-        await run.until(lambda: review.state.chosen.part(review.state.proposal).total == 1, "the rest")
-        assert review.state.chosen.part(review.state.proposal).hunks == (), "what was taken out stays out"
+        await run.until(lambda: review.state.chosen.part(run.proposals[0]).total == 1, "the rest")
+        assert review.state.chosen.part(run.proposals[0]).hunks == (), "what was taken out stays out"
         await run.pilot.press("f2")
         await run.say("go on")
         (told,) = [said for said in of_role(server.last, "system") if "in part" in said]

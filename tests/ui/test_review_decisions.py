@@ -1,6 +1,7 @@
 """The keys that decide: what they post, when they are dead, and what asks first."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from textual.message import Message
@@ -18,7 +19,7 @@ BIG = (120, 60)
 """A screen on which every sample fits."""
 
 
-def small(name: str = "P1", path: str = "a.py", **facts: object) -> Item:
+def small(name: str = "P1", path: str = "a.py", **facts: Any) -> Item:
     """One hunk that fits on any screen."""
     diffs = [file_diff(path, "one\ntwo\nthree\n", "one\n2\nthree\n")]
     return proposal(name, diffs, **facts), diffs
@@ -302,7 +303,7 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
     if why == "versions":
         first = first.model_copy(update={"supersedes": "P0", "version": 2})
     app = ReviewApp((first, diffs))
-    app.versions["P1"] = diffs
+    app.versions["P1"] = list(diffs)
     app.below = KeyBar()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)

@@ -138,7 +138,7 @@ async def test_a_double_click_selects_the_word_and_a_triple_click_the_line(keys:
     long = "value = call(" + ", ".join(f"argument_{number}" for number in range(30)) + ")"
     diffs = [file_diff("a.py", "pass\n", f"pass\n    {long}\n")]
     app = ReviewApp((proposal("P1", diffs), diffs))
-    app.CLICK_CHAIN_TIME_THRESHOLD = 60  # However busy the machine is, these clicks belong together.
+    app.CLICK_CHAIN_TIME_THRESHOLD = 60  # type: ignore[misc]  # However busy the machine is, these clicks belong together.
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press(*keys)

@@ -220,7 +220,7 @@ async def test_what_is_covered_or_hidden_is_not_seen() -> None:
         assert unseen(app).lines == 40
         cover = Static("over it")
         cover.styles.layer, cover.styles.width, cover.styles.height = "above", "100%", 8
-        app.screen.styles.layers = ("default", "above")
+        app.screen.styles.layers = ("default", "above")  # type: ignore[assignment]
         await app.screen.mount(cover)
         app.review.display = True
         await pilot.pause()

@@ -27,7 +27,7 @@ class Driver:
 @pytest.fixture
 def attention() -> tuple[Attention, Any]:
     made = Attention()
-    driver: Any = made.listen_in(Driver)()  # type: ignore[arg-type]
+    driver: Any = made.listen_in(Driver)()  # type: ignore[arg-type, call-arg]
     driver.start_application_mode()
     return made, driver
 

@@ -163,7 +163,8 @@ def test_saving_follows_a_link_and_keeps_it(tmp_path: Path, exists: bool) -> Non
 
 def test_what_is_saved_can_never_be_read_by_others(tmp_path: Path) -> None:
     """Whatever the umask: the modes are looked at whenever a file is opened, renamed or has its mode changed."""
-    file, modes = tmp_path / "config.toml", set()
+    file = tmp_path / "config.toml"
+    modes: set[int] = set()
     looking = True
 
     def look(event: str, arguments: tuple[object, ...]) -> None:

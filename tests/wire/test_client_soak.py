@@ -36,7 +36,8 @@ FAULTS: list[Reply] = [
 @pytest.mark.timeout(120)
 async def test_every_request_ends_and_leaves_nothing_behind(server: WireServer) -> None:
     chance = random.Random(7)
-    server.model(lambda request: chance.choice([*FAULTS, *[Turn("Hello")] * len(FAULTS)]))
+    answers: list[Turn | Reply] = [*FAULTS, *[Turn("Hello")] * len(FAULTS)]
+    server.model(lambda request: chance.choice(answers))
     policy = RetryPolicy(base=0.001, cap=0.002)
     ends: dict[str, int] = {}
 

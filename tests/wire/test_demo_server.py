@@ -156,7 +156,7 @@ async def test_a_valid_history_of_every_shape_is_taken(client: Any) -> None:
     )
 
 
-INVALID = {
+INVALID: dict[str, dict[str, Any]] = {
     "no messages": {"messages": []},
     "no list of messages": {"messages": "hello"},
     "an orphan result": {"messages": [*HELP, result("a")]},
@@ -176,7 +176,8 @@ async def test_what_it_cannot_read_is_refused(client: Any, case: str) -> None:
         await client.post(
             "/chat/completions", body={"model": "signoff-demo", **INVALID[case]}, cast_to=dict[str, Any]
         )
-    assert caught.value.body["type"] == "invalid_request_error"
+    body: Any = caught.value.body
+    assert body["type"] == "invalid_request_error"
 
 
 async def test_an_unknown_model_is_named(client: Any) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ _FILES = itertools.count()
 class Model:
     """Answers each request with text, a question or an edit, and notices two requests at once."""
 
-    endpoint = Endpoint("http://localhost", "m", "", {})
+    endpoint = Endpoint("http://localhost", "m", None, {})
     profile = Profile()
 
     def __init__(self, moods: list[str]) -> None:
@@ -88,7 +88,7 @@ def _called(number: int, name: str, arguments: dict[str, object]) -> Completed:
 
 
 @pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> "AsyncIterator[Runtime]":
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     folder = tmp_path_factory.mktemp("turns")
     (folder / "ws").mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -187,7 +187,7 @@ async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: Runtim
     assert _said(list(session.log.events)) == ["Go"]
     await session.answer("a")
     await session.settled()
-    assert _said(list(session.log.events)) == ["Go", "a", "And then?"] and session.queue == ()
+    assert _said(list(session.log.events)) == ["Go", "a", "And then?"] and not session.queue
     await session.close()
 
 
@@ -319,7 +319,7 @@ async def test_what_is_said_to_a_closed_session_is_there_when_it_opens_again(run
     await again.send("Anyone?")
     await again.settled()
     assert _said(list(again.log.events)) == ["Hello?", "Anyone?"]
-    assert again.queue == ()
+    assert not again.queue
     await again.close()
 
 

@@ -128,9 +128,9 @@ def test_a_denial_that_was_taken_back_waits_again() -> None:
     fold = PendingProposals()
     fold.apply(ProposalStaged(proposal="P1", summary="Say hi", files=(), calls=()))
     fold.apply(decide(1, Decision.DENIED))
-    assert fold.waiting == ()
+    assert not fold.waiting
     fold.apply(decide(1, Decision.REOPENED, still_pending=True))
-    assert [one.summary for one in fold.waiting] == ["Say hi"]
+    assert [waits.summary for waits in fold.waiting] == ["Say hi"]
 
 
 def test_the_advice_comes_with_the_third_denial() -> None:

@@ -5,7 +5,7 @@ tool's), so that a test can follow it onto the wire.
 """
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -58,10 +58,17 @@ profiles = st.builds(
 )
 
 
+_SYSTEM: dict[str, Literal["anywhere", "first", "none"]] = {
+    "inline": "anywhere",
+    "fold_first": "first",
+    "fold_user": "none",
+}
+
+
 def rules_for(profile: Profile) -> Rules:
     """What a server with this profile insists on."""
     return Rules(
-        system={"inline": "anywhere", "fold_first": "first", "fold_user": "none"}[profile.mid_system],
+        system=_SYSTEM[profile.mid_system],
         alternate=profile.mid_system != "inline" and profile.merge_users and profile.bridge_tool_user,
         single_calls=profile.single_call_turns,
         id_length=64 if profile.tool_id == "max64" else None,
@@ -91,7 +98,7 @@ class Marks:
     def text(self, whose: str, *, may_be_empty: bool = False) -> str:
         """A text of U, P, M or T."""
         if may_be_empty and self._draw(st.booleans()):
-            return self._draw(st.sampled_from(["", " ", "\n"]))
+            return str(self._draw(st.sampled_from(["", " ", "\n"])))
         mark = f"{whose}{self._next}"
         self._next += 1
         if whose == "U":
@@ -122,7 +129,7 @@ class Simulation:
 
     def chance(self, percent: int) -> bool:
         """True in about so many of a hundred cases."""
-        return self.draw(st.integers(0, 99)) < percent
+        return bool(self.draw(st.integers(0, 99)) < percent)
 
     def play(self, turns: int) -> None:
         """A session of this many turns."""

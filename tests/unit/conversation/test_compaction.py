@@ -200,7 +200,7 @@ def test_an_aborted_call_of_an_old_turn_can_be_cut_away() -> None:
     for _ in range(20):
         log.turn("go", answer="y" * 2_000)
     (step,) = make_room(log.events, size(log.events) // 2)
-    assert step.upto > 4
+    assert isinstance(step, Truncate | Summarise) and step.upto > 4
 
 
 def test_a_long_history_is_summarised_from_where_it_fits() -> None:

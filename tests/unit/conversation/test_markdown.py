@@ -2,10 +2,10 @@
 
 import json
 
-from app.conversation.events import EVENTS, Intervention, InterventionKind, Notice
+from app.conversation.events import EVENTS, Event, Intervention, InterventionKind, Notice
 from app.conversation.markdown import markdown_record
 
-EVENTS_OF_THE_PROGRAM = [
+EVENTS_OF_THE_PROGRAM: list[Event] = [
     Intervention(kind=InterventionKind.FACT, text="P1 was undone."),
     Notice(text="The profile was corrected."),
 ]

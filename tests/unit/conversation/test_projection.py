@@ -335,7 +335,7 @@ class TestCompaction:
         compacted = Compacted(upto=999, summary="s", method="summary")
         sent = messages(*HELLO, response(text="old"), compacted, response(text="new"))
         assert contents(sent, "assistant") == ["new"]
-        unstored = [*HELLO, response(text="unstored"), compacted]
+        unstored: list[Event] = [*HELLO, response(text="unstored"), compacted]
         assert "unstored" in str(project(unstored, Profile(), FACTS).messages)
 
     def test_the_one_that_reaches_furthest_counts(self) -> None:
@@ -432,7 +432,7 @@ class TestProfiles:
     def test_a_derived_id_depends_on_its_own_call_alone(self) -> None:
         def second_id(first: str) -> str:
             log = (*HELLO, response(call(wire_id=first)), done("c1.0"), response(call(2, wire_id="")))
-            return messages(*log)[4]["tool_calls"][0]["id"]
+            return str(messages(*log)[4]["tool_calls"][0]["id"])
 
         assert second_id("") == second_id("a")
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -147,7 +148,7 @@ def test_the_same_log_gives_the_same_bytes_also_after_a_restart(session: Simulat
 @given(sessions(scoped=False), st.booleans())
 def test_events_change_only_the_end_of_what_was_sent(session: Simulation, fold_user: bool) -> None:
     profile = Profile(mid_system="fold_user" if fold_user else "inline")
-    sent: list[dict] | None = None
+    sent: list[dict[str, Any]] | None = None
     for position, event in enumerate(session.events):
         if isinstance(event, Compacted | Pruned):
             sent = None

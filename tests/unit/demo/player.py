@@ -205,7 +205,8 @@ class Player:
 
     async def result(self, name: str, arguments: dict[str, Any]) -> str:
         """What the tool `name` answers."""
-        context = ToolContext(Workspace(self.folder), self.draft, lambda text: None, self.confirm)
+        draft: Any = self.draft
+        context = ToolContext(Workspace(self.folder), draft, lambda text: None, self.confirm)
         tools = standard_tools(Sandbox(context.workspace, self.folder.parent / "runs", own=()))
         tool = tools.get(name)
         assert tool is not None

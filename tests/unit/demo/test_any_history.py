@@ -62,9 +62,12 @@ RESULTS = st.sampled_from(
         "",
     ]
 ) | st.text(max_size=60)
-ARGUMENTS = st.dictionaries(
+ARGUMENTS: st.SearchStrategy[dict[str, object]] = st.dictionaries(
     st.sampled_from(["path", "pattern", "start_line", "edits", "content", "new_path", "summary", "question"]),
-    st.sampled_from(["x.py", "y.py", "a", "SUMMARY_OF_CHANGES.md"]) | st.integers(0, 5) | st.none() | st.just([]),
+    st.sampled_from(["x.py", "y.py", "a", "SUMMARY_OF_CHANGES.md"])
+    | st.integers(0, 5)
+    | st.none()
+    | st.builds(list[object]),
     max_size=3,
 )
 

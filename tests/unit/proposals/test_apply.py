@@ -41,9 +41,10 @@ def test_a_link_inside_is_followed_and_stays_a_link(bench: Make) -> None:
     assert site.read("real/a.txt") == b"two\n"
     assert site.write(**{"folder/new.txt": "n\n"}).files[0].path == "real/new.txt"
     draft = site.service.draft("session")
-    for refused in (lambda: draft.delete("link.txt"), lambda: draft.rename("link.txt", "x.txt")):
-        with pytest.raises(EditRefused, match="symbolic link"):
-            refused()
+    with pytest.raises(EditRefused, match="symbolic link"):
+        draft.delete("link.txt")
+    with pytest.raises(EditRefused, match="symbolic link"):
+        draft.rename("link.txt", "x.txt")
 
 
 def test_a_link_out_is_refused_also_when_it_comes_later(bench: Make, tmp_path: Path) -> None:

@@ -167,7 +167,8 @@ def test_begin_patch_form(bench: Make) -> None:
 def test_a_binary_part_without_data_is_left_out_and_named(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "logo.png": b"\0old"})
     repository(site)
-    site.put(**{"a.txt": numbered(9, l2="two"), "logo.png": b"\0new"})
+    site.put(**{"a.txt": numbered(9, l2="two")})
+    site.put(**{"logo.png": b"\0new"})
     patch = git(site.root, "diff").decode()
     git(site.root, "reset", "--quiet", "--hard")
     proposal = site.service.stage_patch(patch)

@@ -265,7 +265,7 @@ def test_the_user_can_edit_the_proposed_text(bench: Make) -> None:
 def test_errors_are_one_line_and_change_nothing(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    attempts = [
+    attempts: list[tuple[type[ProposalError], Callable[[], object]]] = [
         (UnknownProposal, lambda: site.service.get("P99")),
         (UnknownHunk, lambda: site.service.approve(proposal.id, ["7"])),
         (UnknownHunk, lambda: site.service.approve(proposal.id, [])),

@@ -319,7 +319,7 @@ def test_one_more_proposal_does_not_read_what_waits_elsewhere(bench: Make, monke
     site.service.undo("P12")
     assert store.handed_out <= 6
     site.write(**{"f0.txt": "newer\n"})
-    assert store.proposal("P13").files[0].stacked_on == ("P1",)
+    assert site.service.get("P13").files[0].stacked_on == ("P1",)
 
 
 def test_the_last_of_many_on_one_file_names_the_oldest_and_the_latest_alone(bench: Make) -> None:

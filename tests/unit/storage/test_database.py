@@ -243,7 +243,7 @@ def test_what_is_committed_is_flushed_to_the_disk_itself(tmp_path: Path, monkeyp
 
     def elsewhere(*arguments: Any, **named: Any) -> sqlite3.Connection:
         # As on macOS, whose SQLite is built with SQLITE_DEFAULT_WAL_SYNCHRONOUS=1.
-        connection = connect(*arguments, **named)
+        connection: sqlite3.Connection = connect(*arguments, **named)
         connection.execute("PRAGMA synchronous=NORMAL")
         return connection
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ async def test_a_refusal_reaches_the_model_in_the_drafts_words(bench: Bench) -> 
     assert bench.draft.summaries == []
 
 
-CALLS = {
+CALLS: dict[str, dict[str, Any]] = {
     "edit_file": {"edits": [{"old": "a", "new": "b"}]},
     "write_file": {"content": "x"},
     "delete_file": {},
@@ -118,7 +119,7 @@ async def test_a_token_in_a_file_of_settings_is_found_before_the_edit(bench: Ben
 
 async def test_a_patch_over_very_many_files_is_told_in_short(bench: Bench) -> None:
     files = tuple(Stat(f"f{number}", "edit", 1, 0) for number in range(500))
-    bench.draft.patch = lambda patch: Report(files, "note " * 5000)  # type: ignore[method-assign, assignment]
+    bench.draft.patch = lambda patch: Report(files, "note " * 5000)
     output = await bench.call("apply_patch", patch="--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n")
     told = json.loads(output.text)
     assert (len(told["files"]), told["more_files"]) == (50, 450)
@@ -146,7 +147,7 @@ async def test_cancelling_waits_for_the_draft_so_that_nothing_comes_in_later(ben
         bench.draft.held[path] = content.encode()
         return Report(())
 
-    bench.draft.write = slow  # type: ignore[method-assign]
+    bench.draft.write = slow
     task = asyncio.create_task(bench.call("write_file", path="a", content="x"))
     await asyncio.to_thread(entered.wait, 10)
     task.cancel()
@@ -162,7 +163,7 @@ async def test_trouble_with_the_disk_is_an_error_for_the_model(bench: Bench) -> 
     def full(path: str, content: str) -> Report:
         raise OSError(28, "No space left on device")
 
-    bench.draft.write = full  # type: ignore[method-assign]
+    bench.draft.write = full
     with pytest.raises(ToolError, match="Nothing was staged: No space left"):
         await bench.call("write_file", path="a", content="x")
 
@@ -174,8 +175,8 @@ async def test_lone_surrogates_never_leave_a_tool(bench: Bench) -> None:
     def edit(*_: object) -> Report:
         raise EditRefused("caf\udce9")
 
-    bench.draft.read = read  # type: ignore[method-assign]
-    bench.draft.edit = edit  # type: ignore[method-assign]
+    bench.draft.read = read
+    bench.draft.edit = edit
     (await bench.call("read_file", path="a")).text.encode()
     with pytest.raises(ToolError) as raised:
         await bench.call("edit_file", path="a", edits=[{"old": "a", "new": "b"}])

@@ -202,7 +202,7 @@ async def test_cancelling_while_the_user_is_asked_runs_nothing(bench: Bench) -> 
         await asyncio.Event().wait()
         raise AssertionError
 
-    bench.confirm = confirm  # type: ignore[method-assign, assignment]
+    bench.confirm = confirm  # type: ignore[method-assign]
     task = asyncio.create_task(bench.call("run_command", command="touch ../ran"))
     await asked.wait()
     task.cancel()

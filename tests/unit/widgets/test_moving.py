@@ -48,8 +48,10 @@ def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
     assert diff.new[line] == first
     state = ReviewState()
     state.update([proposal])
-    side, number = ("old", diff.old.index(OWN[own])) if on_old else ("new", line)
-    state.unsaid.remark(proposal, Remark("a.txt", side, number, "why?"))
+    remark = (
+        Remark("a.txt", "old", diff.old.index(OWN[own]), "why?") if on_old else Remark("a.txt", "new", line, "why?")
+    )
+    state.unsaid.remark(proposal, remark)
     chosen = {str(hunk + 1) for hunk in {own, *others}}
     decide = site.service.deny if deny else site.service.approve
     after = decide(proposal.id, chosen).proposal

@@ -1,7 +1,7 @@
 """The fold: a session watched live and the same session read from its log show the same entries."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -76,6 +76,9 @@ def call(uid: str, name: str = "read_file", **arguments: Any) -> ToolCall:
 
 
 TEXT = st.text(alphabet="ab \n", min_size=1, max_size=12)
+STATES: st.SearchStrategy[Literal["complete", "interrupted", "truncated"]] = st.sampled_from(
+    ["complete", "interrupted", "truncated"]
+)
 
 
 @st.composite
@@ -101,7 +104,7 @@ def responses(draw: st.DrawFn) -> list[Update]:
     # Failed attempts are recorded together with the one that succeeded, so they come late.
     updates += records
     if draw(st.booleans()):
-        state = draw(st.sampled_from(["complete", "interrupted", "truncated"]))
+        state = draw(STATES)
         updates.append(Recorded(AssistantMessage(text=text, reasoning=reasoning, calls=calls, state=state)))
     else:
         # Interrupted before there was anything to record.

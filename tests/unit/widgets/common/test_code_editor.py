@@ -9,6 +9,7 @@ from app.ui.themes.first import own_theme
 from widgets.diff import code_editor
 from widgets.diff.code_editor import LEAD, STRETCH, CodeEditor
 from widgets.diff.colours import diff_variable_defaults
+from widgets.diff.syntax import lex
 
 SOURCE = 'import os\n\n\ndef name(value):\n    """Doc."""\n    return "text", 12\n'
 
@@ -77,7 +78,6 @@ async def test_the_lexer_sees_what_is_on_screen_and_not_the_file(monkeypatch: py
         seen.append(len(lines))
         return lex(path, lines)
 
-    lex = code_editor.lex
     monkeypatch.setattr(code_editor, "lex", watched)
     app = Editing("value = 1\n" * count)
     async with app.run_test(size=(80, 40)) as pilot:

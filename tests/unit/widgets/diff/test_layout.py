@@ -22,7 +22,7 @@ def changes(draw: st.DrawFn) -> FileDiff:
     """A file with hunks anywhere."""
     old: list[str] = []
     new: list[str] = []
-    spans = []
+    spans: list[tuple[int, int, int, int]] = []
     for _ in range(draw(st.integers(0, 4))):
         gap = [f"same {len(old) + at}" for at in range(draw(st.integers(0, 12)))]
         old, new = old + gap, new + gap
