@@ -39,7 +39,8 @@ if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
 textual.screen.UPDATE_PERIOD = 1 / int(os.environ.get("TEXTUAL_FPS", "20"))  # type: ignore[misc]
 """Seconds between two pictures of a screen that nobody looks at: what changed meanwhile is painted once."""
 
-settings.register_profile("signoff", deadline=None)
+settings.register_profile("signoff", deadline=None, max_examples=40)
+settings.register_profile("soak", deadline=None, max_examples=250)
 settings.load_profile("signoff")
 
 _FEW = 3

@@ -219,6 +219,7 @@ def test_killed_at_every_step_of_the_recovery_too(tmp_path: Path) -> None:
     assert number > 20
 
 
+@pytest.mark.soak
 def test_a_full_disk_at_any_step_leaves_every_file_as_it_was(tmp_path: Path) -> None:
     assert fail_once(make_case(tmp_path, "apply"), no_space) >= 50
 
@@ -227,7 +228,7 @@ def test_a_disk_that_fails_once_leaves_every_file_as_it_was(case: Case) -> None:
     assert fail_once(case, broken) >= 50
 
 
-@pytest.mark.parametrize("fault", [no_space, broken])
+@pytest.mark.parametrize("fault", [no_space, pytest.param(broken, marks=pytest.mark.soak)])
 def test_a_write_that_fails_half_way_leaves_every_file_as_it_was(
     tmp_path: Path, fault: Callable[[str], None]
 ) -> None:

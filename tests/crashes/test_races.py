@@ -249,7 +249,7 @@ def test_somebody_changes_a_file_at_any_step(
 
 
 @pytest.mark.parametrize("one_step", [True, False], ids=["exchange", "no exchange"])
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     victim=st.sampled_from(sorted(OLD)),
     intruder=st.sampled_from(INTRUDERS),

@@ -58,13 +58,14 @@ def test_a_notification_comes_in_place_of_the_bell(terminal: Terminal) -> None:
     assert bells(terminal) == 0
 
 
-@pytest.mark.parametrize("notify", ["bell", "desktop"])
+@pytest.mark.parametrize("notify", ["bell", pytest.param("desktop", marks=pytest.mark.soak)])
 def test_who_looks_is_not_called(terminal: Terminal) -> None:
     turn(terminal, FOCUS_OUT + FOCUS_IN)
     assert bells(terminal) == 0
     assert not NOTIFICATION.search(terminal.raw)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("notify", ["off"])
 def test_off_is_silent(terminal: Terminal) -> None:
     turn(terminal, FOCUS_OUT)

@@ -19,11 +19,12 @@ WORDS = ("P1", "waits for you", "Would change", "approve", "deny", "request chan
 @pytest.mark.parametrize(
     ("variables", "wanted", "unwanted"),
     [
-        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, TRUE, ()),
-        ({"TERM": "xterm-256color", "COLORTERM": ""}, PALETTE, (TRUE,)),
-        ({"TERM": "xterm-16color", "COLORTERM": ""}, STANDARD, (TRUE, PALETTE)),
+        pytest.param(
+            {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, TRUE, (), id="all", marks=pytest.mark.soak
+        ),
+        pytest.param({"TERM": "xterm-256color", "COLORTERM": ""}, PALETTE, (TRUE,), id="256", marks=pytest.mark.soak),
+        pytest.param({"TERM": "xterm-16color", "COLORTERM": ""}, STANDARD, (TRUE, PALETTE), id="16"),
     ],
-    ids=["all", "256", "16"],
 )
 def test_a_terminal_is_sent_the_colours_that_it_knows(
     tmp_path: Path, variables: dict[str, str], wanted: re.Pattern[bytes], unwanted: tuple[re.Pattern[bytes], ...]

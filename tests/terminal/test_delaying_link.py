@@ -140,7 +140,9 @@ class User:
         pytest.param(500, 2, id="500", marks=[pytest.mark.marathon, pytest.mark.timeout(7200)]),
     ],
 )
-@pytest.mark.parametrize(("columns", "rows"), [(120, 40), (60, 20)], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    ("columns", "rows"), [pytest.param(120, 40, id="wide"), pytest.param(60, 20, id="narrow", marks=pytest.mark.soak)]
+)
 def test_no_key_is_lost_nor_out_of_order_and_none_decides_unseen(
     tmp_path: Path, count: int, seed: int, columns: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from tests.terminal.terminal import Terminal, running, signoff_command, terminal_environment
 
-SIZES = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (160, 45)], ids=["80x24", "160x45"])
+SIZES = pytest.mark.parametrize(
+    ("columns", "rows"),
+    [pytest.param(80, 24, id="80x24"), pytest.param(160, 45, id="160x45", marks=pytest.mark.soak)],
+)
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.models import DeniedPart, HunkState, Op, Proposal, ProposalState, Rung
@@ -38,7 +38,6 @@ def seen(state: ReviewState, *values: Proposal) -> ReviewState:
     return state
 
 
-@settings(max_examples=80)
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(list(ProposalState))), max_size=12))
 def test_what_is_shown_stays_shown_while_it_waits(steps: list[tuple[int, ProposalState]]) -> None:
     state = ReviewState()
@@ -63,7 +62,6 @@ def test_a_proposal_from_the_history_that_the_user_picked_stays_when_another_arr
     assert state.current == "P1"
 
 
-@settings(max_examples=80)
 @given(st.lists(st.integers(0, 5), max_size=10))
 def test_the_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
     value, _ = retry_proposal()

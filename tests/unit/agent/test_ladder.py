@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.gate import Gate, GatePolicy
@@ -312,7 +312,6 @@ outputs = st.lists(
 )
 
 
-@settings(max_examples=300)
 @given(outputs, policies, st.integers(0, 12))
 def test_any_outputs_end_within_the_step_limit(outputs: list[Any], policy: GatePolicy, limit: int) -> None:
     driver = Driver(outputs, policy, limit)
@@ -327,7 +326,6 @@ def test_any_outputs_end_within_the_step_limit(outputs: list[Any], policy: GateP
     assert driver.turn.unfinished_calls == () or driver.turn.open_questions
 
 
-@settings(max_examples=200)
 @given(outputs)
 def test_an_answered_question_changes_nothing(outputs: list[Any]) -> None:
     plain = Driver(outputs, GatePolicy(), 8)

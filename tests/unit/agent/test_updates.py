@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.updates import (
@@ -47,7 +47,6 @@ def told(stretch: list[Update]) -> object:
     return (stream(stretch[0]), "".join(texts)) if texts else stretch[-1]
 
 
-@settings(deadline=None)
 @given(st.lists(UPDATES, max_size=30))
 def test_joined_updates_say_the_same_in_as_few_as_possible(updates: list[Update]) -> None:
     together = joined(updates)

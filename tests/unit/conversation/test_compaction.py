@@ -222,7 +222,7 @@ def test_a_pending_proposal_survives_in_the_summary() -> None:
     assert "P4: rename it [a.py (edit, +1 -1)]" in str(project(log.events, Profile(), FACTS).messages)
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(sessions(), profiles, st.integers(1, 300), st.booleans())
 def test_making_room_ends_and_leaves_a_valid_history(
     session: Simulation, profile: Profile, target: int, summarise: bool
@@ -231,7 +231,7 @@ def test_making_room_ends_and_leaves_a_valid_history(
     assert violations(project(session.events, profile, FACTS).messages, rules_for(profile)) == []
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(sessions(), profiles, st.data())
 def test_the_summary_request_is_valid_and_speaks_as_the_program(
     session: Simulation, profile: Profile, data: st.DataObject

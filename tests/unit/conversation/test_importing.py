@@ -12,7 +12,7 @@ from tests.unit.conversation.histories import imported_messages, marks, profiles
 from tests.unit.conversation.importing import NO_RESULT, import_messages, repair
 from tests.unit.conversation.validity import violations
 
-thorough = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+thorough = settings(suppress_health_check=list(HealthCheck))
 
 
 def calls(*ids: str) -> dict[str, Any]:

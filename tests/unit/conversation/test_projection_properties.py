@@ -35,7 +35,7 @@ from tests.unit.conversation.validity import violations
 
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
 FACTS = Facts(PROMPT, TOOLS)
-thorough = settings(max_examples=100, suppress_health_check=list(HealthCheck))
+thorough = settings(suppress_health_check=list(HealthCheck))
 
 
 def said_by_user(events: list[Event]) -> list[str]:

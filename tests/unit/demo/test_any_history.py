@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.interventions import staged
@@ -100,7 +100,6 @@ MESSAGES = st.lists(
 ).map(lambda parts: [message for part in parts for message in part])
 
 
-@settings(max_examples=400)
 @given(messages=MESSAGES.filter(bool), tool_choice=st.sampled_from([None, "none"]))
 def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_choice: str | None) -> None:
     body: dict[str, Any] = {"model": MODEL_ID, "messages": messages, "tools": TOOLS.schemas}

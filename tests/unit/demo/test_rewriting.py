@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.demo.proposing import edits_between
@@ -11,7 +11,6 @@ LINES = st.lists(st.sampled_from(["a", "b", "ab", "", "  a", "x = 1"]), min_size
 TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"])).filter(str.strip)
 
 
-@settings(max_examples=300)
 @given(before=TEXTS, after=TEXTS)
 def test_edits_lead_from_one_text_to_the_other(before: str, after: str) -> None:
     places = []

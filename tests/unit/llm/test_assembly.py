@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import app.llm.response.assembly as assembly_module
@@ -118,7 +118,6 @@ JSON = st.recursive(
 
 
 @given(st.lists(st.fixed_dictionaries({"choices": st.lists(JSON, max_size=2)}) | st.dictionaries(st.text(), JSON)))
-@settings(max_examples=150)
 def test_no_chunk_is_too_strange(chunks: list[dict[str, Any]]) -> None:
     completed, text, reasoning = assembled(chunks)
     assert (completed.text, completed.reasoning) == (text, reasoning)
@@ -127,7 +126,6 @@ def test_no_chunk_is_too_strange(chunks: list[dict[str, Any]]) -> None:
 
 
 @given(st.lists(JSON.map(lambda value: {"choices": [{"delta": {"tool_calls": [value], "content": value}}]})))
-@settings(max_examples=150)
 def test_no_delta_is_too_strange(chunks: list[dict[str, Any]]) -> None:
     completed, _, _ = assembled(chunks)
     assert all((call.arguments is None) == bool(call.invalid) for call in completed.calls)

@@ -36,7 +36,7 @@ def git_merge(folder: Path, base: list[bytes], ours: list[bytes], theirs: list[b
     return run.stdout if run.returncode == 0 else None
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(triples())
 def test_merges_what_git_merges_as_git_does(
     tmp_path: Path, triple: tuple[list[bytes], list[bytes], list[bytes]]
@@ -49,7 +49,6 @@ def test_merges_what_git_merges_as_git_does(
         assert b"".join(result.lines) == expected
 
 
-@settings(max_examples=100)
 @given(triples())
 def test_is_symmetric_and_trivial_with_one_side(triple: tuple[list[bytes], list[bytes], list[bytes]]) -> None:
     base, ours, theirs = triple
@@ -62,7 +61,6 @@ def test_is_symmetric_and_trivial_with_one_side(triple: tuple[list[bytes], list[
         assert forward.lines == backward.lines
 
 
-@settings(max_examples=100)
 @given(triples())
 def test_conflicts_name_what_each_side_has(triple: tuple[list[bytes], list[bytes], list[bytes]]) -> None:
     base, ours, theirs = triple

@@ -19,7 +19,7 @@ from tests.unit.proposals.bench import Bench, Tree, tree
 
 Make = Callable[..., Bench]
 
-relaxed = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def git(folder: Path, *arguments: str, given: bytes = b"") -> tuple[bool, bytes]:

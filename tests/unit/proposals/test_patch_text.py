@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.models import Op
@@ -177,7 +177,6 @@ def test_a_number_of_5000_digits(header: str, begin: str) -> None:
         scan_patch(f"{begin}{header.format(n='9' * 5000)}\n-a\n+b\n")
 
 
-@settings(max_examples=60)
 @given(st.lists(st.integers(0, 12), min_size=4, max_size=4))
 def test_no_count_loses_a_change(counts: list[int]) -> None:
     old, new, old_again, new_again = counts
@@ -185,7 +184,6 @@ def test_no_count_loses_a_change(counts: list[int]) -> None:
     assert bodies(scan_patch(text)) == EXPECTED
 
 
-@settings(max_examples=150)
 @given(
     st.lists(
         st.sampled_from(

@@ -129,7 +129,6 @@ def two_files(tmp_path: Path) -> tuple[Bench, Proposal]:
     return site, site.service.stage(draft, "Edit both")
 
 
-@settings(max_examples=40, deadline=None)
 @given(denials=st.lists(st.sets(st.integers(1, 4), min_size=1, max_size=2), min_size=1, max_size=3))
 def test_hunks_denied_while_others_wait_are_reopened_one_denial_after_the_other(
     tmp_path_factory: pytest.TempPathFactory, denials: list[set[int]]

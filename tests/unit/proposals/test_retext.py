@@ -1,6 +1,6 @@
 """Whole new texts keep the way a file was written."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.rewrite import rewrite
@@ -9,7 +9,6 @@ from app.proposals.text.document import Document
 LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)
 
 
-@settings(max_examples=200)
 @given(
     LINES,
     LINES,
@@ -30,7 +29,6 @@ def test_the_text_is_the_one_that_was_given(
         assert not after.mixed_eol or "\n" not in document.text
 
 
-@settings(max_examples=100)
 @given(st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\xff\n", b"\n"]), max_size=8))
 def test_the_same_text_is_the_same_bytes(lines: list[bytes]) -> None:
     document = Document(b"".join(lines))

@@ -36,7 +36,7 @@ def as_shown(site: Bench, proposal: Proposal, chosen: Sequence[str]) -> list[str
     return [line.rstrip("\r") for line in [*lines, *diff.old[at:]]]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(contents(), st.randoms(use_true_random=False))
 def test_any_choice_of_lines_is_written_as_shown_and_undone_exactly(
     pair: tuple[bytes, bytes], dice: random.Random

@@ -171,7 +171,7 @@ def change(site: Bench, name: str, number: int) -> None:
         (site.root / name).unlink(missing_ok=True)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(steps, min_size=3, max_size=14))
 def test_what_is_kept_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]

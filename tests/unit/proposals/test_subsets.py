@@ -67,7 +67,7 @@ def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
         return file.read_bytes() if file.exists() else b""
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(contents(), st.randoms(use_true_random=False))
 def test_any_subset_is_what_git_makes_of_it(pair: tuple[bytes, bytes], dice: random.Random) -> None:
     base, result = pair
@@ -77,7 +77,6 @@ def test_any_subset_is_what_git_makes_of_it(pair: tuple[bytes, bytes], dice: ran
     assert ours == with_git(base, result, chosen)
 
 
-@settings(max_examples=200)
 @given(contents())
 def test_all_hunks_are_the_result_and_none_is_the_base(pair: tuple[bytes, bytes]) -> None:
     base, result = pair
@@ -89,7 +88,6 @@ def test_all_hunks_are_the_result_and_none_is_the_base(pair: tuple[bytes, bytes]
     assert [hunk.number for hunk in hunks] == list(range(1, len(hunks) + 1))
 
 
-@settings(max_examples=150)
 @given(contents(), st.randoms(use_true_random=False))
 def test_what_is_left_of_a_partial_decision_keeps_ids_and_numbers(
     pair: tuple[bytes, bytes], dice: random.Random
@@ -108,7 +106,7 @@ def test_what_is_left_of_a_partial_decision_keeps_ids_and_numbers(
     assert b"".join(compose(lines_of(landed), lines_of(result), left, {hunk.id for hunk in left})) == result
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(contents(), min_size=1, max_size=3),
     st.lists(st.sampled_from([0o644, 0o755, 0o600, 0o444]), min_size=3, max_size=3),

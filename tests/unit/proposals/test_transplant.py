@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.matching import Replacement, apply_replacements
@@ -64,7 +64,6 @@ SLOPPINESS = [
 
 @pytest.mark.parametrize(("sloppy", "rung"), SLOPPINESS, ids=lambda value: getattr(value, "__name__", str(value)))
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-@settings(max_examples=40)
 @given(source=sources(), chance=st.randoms(use_true_random=False))
 def test_only_the_lines_of_the_edit_change(
     sloppy: Callable[[list[str], random.Random], list[str]],
@@ -95,7 +94,6 @@ def test_only_the_lines_of_the_edit_change(
     assert [line.strip() for line in after[removed : removed + inserted]] == [line.encode() for line in new]
 
 
-@settings(max_examples=150)
 @given(source=sources(), chance=st.randoms(use_true_random=False))
 def test_a_tolerant_match_never_removes_a_line_the_edit_keeps(
     source: tuple[list[str], int, int, list[str]], chance: random.Random

@@ -118,7 +118,7 @@ def run(command: list[str], folder: Path, text: bytes) -> None:
     assert result.returncode == 0, result.stderr + result.stdout
 
 
-relaxed = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @relaxed
@@ -142,7 +142,6 @@ def test_other_tools_make_the_same_of_it(
     assert found(folder, case) == case.new
 
 
-@settings(max_examples=150)
 @given(cases())
 def test_the_scanner_reads_it_back(case: Case) -> None:
     text = render([case.file])
@@ -157,7 +156,6 @@ def test_the_scanner_reads_it_back(case: Case) -> None:
     assert (held.added, held.removed) == (file.added, file.removed)
 
 
-@settings(max_examples=150)
 @given(cases())
 def test_without_gits_ids_it_is_the_same_or_refused(case: Case) -> None:
     """Then the place is found by the text alone, and what is not unique is refused or decided by the line number."""
@@ -279,7 +277,6 @@ def test_ten_thousand_hunks_come_back() -> None:
     assert all(match.rung.exact for match in matches)
 
 
-@settings(max_examples=150)
 @given(cases(), st.data())
 def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(case: Case, data: st.DataObject) -> None:
     text = decode(render([case.file]))

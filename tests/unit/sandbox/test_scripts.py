@@ -94,7 +94,7 @@ async def in_sandbox(root: Path, folder: Path, script: str, ways: list[Way]) -> 
 
 
 @pytest.mark.parametrize("way", list(Way))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
 def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: list[str]) -> None:
     script = "umask 022\n" + "\n".join(f"{{ {each}; }} 2>/dev/null" for each in operations)

@@ -16,6 +16,7 @@ from app.conversation.compaction.cuts import compaction_marks
 from app.conversation.events import (
     Compacted,
     Decision,
+    Event,
     MessageQueued,
     ProposalChanged,
     ProposalDecided,
@@ -308,7 +309,7 @@ def test_no_statement_numbers_its_placeholders() -> None:
 
 
 def test_a_long_log_is_read_whole_and_takes_little_memory(store: SessionStore) -> None:
-    turn = [TurnStarted(cause="message"), UserMessage(text="one"), TurnEnded(stopped="answer")]
+    turn: list[Event] = [TurnStarted(cause="message"), UserMessage(text="one"), TurnEnded(stopped="answer")]
     record = store.create()
     stored = store.append(record.id, turn * 1_000)
     tracemalloc.start()

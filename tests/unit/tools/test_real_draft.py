@@ -167,7 +167,7 @@ def patches(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "Look:\n\n```diff\n"])) + form
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(patch=patches())
 async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, patch: str) -> None:
     root = tmp_path / "secrets"

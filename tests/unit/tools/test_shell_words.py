@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.command.shell_words import NotSimple, Word, simple_command
@@ -78,7 +78,6 @@ def passed_on(shell: str, text: str, folder: str) -> list[str]:
 
 
 @given(text=TEXTS)
-@settings(max_examples=150)
 def test_what_is_read_is_what_a_shell_passes_on(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         words = simple_command(text)

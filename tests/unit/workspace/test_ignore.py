@@ -141,7 +141,7 @@ PATTERNS = st.lists(
 TREES = st.lists(st.lists(NAMES, min_size=1, max_size=4).map("/".join), min_size=1, max_size=14)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=TREES, top=PATTERNS, below=PATTERNS)
 def test_agrees_with_git(tmp_path: Path, tree: list[str], top: list[str], below: list[str]) -> None:
     # One difference is wanted and not tried: for git, `?` is one byte; here it is one character.

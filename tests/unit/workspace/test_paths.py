@@ -269,7 +269,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     pieces=st.lists(PIECES, min_size=1, max_size=8), start=st.sampled_from(["", "/", "./", "//", "ROOT/", "ROOT/../"])
 )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.contract import ToolError
@@ -91,7 +91,6 @@ def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
     )
 
 
-@settings(max_examples=150)
 @given(patterns=PATTERNS, paths=PATHS)
 def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> None:
     ours = {path for path in paths if ignored_by_us(patterns, path)}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.updates import (
@@ -133,7 +133,6 @@ OTHERS = st.sampled_from(
 )
 
 
-@settings(max_examples=200)
 @given(st.lists(st.one_of(responses(), OTHERS), max_size=8))
 def test_a_live_session_and_its_log_show_the_same(parts: list[list[Update]]) -> None:
     updates = [update for part in parts for update in part]

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.chat.inline import parser
@@ -59,7 +59,6 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-@settings(max_examples=150)
 @given(DOCUMENT, st.lists(st.integers(1, 40), max_size=60), st.integers(12, 90), st.data())
 def test_streamed_text_comes_out_like_the_finished_text(
     text: str, sizes: list[int], width: int, data: st.DataObject
@@ -77,7 +76,6 @@ def test_streamed_text_comes_out_like_the_finished_text(
     assert rows(document.lines) == rows(markdown_lines(text, width))
 
 
-@settings(max_examples=150)
 @given(DOCUMENT, st.integers(12, 60))
 def test_no_row_is_wider_than_the_pane_unless_its_decoration_is(text: str, width: int) -> None:
     for line in markdown_lines(text, width):

@@ -1,6 +1,6 @@
 """A plain text as it grows: the same rows as when it comes at once, and no row of a whole line is made twice."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.chat.lines import BLANK, TEXT, visible, wrap_text
@@ -9,7 +9,6 @@ from widgets.chat.plain import PlainDocument
 PIECES = st.lists(st.text("ab \n\r\x1b", max_size=12), max_size=12)
 
 
-@settings(deadline=None)
 @given(PIECES, st.integers(1, 9))
 def test_a_growing_text_has_the_rows_of_the_whole(pieces: list[str], width: int) -> None:
     document, text = PlainDocument(width, TEXT), ""

@@ -1,6 +1,6 @@
 """Display texts: safe, without tabs, and with three ways of counting that agree."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -18,7 +18,6 @@ TEXT = st.text(
 )
 
 
-@settings(max_examples=150)
 @given(TEXT)
 def test_nothing_unsafe_is_drawn_and_the_width_is_that_of_the_terminal(line: str) -> None:
     shown = display(line)
@@ -27,7 +26,6 @@ def test_nothing_unsafe_is_drawn_and_the_width_is_that_of_the_terminal(line: str
     assert shown.width == cell_len(shown.text) == width_of(line)
 
 
-@settings(max_examples=150)
 @given(TEXT)
 def test_positions_grow_and_end_at_the_end(line: str) -> None:
     shown = display(line)
@@ -39,7 +37,6 @@ def test_positions_grow_and_end_at_the_end(line: str) -> None:
     assert cells[-1] == shown.width
 
 
-@settings(max_examples=150)
 @given(TEXT, st.integers(0, 40), st.integers(1, 30))
 def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, width: int) -> None:
     shown = display(line)
@@ -50,7 +47,6 @@ def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, 
         assert cells >= width - 1, "at most half a wide character is missing"
 
 
-@settings(max_examples=150)
 @given(TEXT, st.integers(2, 20))
 def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
     shown = display(line)
@@ -61,7 +57,6 @@ def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
     assert all(shown.cell(end) - shown.cell(start) <= width for start, end in zip(starts, ends, strict=True))
 
 
-@settings(max_examples=100)
 @given(TEXT, st.integers(2, 20))
 def test_wrapped_words_fit_and_lose_nothing_but_spaces(line: str, width: int) -> None:
     lines = wrap_words(line, width)
@@ -95,7 +90,6 @@ def test_emoji_sequences_stay_whole() -> None:
     assert display(f"x{family}y") == DisplayText(f"x{family}y", 4, display(f"x{family}y").stops)
 
 
-@settings(max_examples=100)
 @given(TEXT)
 def test_a_drawn_character_is_led_back_to_its_source(line: str) -> None:
     shown = display(line)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.models import FileDiff, Hunk, Op
@@ -60,7 +60,6 @@ def rows_of(layout: Layout) -> list[Row]:
     return [layout.row(number) for number in range(layout.rows)]
 
 
-@settings(max_examples=120)
 @given(changes(), st.booleans(), st.booleans(), st.booleans(), st.lists(st.integers(0, 30), max_size=4))
 def test_every_line_is_there_once_and_in_order(
     diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]
@@ -95,7 +94,6 @@ def test_every_line_is_there_once_and_in_order(
     assert layout.height == sum(layout.height_of(number) for number in range(layout.rows))
 
 
-@settings(max_examples=80)
 @given(changes(), st.booleans())
 def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> None:
     before = arrange([diff], Shape(split=split), measure=height)
@@ -109,7 +107,6 @@ def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> 
             assert (row.new is not None and found.new == row.new) or (row.old is not None and found.old == row.old)
 
 
-@settings(max_examples=60)
 @given(changes())
 def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
     layout = arrange([diff], Shape(), measure=height)

@@ -1,6 +1,6 @@
 """Pairs of lines, changed words, moved blocks, tokens and warnings."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.text.pairing import only_space_differs, pair_lines
@@ -15,7 +15,6 @@ from widgets.diff.syntax import WHOLE_FILE_LINES, Syntax, lex
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
 
 
-@settings(max_examples=150)
 @given(LINES, LINES)
 def test_pairs_hold_every_line_once_and_in_order(old: list[str], new: list[str]) -> None:
     pairs = pair_lines(old, new)

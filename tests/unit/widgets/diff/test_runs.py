@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.diff.runs import Flagged, Stretch, clipped, overlaid, runs
@@ -19,7 +19,6 @@ def apart(draw: st.DrawFn) -> list[tuple[int, int]]:
     return [(begin, end) for number, (begin, end) in enumerate(pairwise(ends)) if number % 2 == 0]
 
 
-@settings(max_examples=120)
 @given(apart(), apart(), st.lists(st.tuples(RANGE, st.sampled_from([1, 2, 4])), max_size=4))
 def test_each_character_has_the_looks_of_what_lies_on_it(
     tokens: list[tuple[int, int]], words: list[tuple[int, int]], flags: list[tuple[list[int], int]]
@@ -40,7 +39,6 @@ def test_each_character_has_the_looks_of_what_lies_on_it(
         assert marked == expected
 
 
-@settings(max_examples=60)
 @given(apart(), RANGE)
 def test_what_is_clipped_lies_within(tokens: list[tuple[int, int]], window: list[int]) -> None:
     first, last = window

@@ -1,6 +1,6 @@
 """What counts as seen: lines by rows, long lines by the characters that were drawn, and long lines around changes."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.models import Hunk
@@ -18,7 +18,6 @@ def hunk(old: int, new: int, name: str = "h") -> Hunk:
     return Hunk(id=name, number=1, old_start=0, old_count=old, new_start=0, new_count=new)
 
 
-@settings(max_examples=150)
 @given(SPANS, SPANS)
 def test_a_line_is_seen_once_all_of_its_changed_characters_were_drawn(
     drawn: list[tuple[int, int]], wanted: list[tuple[int, int]]
@@ -34,7 +33,6 @@ def test_a_line_is_seen_once_all_of_its_changed_characters_were_drawn(
             assert seen.missing(one, 0, wanted) == missing[0]
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 5), st.integers(0, 5), st.lists(st.integers(0, 12)))
 def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: list[int]) -> None:
     seen, one = Seen(), hunk(old, new)
@@ -49,7 +47,6 @@ def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: l
 LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
 
 
-@settings(max_examples=150)
 @given(LINES, SPANS, st.integers(10, 60), st.booleans())
 def test_what_is_shown_of_a_long_line_holds_its_changes_and_counts_the_rest(
     line: str, spans: list[tuple[int, int]], width: int, wrap: bool
