@@ -56,6 +56,34 @@ class _Progress:
     asked: bool = False
 
 
+class _Start:
+    """That a call begins to run, recorded once: a command does so when the user has allowed it."""
+
+    def __init__(self, call: ToolCall, record: Callable[[Event], Awaitable[None]]) -> None:
+        self._call = call
+        self._record = record
+        self.recorded = False
+
+    async def record(self) -> None:
+        """Record it if it is not yet; from here on the call may have an effect."""
+        if not self.recorded:
+            self.recorded = True
+            await self._record(ToolStarted(call=self._call.uid))
+
+    def once_allowed(
+        self, ask: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
+    ) -> Callable[[Confirmation], Awaitable[ConfirmationAnswer]]:
+        """The same question to the user; a yes is not handed on before the start is recorded."""
+
+        async def asked(confirmation: Confirmation) -> ConfirmationAnswer:
+            answer = await ask(confirmation)
+            if answer.allowed:
+                await self.record()
+            return answer
+
+        return asked
+
+
 class Executor:
     """Runs calls for one session."""
 
@@ -159,14 +187,16 @@ class Executor:
     ) -> None:
         # A crash leaves of a read or an edit that began nothing but its call; a command may have done something.
         record = progress.recorder.now if tool.kind == "command" else progress.recorder.soon
-        await record(ToolStarted(call=call.uid))
+        start = _Start(call, record)
+        if tool.kind != "command":
+            await start.record()
         self._publish(PhaseChanged(Phase.RUNNING, tool.name))
         watch = Stopwatch()
         context = ToolContext(
             workspace=self._workspace,
             draft=progress.draft,
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
-            confirm=watch.while_asking(partial(self._confirm, call.uid)),
+            confirm=start.once_allowed(watch.while_asking(partial(self._confirm, call.uid))),
             planning=self._planning(),
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
@@ -175,7 +205,10 @@ class Executor:
             # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
             output = await (work if tool.kind == "edit" else interrupter.wait_for(work))
         except Interrupted:
-            result = _result(call, Outcome.ABORTED, ABORTED_DURING, "interrupted")
+            text, summary = (
+                (ABORTED_DURING, "interrupted") if start.recorded else (ABORTED_BEFORE, "not run: interrupted")
+            )
+            result = _result(call, Outcome.ABORTED, text, summary)
         except Rejected as rejected:
             result = _result(call, Outcome.REJECTED, str(rejected), "denied by you")
         except ToolError as error:

@@ -9,7 +9,7 @@ import pytest
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
-from app.agent.updates import ConfirmationRequested, Recorded
+from app.agent.updates import CommandOutput, ConfirmationRequested, Recorded
 from app.conversation.events import (
     AssistantMessage,
     Event,
@@ -20,6 +20,7 @@ from app.conversation.events import (
     ToolStarted,
 )
 from app.conversation.log import EventLog
+from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.tools.contract import Confirmation, ConfirmationAnswer, Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.registry import ToolSet, standard_tools
 from tests.wire.bench import FILE, Bench, bench, edit
@@ -40,6 +41,7 @@ def executor(
     *more: Tool,
     log: EventLog | None = None,
     confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]] = allow,
+    publish: Callable[[object], None] = lambda update: None,
 ) -> Executor:
     return Executor(
         log=log or on.session.log,
@@ -47,7 +49,7 @@ def executor(
         tools=ToolSet([*standard_tools(on.runtime.sandbox), *more]),
         workspace=on.runtime.workspace,
         session_id=on.session.id,
-        publish=lambda update: None,
+        publish=publish,
         confirm=confirm,
     )
 
@@ -219,11 +221,30 @@ async def test_a_command_is_on_disk_before_it_runs(server: WireServer, tmp_path:
         reads = [("read_file", {"path": "greet.py"})] * 3
         stored: list[str] = []
 
-        async def look(call: str, asked: Confirmation) -> ConfirmationAnswer:
-            events = on.runtime.sessions.events(on.session.id)
-            stored.extend(event.call for event in events if isinstance(event, ToolStarted | ToolResult))
-            return ConfirmationAnswer(allowed=True)
+        def look(update: object) -> None:
+            if isinstance(update, CommandOutput) and not stored:
+                events = on.runtime.sessions.events(on.session.id)
+                stored.extend(event.call for event in events if isinstance(event, ToolStarted | ToolResult))
 
-        asking = executor(on, confirm=look)
-        await asking.run(response(*reads, ("run_command", {"command": "./x"})), Interrupter(), Gate(GatePolicy()))
+        running = executor(on, publish=look)
+        await running.run(response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), Gate(GatePolicy()))
         assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]
+
+
+async def test_a_command_that_was_not_yet_allowed_never_began(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[("run_command", {"command": "touch made"})])
+        server.say("I see.")
+        stored: list[Event] = []
+
+        def stop(update: object) -> None:
+            if isinstance(update, ConfirmationRequested):
+                stored.extend(on.runtime.sessions.events(on.session.id))
+                on.session.interrupt()
+
+        on.session.subscribe(stop)
+        await on.say("Make it")
+        await on.say("Go on")
+        (told,) = [message["content"] for message in server.last.messages if message["role"] == "tool"]
+        assert told == ABORTED_BEFORE
+        assert stored and not any(isinstance(event, ToolStarted) for event in stored), "what a crash would leave"
