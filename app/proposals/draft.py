@@ -10,11 +10,12 @@ from app.proposals.held_files import Held, HeldFiles
 from app.proposals.laying import leaves
 from app.proposals.locate.matching import Replacement
 from app.proposals.locate.rewrite import rewrite
-from app.proposals.models import FileVersion, Match, Op
+from app.proposals.models import FileVersion, Match, Op, Rung
 from app.proposals.moves import moves
 from app.proposals.overlay import Contents, Overlay, OverlayFile
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.refusals import EditRefused
+from app.proposals.remarks import rung_words
 from app.proposals.reports import EditReport
 from app.proposals.text.document import Document, encode
 from app.proposals.versioned_edit import edited
@@ -323,9 +324,8 @@ def _told(path: str, result: FileVersion | None, matches: Sequence[Match], notes
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]
     for match in matches:
-        if not match.rung.exact:
-            lines.append(f"line {match.line}: found {match.note or match.rung}")
-        elif match.note:
-            lines.append(f"line {match.line}: {match.note}")
+        how = f"found {rung_words(match.rung)}" if match.rung is not Rung.EXACT else ""
+        if words := "; ".join(filter(None, (how, match.note))):
+            lines.append(f"line {match.line}: {words}")
     lines += notes
     return "\n".join(lines)

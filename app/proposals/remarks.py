@@ -14,7 +14,7 @@ _RUNG_WORDS = {
     Rung.INDENTATION: "ignoring indentation",
     Rung.SPACING: "ignoring spacing and look-alike punctuation",
     Rung.ALIGNED: "by aligning lines: some context differs",
-    Rung.LINE_HINT: "by the model's line number, among several equal places",
+    Rung.LINE_HINT: "by its line number, among several equal places",
     Rung.DOUBTFUL: "with a doubt",
 }
 

@@ -171,7 +171,7 @@ def _replace_one(
                 f"{describe_places(index, spans)}",
             )
         place, rung = found[chosen], Rung.LINE_HINT
-        note = f"{len(found)} places, chosen by line hint {hint}"
+        note = f"{len(found)} places; the hint was {hint}"
         if not replacement.inside_words:
             check_words(index, [place])
     changed = tuple(replacement_edits(index, place, old, new))
@@ -228,17 +228,16 @@ def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Bloc
         spans = [(place.start, place.end) for place in found]
         raise AmbiguousMatch(
             f"The text to replace is not in the file exactly, and {len(found)} places are like it "
-            f"({_NAMES[found[0].rung]}).",
+            f"({_LIKENESS[found[0].rung]}).",
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = found[0]
     changed = line_edits(index.document, place.start, place.end, carried_over(script, place))
-    match = Match(rung=place.rung, line=place.start + 1, note=_NAMES[place.rung])
+    match = Match(rung=place.rung, line=place.start + 1)
     return Resolution(tuple(changed), (match,))
 
 
-_NAMES = {
-    Rung.EXACT: "",
+_LIKENESS = {
     Rung.TRAILING_SPACE: "but for trailing space",
     Rung.INDENTATION: "but for indentation",
     Rung.SPACING: "but for spacing and look-alike marks",

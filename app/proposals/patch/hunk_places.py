@@ -76,7 +76,7 @@ def chosen(
     """
     if len(found) == 1:
         return ChosenPlace(found[0])
-    note = f"{len(found)} places, chosen by the patch's line number"
+    note = f"{len(found)} places"
     only = f"{len(found)} places, the only one after the hunk before"
     found = [place for place in found if not made.changes_within(place.start, place.end)] or found
     ordered = progress.in_order(found, stated)

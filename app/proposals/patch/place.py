@@ -188,8 +188,7 @@ class _Placer:
         if stated is not None and not hunk.seek and commonness(self._index, block) > _TOO_COMMON:
             for start in (stated - 1 + self._progress.drift, stated - 1):
                 if stands_at(self._index, block, start):
-                    note = "repeated lines, chosen by the patch's line number"
-                    return ChosenPlace(_place_at(start, block), Rung.LINE_HINT, note), ""
+                    return ChosenPlace(_place_at(start, block), Rung.LINE_HINT), ""
         found = places(self._index, block, Rung.EXACT)
         if not found:
             return None, ""

@@ -9,6 +9,7 @@ from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op, Rung
 from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused
+from app.proposals.remarks import cautions_of
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -115,15 +116,39 @@ def test_words_that_replace_all_left_alone_are_told(bench: Make) -> None:
     assert "line 1: 1 more inside longer words left as they are" in report.text.splitlines()
 
 
-def test_inexact_places_are_told_to_the_model_and_kept(bench: Make) -> None:
-    site = bench({"a.py": "class A:\n    def f(self):\n        return 1\n"})
+INDENTED = "class A:\n    def f(self):\n        return 1\n"
+EQUAL = "a\n\n" + "b\n" * 20 + "a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "edit", "rung", "model", "user"),
+    [
+        (
+            INDENTED,
+            Replacement("def f(self):\n    return 1\n", "def f(self):\n    return 2\n"),
+            Rung.INDENTATION,
+            "line 2: found ignoring indentation",
+            "Line 2 was found ignoring indentation.",
+        ),
+        (
+            EQUAL,
+            Replacement("a", "c", line=1),
+            Rung.LINE_HINT,
+            "line 1: found by its line number, among several equal places; 2 places; the hint was 1",
+            "Line 1 was found by its line number, among several equal places (2 places; the hint was 1).",
+        ),
+    ],
+)
+def test_how_an_inexact_place_was_found_is_said_once_to_the_model_and_the_user(
+    bench: Make, text: str, edit: Replacement, rung: Rung, model: str, user: str
+) -> None:
+    site = bench({"a.py": text})
     draft = site.service.draft("session")
-    report = draft.edit("a.py", [Replacement("def f(self):\n    return 1\n", "def f(self):\n    return 2\n")])
-    assert "line 2" in report.text
-    assert "indentation" in report.text
+    report = draft.edit("a.py", [edit])
     [change] = site.service.stage(draft, "").files
     assert change.inexact
-    assert change.matches[0].rung is Rung.INDENTATION
+    assert change.matches[0].rung is rung
+    assert (model in report.text.splitlines(), list(cautions_of(change))) == (True, [user])
 
 
 @pytest.mark.parametrize(
