@@ -7,6 +7,7 @@ status 200, complete documents, damaged UTF-8).
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
@@ -27,8 +28,10 @@ _NO_KEY = "none"
 
 _SLICE = 0.002
 """Seconds of work that a response takes of the event loop at a time, however much of it has come."""
-_TURNS = 8
-"""Turns of the event loop in between that are the others': about what a key takes from the terminal to the screen."""
+_TURNS = 64
+"""Turns of the event loop in between that are the others', at most: twice what a key takes to the screen."""
+_IDLE = 2
+"""Times the shortest turn so far that a turn takes in which the others still had something to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +228,13 @@ class Transport:
 
     async def _events(self, response: Any, patience: Patience) -> AsyncGenerator[ServerEvent | StreamEnd]:
         decoder = EventDecoder()
+        others = Others()
         async with contextlib.aclosing(response.aiter_bytes()) as pieces:
             since = time.thread_time()
             while True:
                 # What is there already is handed out without a pause, by the HTTP client too.
                 if time.thread_time() - since > _SLICE:
-                    await _give_way()
+                    await others.go_first()
                     since = time.thread_time()
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await anext(pieces, None)
@@ -265,9 +269,22 @@ class Transport:
         return self._reader.unexpected(problem)
 
 
-async def _give_way() -> None:
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
+class Others:
+    """Everything else on the event loop: all of it goes before what streams in."""
+
+    def __init__(self) -> None:
+        self._shortest = math.inf
+        """Seconds that a turn took in which nobody did anything."""
+
+    async def go_first(self) -> None:
+        """Return once a turn of the loop shows that nobody has anything to do, or after so many that it is fair."""
+        for _ in range(_TURNS):
+            begun = time.thread_time()
+            await asyncio.sleep(0)
+            took = time.thread_time() - begun
+            self._shortest = min(self._shortest, took)
+            if took < _IDLE * self._shortest:
+                return
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:

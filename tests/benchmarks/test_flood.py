@@ -58,6 +58,8 @@ class Probe(Terminal):
     def __init__(self, command: Sequence[str], *, folder: Path, home: Path) -> None:
         self.last_byte = 0.0
         environment = {**terminal_environment(home), "PYTHONPATH": str(ROOT)}
+        # As many pictures as a user gets: the tests have few, and a key would wait for the next of them.
+        del environment["TEXTUAL_FPS"]
         super().__init__(command, columns=COLUMNS, rows=ROWS, folder=folder, environment=environment)
 
     def _read(self, timeout: float) -> bool:

@@ -3,9 +3,17 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+import textual.screen
+from textual import events
+from textual.widgets import Static
+
+from app.agent.updates import TextStreamed
 from tests.ui.running_app import running
+from tests.ui.screen_text import screen_text
 from tests.wire.replies import DONE, chunk, stream
 from tests.wire.server import WireServer
+from widgets.chat import pane
 
 
 async def test_a_key_does_not_stand_behind_what_streams_in(tmp_path: Path, server: WireServer) -> None:
@@ -25,3 +33,37 @@ async def test_a_key_does_not_stand_behind_what_streams_in(tmp_path: Path, serve
         watching.cancel()
     # A key would stand at the end of this queue.
     assert max(queues) < 20
+
+
+async def test_a_key_need_not_wait_for_two_of_textuals_pictures(tmp_path: Path, server: WireServer) -> None:
+    """Textual paints at beats, and leaves one out after a pause; a key just after a picture would wait for two."""
+    async with running(tmp_path, server) as run:
+        (painting,) = [timer for timer in run.app.workbench._timers if timer.name == "screen_update"]
+    assert painting._interval == pytest.approx(textual.screen.UPDATE_PERIOD / 2)
+
+
+class Slow(Static, can_focus=True):
+    """A widget that takes its time over a key."""
+
+    shown = ""
+
+    async def on_key(self, event: events.Key) -> None:
+        event.stop()
+        await asyncio.sleep(0.3)
+        self.shown = screen_text(self.app)
+
+
+async def test_what_streams_in_waits_for_a_key_that_is_being_dealt_with(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pane, "_LONGEST_PAUSE", 60.0)
+    async with running(tmp_path, server) as run:
+        slow = Slow()
+        await run.app.workbench.mount(slow)
+        run.app.workbench.set_focus(slow)
+        run.app.post_message(events.Key("w", "w"))
+        await run.until(lambda: run.app.input.in_hand)
+        run.app.workbench.chat.apply(TextStreamed("poured"))
+        await run.see("poured")
+    assert slow.shown
+    assert "poured" not in slow.shown

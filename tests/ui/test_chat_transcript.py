@@ -1,5 +1,7 @@
 """The transcript on screen: following, scrolling, folding, selecting, and text that wants to do harm."""
 
+from collections import Counter
+
 import pytest
 from textual.events import MouseScrollUp
 from textual.pilot import Pilot
@@ -377,3 +379,19 @@ async def test_a_theme_change_repaints_without_laying_out_again() -> None:
         after = [transcript.render_line(y) for y in range(transcript.size.height)]
         assert [strip.text for strip in before] == [strip.text for strip in after]
         assert before != after
+
+
+async def test_a_row_that_was_painted_before_is_the_same_strip() -> None:
+    """A strip keeps what was made of it for the terminal; a new one would have all of that made again."""
+    app = ChatApp(conversation(20))
+    async with app.run_test(size=(80, 24)) as pilot:
+        transcript = app.pane.transcript
+        await pilot.pause()
+        before = transcript.render_lines(transcript.size.region)
+        await stream(app, pilot, "One more line.")
+        after = transcript.render_lines(transcript.size.region)
+        texts = Counter(strip.text for strip in before)
+        rows = {strip.text: strip for strip in before if texts[strip.text] == 1}
+        moved = [strip for strip in after if strip.text in rows]
+        assert len(moved) > 5
+        assert all(strip is rows[strip.text] for strip in moved)

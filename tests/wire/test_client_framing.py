@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import statistics
 from contextlib import aclosing
 from itertools import groupby
 
@@ -174,3 +175,28 @@ async def test_a_response_that_pours_leaves_turns_of_the_event_loop_to_others(se
     others.cancel()
     # Left to itself the client hands out all that one read of the socket has brought, some 300 deltas, and reads on.
     assert max(len(list(same)) for _, same in groupby(begun)) < 250
+
+
+async def test_a_response_that_pours_waits_for_others_who_need_many_turns(server: WireServer) -> None:
+    """As a key does on its way through the queues of all widgets to the screen."""
+    server.script([stream(*[chunk("word ")] * 10_000, chunk(finish="stop"), DONE)])
+    streamed = 0
+    slices: list[int] = []
+
+    async def work() -> None:
+        while True:
+            seen = []
+            for _ in range(30):
+                sum(range(10_000))
+                await asyncio.sleep(0)
+                seen.append(streamed)
+            slices.append(len(set(seen)) - 1)
+            await asyncio.sleep(0.01)
+
+    async with client_of(server) as client, aclosing(client.stream(opening)) as updates:
+        others = asyncio.create_task(work())
+        async for _ in updates:
+            streamed += 1
+        others.cancel()
+    assert len(slices) > 5
+    assert statistics.median(slices) <= 1

@@ -30,6 +30,7 @@ from widgets.chat.question_bar import QuestionBar
 from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
+from widgets.common.input_order import in_hand
 
 _FLUSH_INTERVAL = 1 / 30
 """Seconds between two looks at the text that streams in."""
@@ -218,7 +219,8 @@ class ChatPane(Column):
         since = time.monotonic() - self._flushed
         flood = self._in_flood
         rest = min(self._picture_took * (1 + (_FLOOD_REST if flood else _REST)), _LONGEST_REST)
-        if time.monotonic() - self._typed < _TYPING_PAUSE and since < _LONGEST_PAUSE:
+        typing = in_hand(self.app) or time.monotonic() - self._typed < _TYPING_PAUSE
+        if typing and since < _LONGEST_PAUSE:
             self._flush_soon(_TYPING_PAUSE)
         elif since >= rest:
             self.flush(flood=flood)

@@ -23,6 +23,7 @@ from widgets.chat.entries.proposals import ProposalEntry
 from widgets.chat.layout import Layout
 from widgets.chat.lines import visible
 from widgets.chat.painting import RIGHT_MARGIN, Painter
+from widgets.common.containers import filtered
 from widgets.common.text_colours import selection_style
 
 _BEHIND_INTERVAL = 0.1
@@ -232,10 +233,10 @@ class Transcript(ScrollView, can_focus=True):
         self._painter_now = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region of the screen."""
+        """The rows of a region of the screen: a row that was there before is the same strip, with all its caches."""
         # Finding the selection walks up to the screen: once for a paint, not for each row.
         self._selection = self.text_selection
-        return super().render_lines(crop)
+        return filtered(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""

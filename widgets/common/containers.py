@@ -14,11 +14,15 @@ from textual.widget import Widget
 
 def background_of(widget: Widget, crop: Region) -> list[Strip]:
     """The rows of a widget without text, border and padding."""
-    strip = Strip.blank(crop.width, widget.visual_style.rich_style)
+    return filtered(widget, [Strip.blank(crop.width, widget.visual_style.rich_style)]) * crop.height
+
+
+def filtered(widget: Widget, strips: list[Strip]) -> list[Strip]:
+    """The rows as they may go to the terminal."""
     _, background = widget.background_colors
     for line_filter in widget.get_line_filters():
-        strip = strip.apply_filter(line_filter, background)
-    return [strip] * crop.height
+        strips = [strip.apply_filter(line_filter, background) for strip in strips]
+    return strips
 
 
 class Column(Vertical):

@@ -54,6 +54,11 @@ class InputOrder:
         """When that came which is being dealt with, in monotonic seconds; now, if it is nothing of the user's."""
         return time.monotonic() if self._time is None else self._time
 
+    @property
+    def in_hand(self) -> bool:
+        """Whether something of the user's is being dealt with."""
+        return self._time is not None
+
     @staticmethod
     def concerns(event: events.Event) -> bool:
         """Whether an event is input that nobody has been handed yet."""
@@ -115,6 +120,11 @@ class OrderedApp(App[None]):
 def arrival(app: App[Any]) -> float:
     """When the input came that an app is dealing with, in monotonic seconds."""
     return app.input.arrived if isinstance(app, OrderedApp) else time.monotonic()
+
+
+def in_hand(app: App[Any]) -> bool:
+    """Whether an app is dealing with input."""
+    return isinstance(app, OrderedApp) and app.input.in_hand
 
 
 class Followed:
