@@ -32,7 +32,7 @@ class Start:
     ready: float
     """Seconds of CPU until all is loaded and nothing goes on any more."""
     memory: float
-    """Megabytes at rest, shared pages counted in part (PSS)."""
+    """Megabytes at rest of its own, without the pages of libraries: those that others use too count less."""
 
     @classmethod
     def of(cls, command: Sequence[str], marker: str, environment: Mapping[str, str], folder: Path) -> Self:
@@ -76,7 +76,7 @@ class _Watched(Terminal):
 
     def memory(self) -> float:
         """Megabytes."""
-        found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{self.pid}/smaps_rollup").read_text(), re.MULTILINE)
+        found = re.search(r"^Anonymous:\s+(\d+)", Path(f"/proc/{self.pid}/smaps_rollup").read_text(), re.MULTILINE)
         assert found is not None
         return int(found[1]) / 1024
 

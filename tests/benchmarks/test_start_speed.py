@@ -28,18 +28,18 @@ PROPOSALS = 200
 NOISE = 1.1
 """By how much the least of some runs still differs from one time to the next, with both cores busy."""
 
-ECHO = 1.5
+ECHO = 1.4
 """The most CPU until the first key is on the screen, in units of the bare app."""
-READY = 5.0
-"""The most CPU until all is loaded, in the same units: 1.0 s where the bare app takes 0.23."""
-MEGABYTES, MEGABYTES_OF_2_000 = 60.0, 73.0
-"""The most memory at rest, all loaded: with an empty session, and with one of 2,000 messages."""
-LONG_ECHO = 2.8
+READY = 4.0
+"""The most CPU until all is loaded, in the same units: 0.85 s where the bare app takes 0.23."""
+MEGABYTES = {0: 58.0, 2_000: 68.0, 20_000: 101.0}
+"""The most memory at rest, all loaded, with a session of so many messages."""
+LONG_ECHO = 2.1
 """The most CPU until the end of a session is on the screen and a key too, in units of an empty session's start."""
-LENGTH = 1.25
+LENGTH = 1.15
 """The most that this may be with 20,000 messages, in units of 2,000."""
-FIRST = 3.5
-"""The most CPU that a start may take after which nothing has to be compiled any more, in units of the next."""
+FIRST = 1.3
+"""The most that a start takes when nothing is compiled, in units of the next one, over the same of the bare app."""
 
 PLACEHOLDER, LAST_WORDS = "sk for a change", "very last answer"
 BARE = """
@@ -50,6 +50,7 @@ class Bare(App):
         yield Input(placeholder="One can type now")
 Bare().run()
 """
+BARE_MARKER = "ne can type now"
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -109,7 +110,7 @@ def test_a_start_and_rest_are_near_those_of_a_bare_app(workspace: Path, environm
     bare_command = [sys.executable, "-c", BARE]
     found = least(
         {
-            "bare": lambda: Start.of(bare_command, "ne can type now", environment, workspace),
+            "bare": lambda: Start.of(bare_command, BARE_MARKER, environment, workspace),
             "signoff": lambda: Start.of(signoff_command(), PLACEHOLDER, environment, workspace),
         }
     )
@@ -118,7 +119,7 @@ def test_a_start_and_rest_are_near_those_of_a_bare_app(workspace: Path, environm
     print(f"\n{told('bare', bare)}\n{told('signoff', ours)}: x{echo:.2f}, x{ready:.2f}")
     assert echo <= ECHO * NOISE
     assert ready <= READY * NOISE
-    assert ours.memory <= MEGABYTES
+    assert ours.memory <= MEGABYTES[0]
 
 
 def test_a_long_session_opens_like_a_short_one(workspace: Path, environment: dict[str, str]) -> None:
@@ -138,25 +139,35 @@ def test_a_long_session_opens_like_a_short_one(workspace: Path, environment: dic
     print("\n" + "\n".join(told(f"{name} messages", start) for name, start in found.items()))
     assert found["2,000"].echo <= LONG_ECHO * NOISE * found["empty"].echo
     assert found["20,000"].echo <= LENGTH * NOISE * found["2,000"].echo
-    assert found["2,000"].memory <= MEGABYTES_OF_2_000
+    assert found["2,000"].memory <= MEGABYTES[2_000]
+    assert found["20,000"].memory <= MEGABYTES[20_000]
 
 
-def test_the_first_start_of_all_is_bearable(workspace: Path, environment: dict[str, str], tmp_path: Path) -> None:
-    """Installers such as uv compile nothing; the standard library comes compiled."""
+def test_the_first_start_of_all_compiles_little_more_than_that_of_a_bare_app(
+    workspace: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Installers such as uv compile nothing, and Textual alone makes a first start more than twice as long.
+
+    The standard library comes compiled.
+    """
     cache = tmp_path / "bytecode"
     compiling = {**environment, "PYTHONPYCACHEPREFIX": str(cache)}
-    firsts: list[Start] = []
-    seconds: list[Start] = []
-    Start.of(signoff_command(), PLACEHOLDER, compiling, workspace)
-    for _ in range(3):
-        for mirrored in (ROOT, Path(sys.prefix)):
-            shutil.rmtree(cache / mirrored.relative_to("/"), ignore_errors=True)
-        firsts.append(Start.of(signoff_command(), PLACEHOLDER, compiling, workspace))
-        seconds.append(Start.of(signoff_command(), PLACEHOLDER, compiling, workspace))
-    first, second = min(one.echo for one in firsts), min(one.echo for one in seconds)
-    figures = f"{first * 1000:.0f} ms of CPU, the second time {second * 1000:.0f} ms: x{first / second:.2f}"
-    print(f"\nto the first echo: {figures}")
-    assert first <= FIRST * NOISE * second
+
+    def ratio(name: str, command: list[str], marker: str) -> float:
+        firsts, seconds = [], []
+        Start.of(command, marker, compiling, workspace)
+        for _ in range(3):
+            for mirrored in (ROOT, Path(sys.prefix)):
+                shutil.rmtree(cache / mirrored.relative_to("/"), ignore_errors=True)
+            firsts.append(Start.of(command, marker, compiling, workspace).echo)
+            seconds.append(Start.of(command, marker, compiling, workspace).echo)
+        first, second = min(firsts), min(seconds)
+        figures = f"{first * 1000:.0f} ms of CPU, the second time {second * 1000:.0f} ms: x{first / second:.2f}"
+        print(f"\n{name} to the first echo: {figures}")
+        return first / second
+
+    bare = ratio("bare", [sys.executable, "-c", BARE], BARE_MARKER)
+    assert ratio("signoff", signoff_command(), PLACEHOLDER) <= FIRST * NOISE * bare
 
 
 def fill(workspace: Path, messages: int) -> None:
