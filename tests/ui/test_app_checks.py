@@ -62,7 +62,7 @@ async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_ov
         await run.pilot.press("escape")
         await run.review()
         await run.pilot.press("y")
-        await run.see("Greets is red (1 failed, 0 before). Approve?")
+        await run.see("The check greets fails (1 failed, 0 before). Approve?")
         assert run.file == FILE
         await run.review()
         await run.pilot.press("y")
@@ -138,7 +138,7 @@ async def test_what_is_run_on_approval_keeps_it_from_being_written_once(tmp_path
     prepared(tmp_path, TABLE + 'when = "approve"\n')
     async with running(tmp_path, server) as run:
         await stage(run, server)
-        await run.see("before it is written")
+        await run.see("greets  y  run")
         await run.review()
         await run.pilot.press("y")
         await run.see("P1 was not written")

@@ -14,8 +14,6 @@ from widgets.diff.rows import SourceLine
 _GAP = "   "
 _SIGNS = {
     State.WAITING: ("·", QUIET),
-    State.NOT_ASKED: ("·", QUIET),
-    State.CANCELLED: ("·", QUIET),
     State.RUNNING: ("▸", "$text-accent"),
     State.PASSED: ("✓", "$text-success"),
     State.BROKEN: ("!", "$text-warning"),
@@ -33,30 +31,29 @@ def check_line(state: ReviewState, proposal: str, key: KeyOf) -> list[Content]:
         return []
     # What is wrong is never what there is no room for.
     results = sorted(checked.results, key=lambda one: (not one.red, one.outcome is None))
-    parts = [_result(one) for one in results]
-    if checked.red:
-        parts.append(chip(key, "send_findings", "send to the model", "$primary"))
+    parts = [_result(one, key) for one in results]
     if checked.going_on:
         parts.append(chip(key, "run_checks", "end", "$foreground 40%"))
-    elif any(one.state in (State.NOT_ASKED, State.CANCELLED) for one in results):
-        parts.append(chip(key, "run_checks", "run", "$foreground 40%"))
+    if checked.red:
+        parts.append(chip(key, "send_findings", "send", "$primary"))
     if any(one.outcome is not None for one in results):
-        parts.append(chip(key, "show_checks", "output", "$foreground 40%"))
+        parts.append(chip(key, "show_checks", "log", "$foreground 40%"))
     return [Content(_GAP).join(parts)]
 
 
-def _result(result: Result) -> Content:
+def _result(result: Result, key: KeyOf) -> Content:
+    if result.state in (State.NOT_ASKED, State.CANCELLED):
+        action = "approve" if result.when == "approve" else "run_checks"
+        return Content.assemble((f"{result.name} ", QUIET), chip(key, action, "run", "$foreground 40%"))
     sign, colour = _SIGNS.get(result.state, ("✗", "$text-error" if result.red else "$text-warning"))
     match result.state:
         case State.RUNNING:
             words = f"{result.seconds:.0f} s  {result.progress}"
         case State.WAITING:
             words = "waits"
-        case State.NOT_ASKED:
-            words = "before it is written" if result.when == "approve" else "not run"
         case _:
             words = result.words
-    loud = result.state not in (State.PASSED, State.WAITING, State.NOT_ASKED)
+    loud = result.state not in (State.PASSED, State.WAITING)
     return Content.assemble(
         (f"{result.name} ", "bold"), (f"{sign} ", f"bold {colour}"), safe(words, colour if loud else QUIET)
     )

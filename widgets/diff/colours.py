@@ -138,6 +138,7 @@ DiffSurface {
         & > .diff--match { text-style: underline; }
         & > .diff--match-current { text-style: bold underline; }
         & > .diff--unsafe { background: ansi_yellow; color: ansi_black; }
+        & > .diff--finding, & > .diff--finding-bar { background: transparent; color: ansi_red; }
     }
 }
 """
