@@ -53,7 +53,7 @@ class Preview:
         self._diffs_of, self.diffs, self.comparing = None, (), False
         proposal, confirmation = self._state.proposal, self._state.confirmation
         if confirmation is not None:
-            self._view.show_text(confirmation_notes(confirmation))
+            self._view.show_text(*confirmation_notes(confirmation))
         elif proposal is None:
             self._view.clear("Nothing to review yet. What the model proposes appears here.")
         else:

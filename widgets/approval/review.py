@@ -140,8 +140,8 @@ class Review(CountingKeys):
         self.draw()
 
     def _allow(self, span: Span) -> None:
-        if not self.view.read_to_end:
-            self.say(f"There is more of it than the pane shows: {self.key_of('bottom')} goes to its end.")
+        if self.view.unread is not None:
+            self.say(f"Not all of it has been on screen: {self.key_of('next_unseen')} goes on.")
             return
         form = None if span is Span.ONCE else self.state.form
         self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span, form=form))

@@ -337,16 +337,21 @@ _WANTED = {
 }
 
 
-def confirmation_notes(confirmation: Confirmation) -> list[NoteRow]:
-    """The whole of what is asked, for the large pane."""
+def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
+    """The whole of what is asked, for the large pane, and how many rows of it have to be read.
+
+    Those are the ones down to the end of a command: what follows is the same for every command, and the first of it
+    stands beside the keys.
+    """
     folder = folder_words(confirmation)
-    return [
+    asked = [
         NoteRow(-1, f"{_WANTED[confirmation.kind]} {folder}:", "warning"),
         NoteRow(-1, "", "plain"),
         *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
-        *([NoteRow(-1, "", "plain")] if confirmation.notes else []),
-        *(NoteRow(-1, note, "plain") for note in confirmation.notes),
     ]
+    notes = [NoteRow(-1, note, "plain") for note in confirmation.notes]
+    rows = [*asked, NoteRow(-1, "", "plain"), *notes] if notes else asked
+    return rows, len(asked if confirmation.kind == "command" else rows)
 
 
 def folder_words(confirmation: Confirmation) -> str:

@@ -21,8 +21,6 @@ class OnScreen:
         """The terminal lines of the layout that were on the terminal, at one position of the view to the side."""
         self._painted_at = 0
         """How far that was scrolled to the side."""
-        self.furthest = 0
-        """The lines down to the last that was there."""
         self.seen = Seen()
         """Of what is shown, as far as it waits for a decision."""
         self.unseen = UnseenLines(sheet.scene, self.seen)
@@ -30,7 +28,7 @@ class OnScreen:
     def begin(self, seen: Seen | None = None) -> None:
         """Another change is shown, or the same as it is now; `seen` is what of it was on screen before."""
         self.seen = Seen() if seen is None else seen
-        self.furthest = 0
+        self.reset()
         self.count_anew()
 
     def count_anew(self) -> None:
@@ -41,6 +39,11 @@ class OnScreen:
         """There is another layout."""
         self._painted = bytearray()
 
+    def first_unpainted(self, last: int) -> int | None:
+        """The first terminal line before `last` that was never on screen as it is laid out now."""
+        line = self._painted.find(0, 0, last)
+        return line if line >= 0 else len(self._painted) if len(self._painted) < last else None
+
     def note(self, first: int, last: int, top: int) -> bool:
         """Take in a frame whose first line is `top`, of which these lines were drawn; whether any was unseen."""
         sheet, seen = self._sheet, self.seen
@@ -49,7 +52,6 @@ class OnScreen:
             self.reset()
         before = seen.count
         for line in self._newly_visible(first, last, top):
-            self.furthest = max(self.furthest, line + 1)
             if sheet.proposal is not None and not sheet.versions and line < sheet.rows.height:
                 self._note_line(line)
         return seen.count != before

@@ -51,6 +51,8 @@ class DiffSurface(ScrollView):
         """Called whenever some of it has been painted."""
         self._background = Background(self.sheet, self._run, self.redraw, self._grown)
         self._frame: Frame | None = None
+        self._to_read = 0
+        """How many of the plain lines have to be read."""
         self._goes_to_hunk = False
         """Whether the cursor is to go to the first hunk once there is a layout."""
 
@@ -77,9 +79,12 @@ class DiffSurface(ScrollView):
         return self.sheet.split_at(self.size.width)
 
     @property
-    def read_to_end(self) -> bool:
-        """Whether the last of the plain lines has been on screen."""
-        return self.on_screen.furthest >= self.rows.height
+    def unread(self) -> int | None:
+        """The first terminal line that was never on screen, of the plain lines that have to be read."""
+        if not self.sheet.plain_text:
+            return None
+        last = self.rows.line_of(self._to_read) if self._to_read < self.rows.rows else self.rows.height
+        return self.on_screen.first_unpainted(max(1, last))
 
     def show(
         self,
@@ -118,8 +123,9 @@ class DiffSurface(ScrollView):
         self.sheet.clear(message)
         self._show_no_diff()
 
-    def show_text(self, notes: Sequence[NoteRow]) -> None:
-        """Show plain lines instead of a diff (a command that asks to be run)."""
+    def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
+        """Show plain lines instead of a diff (a command that asks to be run); so many of them have to be read."""
+        self._to_read = to_read
         self.sheet.clear(plain_text=notes)
         self._show_no_diff()
         self.scroll_to(0, 0, animate=False, immediate=True)

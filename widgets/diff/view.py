@@ -84,6 +84,9 @@ class DiffView(DiffSurface, can_focus=True):
 
     def action_next_unseen(self) -> None:
         """Go to the next place that was never on screen, from the end on to the first."""
+        if self.unread is not None:
+            self.scroll_to(y=self.unread, animate=False, immediate=True)
+            return
         sheet, unseen = self.sheet, self.on_screen.unseen
         looked_at = bool(sheet.diffs) and not sheet.versions
         place = next(unseen.below(self.cursor.file, self.cursor.row), None) if looked_at else None
@@ -159,7 +162,7 @@ class DiffView(DiffSurface, can_focus=True):
         """Keys are offered where they do something."""
         if action == "comment":
             return self._takes_comments
-        return action not in _NEEDS_DIFF or bool(self.diffs)
+        return action not in _NEEDS_DIFF or bool(self.diffs) or (action == "next_unseen" and self.unread is not None)
 
     def action_toggle_files(self) -> None:
         """The list of files."""
