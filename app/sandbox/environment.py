@@ -43,6 +43,19 @@ def command_environment(environment: Mapping[str, str], marker: str) -> dict[str
     return {**kept, **_PLAIN, MARKER: marker}
 
 
+def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables with which git neither writes nor takes every file of an overlay or a clone for a changed one."""
+    count = environment.get("GIT_CONFIG_COUNT", "0")
+    number = int(count) if count.isdecimal() else 0
+    return {
+        **environment,
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_CONFIG_COUNT": str(number + 1),
+        f"GIT_CONFIG_KEY_{number}": "core.checkStat",
+        f"GIT_CONFIG_VALUE_{number}": "minimal",
+    }
+
+
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable is kept from commands: a secret by name or by value, or a way to run something elsewhere."""
     if name in _STARTS_CODE or name in _OF_OTHERS or name.startswith("BASH_FUNC_"):

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from app.sandbox.changes import Change, Found
 from app.sandbox.enclosed import run_enclosed
-from app.sandbox.environment import command_environment
+from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.guard import Guard
 from app.sandbox.keeping import Keeping
-from app.sandbox.overlay_run import with_git_settings
 from app.sandbox.own_process import can_confine, hide_memory
 from app.sandbox.process import Ended, Output, run_process
 from app.sandbox.process_tree import PLATFORM, end_tree

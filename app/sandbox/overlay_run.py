@@ -2,24 +2,21 @@
 
 import asyncio
 import os
-import re
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.sandbox.changes import Change, Found, Pending
 from app.sandbox.enclosed import run_enclosed
-from app.sandbox.environment import command_environment
+from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.keeping import Keeping
+from app.sandbox.mounting import mount_steps
 from app.sandbox.places import Access
 from app.sandbox.process import Ended, Output
 from app.sandbox.through import write_through
 from app.sandbox.upper import Upper
 from app.workspace.paths import Workspace
-
-_MOUNTS = Path("/proc/self/mountinfo")
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 class OverlayRun:
@@ -37,9 +34,8 @@ class OverlayRun:
         self._root = workspace.root
         self._folder = folder
         self._access = access
-        self._pending = pending
         self._keeping = Keeping(workspace, pending)
-        self._upper = Upper(workspace.root, folder / "upper")
+        self._upper = Upper(workspace.root, folder / "upper", pending)
 
     def prepare(self) -> None:
         """Fill the layer. Raises OSError."""
@@ -47,7 +43,7 @@ class OverlayRun:
             (self._folder / name).mkdir()
         (self._folder / "upper").chmod(self._root.stat().st_mode & 0o7777)
         (self._folder / "nothing").touch()
-        self._upper.fill(self._pending)
+        self._upper.fill()
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
         """Run a program.
@@ -82,56 +78,8 @@ class OverlayRun:
             write_through(self._root, self._folder / "upper", path)
 
     def _steps(self) -> list[str]:
-        root, own = str(self._root), str(self._folder)
-        writable = [*map(str, self._access.writable), own]
-        steps = ["namespaces"]
-        for path in writable:
-            steps += ["bind", path]
-        steps.append("read-only")
-        for path in writable:
-            steps += ["writable", path]
+        own = self._folder
         # A new one each time: to the kernel a volatile one that was in use looks like that of a crash.
         work = tempfile.mkdtemp(prefix="work-", dir=own)
-        steps += ["overlay", root, f"{own}/upper", work]
-        for mounted in mounts_below(self._root):
-            ignored = self._keeping.ignores(mounted, is_folder=(self._root / mounted).is_dir())
-            steps += ["through", mounted, f"{root}/{mounted}", "writable" if ignored else "read-only"]
-        for place in self._access.writable:
-            # A home that is the workspace has its caches in it.
-            if place != self._root and place.is_relative_to(self._root):
-                steps += ["through", str(place.relative_to(self._root)), str(place), "writable"]
-        repository = self._root / ".git"
-        if os.path.lexists(repository) and not repository.is_symlink():
-            steps += ["through", ".git", f"{root}/.git", "read-only"]
-        # What the empty ones lie in comes last.
-        for hidden in sorted(self._access.hidden, key=self._folder.is_relative_to):
-            steps += ["hide", str(hidden), f"{own}/empty" if hidden.is_dir() else f"{own}/nothing"]
-        return [*steps, "terminals"]
-
-
-def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables with which git neither writes nor takes every file of the overlay for a changed one."""
-    count = environment.get("GIT_CONFIG_COUNT", "0")
-    number = int(count) if count.isdecimal() else 0
-    return {
-        **environment,
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CONFIG_COUNT": str(number + 1),
-        f"GIT_CONFIG_KEY_{number}": "core.checkStat",
-        f"GIT_CONFIG_VALUE_{number}": "minimal",
-    }
-
-
-def mounts_below(root: Path) -> list[str]:
-    """Paths in a folder at which something else is mounted, the outer ones first."""
-    try:
-        lines = _MOUNTS.read_bytes().splitlines()
-    except OSError:
-        return []
-    found = set()
-    for line in lines:
-        point = Path(os.fsdecode(_ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])))
-        if point != root and point.is_relative_to(root):
-            found.add(point.relative_to(root).as_posix())
-    # What is mounted inside of another one comes with it.
-    return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))
+        over = ["overlay", str(self._root), str(own / "upper"), work]
+        return mount_steps(self._root, own, self._access, self._keeping, over)

@@ -4,17 +4,20 @@ import asyncio
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from app.sandbox.changes import Change, Found, Leaf, Pending
+from app.sandbox.clone_run import CloneRun, apart
+from app.sandbox.cloning import can_clone
 from app.sandbox.enclosed import StepFailed
 from app.sandbox.guard import Guard
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
+from app.sandbox.mounting import mounts_below
 from app.sandbox.overlay_run import OverlayRun
 from app.sandbox.own_process import can_confine
 from app.sandbox.places import access
@@ -28,6 +31,10 @@ class Way(StrEnum):
 
     OVERLAY = "overlay"
     """On the workspace's own path, which in truth is another layer."""
+    CLONE = "clone"
+    """On the workspace's own path, at which there is a clone of it."""
+    CLONE_APART = "clone apart"
+    """In a clone at another path; the workspace itself can't be written to."""
     IN_PLACE = "in place"
     """On the user's own files."""
 
@@ -95,15 +102,17 @@ class Sandbox:
     @property
     def writable(self) -> tuple[Path, ...]:
         """What commands may write outside the workspace."""
-        return access(self._writable, self._own).writable
+        may = access(self._writable, self._own)
+        if self._means and self._means.way is Way.CLONE_APART:
+            may = apart(may, self._workspace.root)
+        return may.writable
 
     async def means(self) -> Means:
         """How commands run here; found out when first asked."""
         async with self._probing:
             if self._means is None:
                 await asyncio.to_thread(clear_left_over, self._state)
-                found = await self._probe()
-                self._means = found if found.way is Way.OVERLAY else replace(found, confined=can_confine())
+                self._means = await self._probe()
             return self._means
 
     @asynccontextmanager
@@ -113,11 +122,14 @@ class Sandbox:
         Raises:
             OSError: There is no room for it.
         """
-        if (await self.means()).way is Way.IN_PLACE:
-            async with self._in_place() as in_place:
-                yield in_place
-            return
-        async with self._overlay(pending) as run:
+        match (await self.means()).way:
+            case Way.IN_PLACE:
+                opened: AbstractAsyncContextManager[Run] = self._in_place()
+            case Way.OVERLAY:
+                opened = self._overlay(pending)
+            case Way.CLONE | Way.CLONE_APART as way:
+                opened = self._clone(pending, way)
+        async with opened as run:
             yield run
 
     @asynccontextmanager
@@ -155,25 +167,68 @@ class Sandbox:
                 # There may be much of it to remove.
                 await asyncio.to_thread(stack.close)
 
+    @asynccontextmanager
+    async def _clone(self, pending: Pending, way: Way, *, empty: bool = False) -> AsyncIterator[CloneRun]:
+        with ExitStack() as stack:
+            folder = await asyncio.to_thread(stack.enter_context, run_folder(self._state))
+            may = access(self._writable, self._own)
+            run = CloneRun(self._workspace, folder, may, pending, apart=way is Way.CLONE_APART)
+            try:
+                # It may take long, and must have ended before what it makes is removed.
+                await _uncancelled(run.make if empty else run.prepare)
+                yield run
+            finally:
+                await _uncancelled(run.close)
+                await asyncio.to_thread(stack.close)
+
     async def _probe(self) -> Means:
-        if Way.OVERLAY not in self._ways:
-            return Means(Way.IN_PLACE, "it is not wanted")
+        why_not = ""
+        for way in self._ways:
+            match way:
+                case Way.OVERLAY:
+                    why_not = await self._why_no_overlay()
+                    why = why_not
+                case Way.CLONE | Way.CLONE_APART:
+                    why = await self._why_no_clone(way)
+                case Way.IN_PLACE:
+                    break
+            if not why:
+                return Means(way, why_not)
+        return Means(Way.IN_PLACE, why_not or "it is not wanted", can_confine())
+
+    async def _why_no_overlay(self) -> str:
         try:
             async with self._overlay({_PROBE: Leaf(b"", 0o644)}) as run:
                 ended = await run.execute(["/bin/sh", "-c", _TRIAL], folder=".", seconds=10, output=lambda _: None)
                 found = await run.changes()
         except StepFailed as failed:
-            return Means(Way.IN_PLACE, _WHY_NOT.get(failed.step, str(failed)))
+            return _WHY_NOT.get(failed.step, str(failed))
         except (OSError, StartFailed) as error:
-            return Means(Way.IN_PLACE, str(error))
+            return str(error)
         if ended.code or [each.path for each in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
-            return Means(Way.IN_PLACE, "a layer over this file system does not hold what is written")
-        return Means(Way.OVERLAY)
+            return "a layer over this file system does not hold what is written"
+        return ""
+
+    async def _why_no_clone(self, way: Way) -> str:
+        root = self._workspace.root
+        if way is Way.CLONE_APART and not can_confine():
+            return "the kernel has no Landlock"
+        if mounts_below(root) or self._state.is_relative_to(root):
+            return "not all of the workspace can be cloned"
+        try:
+            with run_folder(self._state) as folder:
+                if not await asyncio.to_thread(can_clone, root, folder):
+                    return "the file system can't clone files"
+            async with self._clone({}, way, empty=True) as run:
+                await run.execute(["/bin/true"], folder=".", seconds=10, output=lambda _: None)
+        except (OSError, StartFailed) as error:
+            return str(error)
+        return ""
 
 
-async def _uncancelled(work: Callable[[Keeping], object], keeping: Keeping) -> None:
+async def _uncancelled(work: Callable[..., object], *arguments: object) -> None:
     """Do it on a thread, to its end also where whoever waits is cancelled."""
-    doing = asyncio.ensure_future(asyncio.to_thread(work, keeping))
+    doing = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
         await asyncio.shield(doing)
     except asyncio.CancelledError:

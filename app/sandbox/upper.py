@@ -21,28 +21,29 @@ _LARGEST_RULES = 4096
 class Upper:
     """The layer over one workspace; the command must not be running."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, pending: Pending) -> None:
         """Name the folders.
 
         Args:
             root: The workspace, which is below.
             folder: The layer, empty so far.
+            pending: What lies over the workspace before the command.
         """
         self._root = root
         self._folder = folder
-        self._pending: Pending = {}
-        self._since = 0
-
-    def fill(self, pending: Pending) -> None:
-        """Lay pending changes over the workspace. Raises OSError."""
         self._pending = pending
-        for path, leaf in sorted(pending.items()):
+        self.since = 0
+        """From when on (its ctime) a change of the workspace is somebody else's."""
+
+    def fill(self) -> None:
+        """Lay pending changes over the workspace. Raises OSError."""
+        for path, leaf in sorted(self._pending.items()):
             if leaf is not None:
                 self._put(path, leaf)
-        for path, leaf in sorted(pending.items(), reverse=True):
+        for path, leaf in sorted(self._pending.items(), reverse=True):
             if leaf is None:
                 self._remove(path)
-        self._since = self._folder.stat().st_ctime_ns
+        self.since = self._folder.stat().st_ctime_ns
 
     def look(self, keeping: Keeping) -> Found:
         """What the command has changed; nothing is read but where only a comparison tells."""
@@ -66,7 +67,7 @@ class Upper:
             before = self._pending[path]
         else:
             before = leaf_at(self._root / path, limit)
-            if before is not None and os.lstat(self._root / path).st_ctime_ns > self._since:
+            if before is not None and os.lstat(self._root / path).st_ctime_ns > self.since:
                 raise ChangedMeanwhile(path)
         return Change(path, before, leaf_at(self._folder / path, limit))
 

@@ -13,7 +13,7 @@ from app.sandbox.process import Ended, StartFailed
 from app.sandbox.sandbox import Run, Sandbox, Way
 from app.tools.command.outcome import settle, staged
 from app.tools.command.output import HeadAndTail, LiveOutput, PlainText
-from app.tools.command.wording import IN_PLACE_TOLD, PLAN_NOTES, doctor_words, permission_notes
+from app.tools.command.wording import CLONE_APART_TOLD, IN_PLACE_TOLD, PLAN_NOTES, doctor_words, permission_notes
 from app.tools.contract import Confirmation, Rejected, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import explained, locate
 
@@ -72,6 +72,8 @@ class RunCommand(Tool):
             pending = await asyncio.to_thread(context.draft.laid_over)
             async with self._sandbox.open(pending) as run:
                 output, changes = await self._in(run, arguments, folder, context)
+                if means.way is Way.CLONE_APART:
+                    output = replace(output, text=f"{CLONE_APART_TOLD}\n{output.text}")
                 if means.way is Way.IN_PLACE and (pending or changes):
                     output = replace(output, text=f"{IN_PLACE_TOLD}\n{output.text}")
         except OSError as error:

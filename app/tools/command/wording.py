@@ -7,6 +7,10 @@ from app.sandbox.sandbox import Means, Way
 
 IN_PLACE_TOLD = "[ran on the files as they are on disk, without staged edits; what it changed there was put back]"
 """For the model."""
+CLONE_APART_TOLD = (
+    "[ran in a clone of the workspace elsewhere; use relative paths: by absolute ones nothing can be written]"
+)
+"""For the model."""
 PLAN_NOTES = ("Plan mode: what it changes in the workspace is thrown away.",)
 
 
@@ -18,6 +22,19 @@ def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
             return (
                 "What it changes in your files will wait as a proposal.",
                 f"Written at once: what git ignores, and {places}. Nothing else outside the workspace.",
+            )
+        case Way.CLONE:
+            return (
+                "What it changes in your files will wait as a proposal.",
+                f"It runs on a clone of the workspace, since {means.why_not}: slower, the more files there are.",
+                f"Written at once: what git ignores, and {places}. Nothing else outside the workspace.",
+            )
+        case Way.CLONE_APART:
+            return (
+                "What it changes will wait as a proposal: this runs in a clone of the workspace, at another path.",
+                f"There is no layer over your files, since {means.why_not}. By an absolute path it can read them, "
+                "but not write them.",
+                f"Written at once: what git ignores{f', and {places}' if places else ''}. It sees your processes.",
             )
         case Way.IN_PLACE:
             return (
@@ -35,6 +52,13 @@ def doctor_words(means: Means) -> str:
     match means.way:
         case Way.OVERLAY:
             return "run on a layer over the workspace; what they change waits as a proposal"
+        case Way.CLONE:
+            return f"run on a clone of the workspace, and what they change waits as a proposal, since {means.why_not}"
+        case Way.CLONE_APART:
+            return (
+                "run in a clone of the workspace at another path, and what they change waits as a proposal, since "
+                f"{means.why_not}"
+            )
         case Way.IN_PLACE:
             return f"run directly on your files, and what they change is put back, since {means.why_not}"
 

@@ -1,9 +1,11 @@
 """A program to kill: runs a command in a sandbox. Arguments: workspace, folder for state, way, command."""
 
 import asyncio
+import shutil
 import sys
 from pathlib import Path
 
+from app.sandbox import cloning
 from app.sandbox.sandbox import Sandbox, Way
 from app.workspace.paths import Workspace
 
@@ -20,4 +22,7 @@ async def main(root: str, state: str, way: str, command: str) -> None:
         await run.write_through(found.through)
 
 
+Path(sys.argv[2]).mkdir(exist_ok=True)
+if not cloning.can_clone(Path(sys.argv[1]), Path(sys.argv[2])):
+    cloning.reflink = shutil.copyfile  # type: ignore[assignment]
 asyncio.run(main(*sys.argv[1:]))

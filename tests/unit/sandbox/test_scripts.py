@@ -94,6 +94,7 @@ async def in_sandbox(root: Path, folder: Path, script: str, ways: list[Way]) -> 
 
 
 @pytest.mark.parametrize("way", list(Way))
+@pytest.mark.usefixtures("clones")
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
 def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: list[str]) -> None:

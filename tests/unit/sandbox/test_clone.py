@@ -1,0 +1,141 @@
+"""Commands on a clone of the workspace: over its path where there are namespaces, else apart."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.sandbox import cloning
+from app.sandbox.changes import Leaf
+from app.sandbox.sandbox import Run, Sandbox, Way
+from app.workspace.paths import READ_LIMIT, Workspace
+from tests.unit.sandbox.test_scripts import shell
+from tests.unit.tools.processes import running
+
+BOTH = pytest.mark.parametrize("way", [Way.CLONE, Way.CLONE_APART])
+GIT = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "ws"
+
+
+async def sandbox_of(root: Path, way: Way) -> Sandbox:
+    sandbox = Sandbox(Workspace(root), root.parent / "state/runs", own=(root.parent / "state",), ways=[way])
+    means = await sandbox.means()
+    if means.way is not way:
+        pytest.skip(means.why_not)
+    return sandbox
+
+
+async def printed(run: Run, command: str) -> str:
+    parts: list[bytes] = []
+    await run.execute(shell(f"exec 2>&1\n{command}"), folder=".", seconds=30, output=parts.append)
+    return b"".join(parts).decode()
+
+
+@BOTH
+@pytest.mark.usefixtures("clones")
+async def test_git_reads_but_does_not_write(root: Path, way: Way) -> None:
+    (root / "a").write_text("one\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*GIT, *words], cwd=root, check=True)
+    before = {path: path.lstat().st_mtime_ns for path in root.rglob("*")}
+    async with (await sandbox_of(root, way)).open({}) as run:
+        assert await printed(run, "git status --porcelain; git log --format=%s") == "first\n"
+        text = await printed(
+            run, f"echo two >> a; {' '.join(GIT)} commit -qam second || echo refused; git diff | tail -1"
+        )
+        assert text.endswith("refused\n+two\n")
+        assert [each.path for each in (await run.changes()).touched] == ["a"]
+    assert {path: path.lstat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+@BOTH
+@pytest.mark.usefixtures("clones")
+async def test_what_git_ignores_is_written_and_what_waits_is_seen(root: Path, way: Way) -> None:
+    subprocess.run([*GIT, "init", "-q"], cwd=root, check=True)
+    (root / ".gitignore").write_text("build/\n")
+    (root / "build/deep").mkdir(parents=True)
+    (root / "build/stale").write_text("stale")
+    (root / "build/deep/stays").write_text("stays")
+    (root / "gone/in").mkdir(parents=True)
+    (root / "gone/in/file").write_text("x")
+    pending = {"new/waits": Leaf(b"waits\n", 0o755), "gone/in/file": None, ".gitignore": Leaf(b"build/\n#\n", 0o644)}
+    async with (await sandbox_of(root, way)).open(pending) as run:
+        assert await printed(run, "new/waits; cat new/waits; ls") == (
+            "new/waits: line 1: waits: command not found\nwaits\nbuild\nnew\n"
+        )
+        await printed(run, "rm build/stale; mkdir build/more; echo 1 > build/more/file; echo 2 > build/deep/next")
+        await printed(run, "rm new/waits; mkdir gone; echo back > gone/in")
+        found = await run.changes()
+        assert [each.path for each in found.touched] == ["gone/in", "new/waits"]
+        assert run.read("new/waits", READ_LIMIT).before == pending["new/waits"]
+        await run.write_through(found.through)
+    assert sorted(path.relative_to(root).as_posix() for path in (root / "build").rglob("*")) == [
+        "build/deep",
+        "build/deep/next",
+        "build/deep/stays",
+        "build/more",
+        "build/more/file",
+    ]
+    assert (root / "gone/in/file").read_text() == "x" and not (root / "new").exists()
+    assert list((root.parent / "state/runs").iterdir()) == []
+
+
+@BOTH
+@pytest.mark.usefixtures("clones")
+async def test_an_absolute_path_changes_nothing_either(root: Path, way: Way) -> None:
+    (root / "a").write_text("one\n")
+    (root / "b").write_text("two\n")
+    mode = (root / "a").stat().st_mode
+    command = (
+        f"cd {root}; echo x > a; chmod 777 a; rm b; mv b c; ln -s a d; mkdir e; sleep 4711.5 & setsid sleep 4711.5 &"
+    )
+    async with (await sandbox_of(root, way)).open({}) as run:
+        await printed(run, command)
+        assert not running("4711.5")
+        found = await run.changes()
+        if way is Way.CLONE:
+            assert [each.path for each in found.touched] == ["a", "b", "d"]
+        else:
+            assert not found.touched
+            assert found.left_out == ("a: its permissions were changed from afar, and put back",)
+        assert (root / "a").stat().st_mode == mode
+    assert {path.name for path in root.iterdir()} == {"a", "b"}
+    assert (root / "a").read_text() == "one\n" and (root / "b").read_text() == "two\n"
+
+
+@pytest.mark.usefixtures("clones")
+async def test_apart_the_temporary_folder_is_its_own_where_the_usual_one_holds_the_workspace(root: Path) -> None:
+    sandbox = await sandbox_of(root, Way.CLONE_APART)
+    async with sandbox.open({}) as run:
+        text = await printed(run, f"mktemp >/dev/null && echo made; echo x > {root.parent}/outside")
+    assert text.startswith("made\n") and "Permission denied" in text
+    assert not any(root.is_relative_to(place) for place in sandbox.writable)
+
+
+async def test_what_waits_is_not_laid_through_a_link_that_leads_out(tmp_path: Path) -> None:
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/gone").write_text("stays")
+    (tmp_path / "clone/d").symlink_to(tmp_path / "out")
+    cloning.lay({"d/gone": None}, tmp_path / "clone")
+    cloning.lay({"d/new": Leaf(b"", 0o644)}, tmp_path / "clone")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["gone"]
+    assert (tmp_path / "clone/d/new").exists()
+
+
+@BOTH
+async def test_it_is_not_chosen_where_files_would_be_copied(
+    root: Path, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(cloning.fcntl, "ioctl", refuse)
+    sandbox = Sandbox(Workspace(root), root.parent / "runs", own=(), ways=[way, Way.IN_PLACE])
+    assert (await sandbox.means()).way is Way.IN_PLACE
+    assert list((root.parent / "runs").iterdir()) == []
