@@ -27,6 +27,9 @@ from app.sandbox.through import write_through
 from app.sandbox.upper import Upper
 from app.workspace.paths import Workspace
 
+_DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")))
+"""Not all of `/dev`: the workspace may lie in `/dev/shm`."""
+
 
 class CloneRun:
     """The clone, as long as its folder exists."""
@@ -86,7 +89,7 @@ class CloneRun:
             environment |= self._temporary(access)
             steps = [
                 each
-                for path in (self._clone, self._folder / "tmp", *access.writable, Path("/dev"), Path("/proc"))
+                for path in (self._clone, self._folder / "tmp", *access.writable, *_DEVICES)
                 for each in ("write-below", str(path))
             ]
             where = self._clone / folder

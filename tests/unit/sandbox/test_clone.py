@@ -135,7 +135,7 @@ async def test_it_is_not_chosen_where_files_would_be_copied(
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(cloning.fcntl, "ioctl", refuse)
+    monkeypatch.setattr("fcntl.ioctl", refuse)
     sandbox = Sandbox(Workspace(root), root.parent / "runs", own=(), ways=[way, Way.IN_PLACE])
     assert (await sandbox.means()).way is Way.IN_PLACE
     assert list((root.parent / "runs").iterdir()) == []
