@@ -25,6 +25,7 @@ from app.sandbox.places import Access
 from app.sandbox.process import Ended, Output
 from app.sandbox.through import write_through
 from app.sandbox.upper import Upper
+from app.workspace.git import repository
 from app.workspace.paths import Workspace
 
 _DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")))
@@ -68,17 +69,15 @@ class CloneRun:
         (self._folder / "nothing").touch()
         self._clone.chmod(stat.S_IMODE(self._root.stat().st_mode))
         self._upper.since = self._layer.stat().st_ctime_ns
-        repository, place = self._root / REPOSITORY, self._clone / REPOSITORY
-        if not os.path.lexists(repository):
-            return
-        if not self._apart and not repository.is_symlink():
-            place.mkdir() if repository.is_dir() else place.touch()
-            return
-        real = repository.resolve()
-        if real.is_file():
-            # Of a worktree, whose path is relative to it.
-            real = self._root / real.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-        place.write_text(f"gitdir: {real}\n", encoding="utf-8")
+        place, entry = self._clone / REPOSITORY, self._root / REPOSITORY
+        if self._apart:
+            found = repository(self._root)
+            if found is not None and found.top == self._root:
+                # As in a linked worktree: git reads its folder where it is, and can't write there.
+                place.write_bytes(b"gitdir: %s\n" % os.fsencode(found.folder.resolve()))
+        elif os.path.lexists(entry) and not entry.is_symlink():
+            # For what is mounted there.
+            place.mkdir() if entry.is_dir() else place.touch()
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
         """Run a program; raises StartFailed."""

@@ -37,7 +37,7 @@ OPERATIONS = st.one_of(
     st.builds("ln {0} {1}".format, paths, paths),
     st.builds("mkdir -p {0}".format, folders),
     # Into itself, cp goes by the order in which the disk names things.
-    st.builds("case {1} in {0}/*) ;; *) cp -r {0} {1};; esac".format, folders, folders),
+    st.builds("case {1} in {0}|{0}/*) ;; *) cp -r {0} {1};; esac".format, folders, folders),
 )
 
 State = dict[str, tuple[str, bytes]]
