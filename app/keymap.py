@@ -22,9 +22,9 @@ _TOGETHER: dict[Scope, tuple[Scope, ...]] = {
 
 _NOT_FOR_DECISIONS = frozenset({"enter", "escape", "space", "tab", "backspace"})
 """Keys that people press without looking; none of them may decide, whatever is held down with them."""
-_SENT_BY_CONTROL = {8: "backspace", 9: "tab", 10: "enter", 13: "enter", 27: "escape", 127: "backspace"}
+_SENT_BY_CONTROL = {0: "space", 8: "backspace", 9: "tab", 10: "enter", 13: "enter", 27: "escape", 127: "backspace"}
 """Control characters and the keys that send them: Ctrl with a letter or sign sends the same byte."""
-_CONTROL_SIGNS = {"3": 27, "8": 127, "?": 127}
+_CONTROL_SIGNS = {"2": 0, "3": 27, "8": 127, "?": 127}
 """What Ctrl makes of these, in xterm and its like; of a letter or sign from @ on it keeps the five lowest bits."""
 
 DECISIONS = frozenset(
@@ -99,7 +99,7 @@ _NAMES = {
     "left": "←",
     "right": "→",
 }
-_MODIFIERS = {"ctrl": "Ctrl", "shift": "Shift", "alt": "Alt", "super": "Super", "meta": "Meta"}
+_MODIFIERS = {"ctrl": "Ctrl", "shift": "Shift", "alt": "Alt", "super": "Super", "hyper": "Hyper", "meta": "Meta"}
 
 
 def key_name(key: str) -> str:
@@ -125,8 +125,10 @@ def _split(keys: str) -> tuple[str, ...]:
 def _check_key(action_id: str, key: str) -> None:
     from textual.keys import Keys
 
-    name = key.rpartition("+")[2]
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
     named = {value.value.rpartition("+")[2] for value in Keys}
+    if unknown := set(modifiers) - set(_MODIFIERS):
+        raise KeymapError(f"keys: {action_id}: {key!r} is not a key; {min(unknown)!r} is no {', '.join(_MODIFIERS)}.")
     if len(name) != 1 and name not in named and not _character(name):
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
     if action_id in DECISIONS and (pressed := _told_apart(key)) in _NOT_FOR_DECISIONS:

@@ -99,7 +99,8 @@ class Contents:
             except KeyError as error:
                 name = version.sha256[:12]
                 raise MissingContent(
-                    f"The stored content {name} is missing or damaged; deny the proposal and ask for it anew."
+                    f"The stored content {name} is missing or damaged. A proposal that waits can be denied and asked "
+                    "for anew; one that is applied can only be undone by hand."
                 ) from error
             self.remember(version.sha256, data)
         return data
