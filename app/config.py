@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_core import PydanticCustomError
 
 from app.toml import parse_toml
 
@@ -69,6 +70,16 @@ def _told_apart(checks: tuple[Check, ...]) -> tuple[Check, ...]:
     return checks
 
 
+def _sendable(key: object) -> object:
+    """A key without the line end that a file brings along; a header holds nothing but ASCII."""
+    if not isinstance(key, str):
+        return key
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise PydanticCustomError("key", "A key is one line of ASCII characters")
+    return key
+
+
 class Settings(BaseModel):
     """Everything that can be configured, with its default."""
 
@@ -76,7 +87,7 @@ class Settings(BaseModel):
 
     base_url: str = ""
     """The endpoint: an OpenAI-compatible base URL that ends before `/chat/completions`."""
-    api_key: SecretStr | None = None
+    api_key: Annotated[SecretStr | None, BeforeValidator(_sendable)] = None
     """Sent to the endpoint as a bearer token."""
     model: str = ""
     """The model's name as the endpoint knows it."""
@@ -191,7 +202,7 @@ def load(
             held.add("gate")
         untrusted = tuple(sorted(held))
         allowed = {key: value for key, value in allowed.items() if key not in held}
-    variables = {key: environment[name] for name, key in ENVIRONMENT.items() if environment.get(name)}
+    variables = {key: _text(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
     given = {key: value for key, value in flags.items() if value is not None}
     try:
         settings = Settings.model_validate({**user, **allowed, **variables, **given})
@@ -287,6 +298,14 @@ def _check(values: Mapping[str, Any], name: str) -> None:
         Settings.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_explain(error, name)) from error
+
+
+def _text(environment: Mapping[str, str], name: str) -> str:
+    try:
+        environment[name].encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{name} in the environment is not UTF-8 text.") from error
+    return environment[name]
 
 
 def _explain(error: ValidationError, where: str) -> str:

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError, Configuration, Settings, load, save
+from app.config import (
+    ENVIRONMENT,
+    NEVER_FROM_WORKSPACE,
+    UNTRUSTED_KEYS,
+    ConfigError,
+    Configuration,
+    Settings,
+    load,
+    save,
+)
 from app.runtime.workspace import Runtime, open_runtime
 from app.workspace import trust
 
@@ -195,3 +204,22 @@ def test_a_failed_save_leaves_the_file_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         save(tmp_path / "config.toml", {"wrap": True})
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.parametrize("name", sorted(ENVIRONMENT))
+def test_what_is_no_text_in_the_environment_is_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} in the environment is not UTF-8"):
+        load(user_file=tmp_path / "config.toml", project=b"", flags={}, environment={name: "\udcff"})
+
+
+@pytest.mark.parametrize("key", ["schl\u00fcssel", "two\nlines", "a\x1b[2J"])
+def test_a_key_that_no_header_can_hold_is_told_without_showing_it(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError, match="one line of ASCII") as refused:
+        load(user_file=tmp_path / "config.toml", project=b"", flags={}, environment={"OPENAI_API_KEY": key})
+    assert key not in str(refused.value)
+
+
+def test_a_key_is_taken_without_its_line_end(tmp_path: Path) -> None:
+    environment = {"OPENAI_API_KEY": "secret\r\n"}
+    settings = load(user_file=tmp_path / "config.toml", project=b"", flags={}, environment=environment).settings
+    assert settings.api_key is not None and settings.api_key.get_secret_value() == "secret"

@@ -68,6 +68,8 @@ def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: st
         ("ctrl+8", "Backspace"),
         ("ctrl+question_mark", "Backspace"),
         ("shift+space", "Space"),
+        ("no-break_space", "Space"),
+        ("carriage_return", "Enter"),
         ("ctrl+space", "Space"),
         ("ctrl+@", "Space"),
         ("ctrl+at", "Space"),

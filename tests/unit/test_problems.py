@@ -43,3 +43,9 @@ def test_the_log_does_not_grow_without_end(tmp_path: Path) -> None:
     log.write_bytes(b"x" * (2**20 + 1))
     assert keep("the latest", log)
     assert log.stat().st_size < 1_000 and "the latest" in log.read_text()
+
+
+def test_what_was_kept_before_stays(tmp_path: Path) -> None:
+    log = tmp_path / "signoff.log"
+    assert keep("a message that was never sent", log) and keep("a defect", log)
+    assert "a message that was never sent" in log.read_text() and "a defect" in log.read_text()

@@ -420,3 +420,24 @@ def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, n
         site.put(**{"a.txt": now})
     with pytest.raises(ApplyFailed, match="changed on disk at this moment"):
         check(site.workspace, disk, contents, record, [step])
+
+
+def test_a_folder_is_listed_as_often_for_many_new_files_as_for_one(bench: Make) -> None:
+    site = bench({f"folder/{number}.txt": "" for number in range(50)})
+    listed: list[object] = []
+
+    def look(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "os.listdir":
+            listed.append(arguments)
+
+    sys.addaudithook(look)
+
+    def listings(names: list[str]) -> int:
+        proposal = site.write(**{f"folder/{name}": "new\n" for name in names})
+        listed.clear()
+        site.service.approve(proposal.id)
+        return len(listed)
+
+    one = listings(["new"])
+    assert one
+    assert listings([f"new{number}" for number in range(20)]) == one
