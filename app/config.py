@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_core import PydanticCustomError
 
 from app.toml import parse_toml
 
@@ -76,7 +75,7 @@ def _sendable(key: object) -> object:
         return key
     key = key.strip()
     if not (key.isascii() and key.isprintable()):
-        raise PydanticCustomError("key", "A key is one line of ASCII characters")
+        raise ValueError("a key is one line of ASCII characters")
     return key
 
 
