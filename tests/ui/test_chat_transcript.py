@@ -390,6 +390,7 @@ async def test_a_row_that_was_painted_before_is_the_same_strip() -> None:
         before = transcript.render_lines(transcript.size.region)
         await stream(app, pilot, "One more line.")
         after = transcript.render_lines(transcript.size.region)
+        assert transcript.render_lines(transcript.size.region) is after
         texts = Counter(strip.text for strip in before)
         rows = {strip.text: strip for strip in before if texts[strip.text] == 1}
         moved = [strip for strip in after if strip.text in rows]

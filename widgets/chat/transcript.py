@@ -10,7 +10,6 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -23,14 +22,14 @@ from widgets.chat.entries.proposals import ProposalEntry
 from widgets.chat.layout import Layout
 from widgets.chat.lines import visible
 from widgets.chat.painting import RIGHT_MARGIN, Painter
-from widgets.common.containers import filtered
+from widgets.common.strip_view import StripView
 from widgets.common.text_colours import selection_style
 
 _BEHIND_INTERVAL = 0.1
 """Seconds between two paints while layout lags behind a flood of text."""
 
 
-class Transcript(ScrollView, can_focus=True):
+class Transcript(StripView, can_focus=True):
     """Entries one below the other, to walk, open and copy; follows the end unless the user has scrolled up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat")]
@@ -233,10 +232,10 @@ class Transcript(ScrollView, can_focus=True):
         self._painter_now = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region of the screen: a row that was there before is the same strip, with all its caches."""
+        """The rows of a region of the screen."""
         # Finding the selection walks up to the screen: once for a paint, not for each row.
         self._selection = self.text_selection
-        return filtered(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])
+        return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
