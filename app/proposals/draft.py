@@ -167,13 +167,13 @@ class Draft:
                 raise EditRefused(f"{real} already has exactly this content; nothing to write.")
             return self._put(overlay, real, after, [], notes)
 
-    def delete(self, path: str) -> EditReport:
-        """Delete a file."""
+    def delete(self, path: str, matches: Sequence[Match] = ()) -> EditReport:
+        """Delete a file; `matches` are what a patch that does so has to say of it."""
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "deleted")
             self._files.existing(overlay, real)
-            return self._put(overlay, real, None, [], [])
+            return self._put(overlay, real, None, matches, [])
 
     def rename(self, path: str, new_path: str) -> EditReport:
         """Move a file to a path where there is none."""

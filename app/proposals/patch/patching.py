@@ -35,8 +35,8 @@ class Patchable(Protocol):
         """Read what is pending at these paths all at once."""
         ...
 
-    def delete(self, path: str) -> EditReport:
-        """Delete a file."""
+    def delete(self, path: str, matches: Sequence[Match] = ()) -> EditReport:
+        """Delete a file; `matches` say how its part was read."""
         ...
 
     def rename(self, path: str, new_path: str) -> EditReport:
@@ -123,8 +123,8 @@ def _apply_part(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
             return [_create(draft, part)]
         case Op.DELETE:
             data, _ = _content(draft, part.path)
-            apply_file_patch(Document(data), part)
-            return [draft.delete(part.path)]
+            _, matches = apply_file_patch(Document(data), part)
+            return [draft.delete(part.path, matches)]
         case Op.RENAME:
             return _rename(draft, part)
         case _:

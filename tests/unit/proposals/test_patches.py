@@ -316,3 +316,9 @@ def test_of_a_patch_that_fails_in_its_second_file_nothing_is_kept(bench: Make) -
     with pytest.raises(EditRefused):
         draft.patch(patch)
     assert draft.read("a.txt").content == b"one\n" and draft.touched() == set()
+
+
+def test_a_doubt_about_a_deletion_is_shown(bench: Make) -> None:
+    site = bench({"a.txt": "one\n"})
+    (change,) = site.service.stage_patch("--- a/a.txt\n+++ /dev/null\n-one\n").files
+    assert [match.note for match in change.matches] == ["no `@@` line stands above it"]
