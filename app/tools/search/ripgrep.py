@@ -86,9 +86,9 @@ def find_ripgrep(root: Path) -> str | None:
 def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
     start = size = 0
     for end, path in enumerate(paths):
-        size += len(path.encode()) + 1
+        size += len(os.fsencode(path)) + 1
         if size > _ARGUMENT_BYTES and end > start:
             yield paths[start:end]
-            start, size = end, len(path.encode()) + 1
+            start, size = end, len(os.fsencode(path)) + 1
     if start < len(paths):
         yield paths[start:]

@@ -11,6 +11,7 @@ from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.tools.search import search_text, searching
 from app.tools.search.ripgrep import find_ripgrep
 from tests.unit.tools.memory_draft import Bench
+from tests.unit.tools.ripgrep_stand_in import let_all_pass
 
 
 def put(bench: Bench, path: str, content: str | bytes) -> None:
@@ -20,12 +21,13 @@ def put(bench: Bench, path: str, content: str | bytes) -> None:
 
 
 @pytest.fixture(params=["ripgrep", "python"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to search; ripgrep even for few files."""
+def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to search; ripgrep even for few files, or where it is not installed, one that sieves nothing out."""
     if request.param == "python":
         monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
     elif find_ripgrep(Path("/nonexistent")) is None:
-        pytest.skip("ripgrep is not installed")
+        stand_in = let_all_pass(tmp_path / "rg")
+        monkeypatch.setattr(search_text, "find_ripgrep", lambda root: str(stand_in))
     monkeypatch.setattr(searching, "FEW_FILES", 0)
     return str(request.param)
 

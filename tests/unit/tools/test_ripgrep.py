@@ -1,0 +1,103 @@
+"""What is asked of ripgrep, and what is made of each of its answers: recorded ones, played by a stand-in."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.tools.search import ripgrep
+from app.tools.search.ripgrep import Sieve, find_ripgrep
+from tests.unit.tools.ripgrep_stand_in import calls, environment, never_end, play
+
+PATHS = ["b", "d/e f", "a.py", "caf\udce9"]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    folder = tmp_path / "it's here"
+    folder.mkdir()
+    return folder / "rg"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+def sieve(program: Path, root: Path, pattern: str = "needle", *, regex: bool = False, fold: bool = False) -> Sieve:
+    return Sieve(str(program), root, pattern, regex=regex, ignore_case=fold)
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "passed"),
+    [
+        pytest.param(b"caf\xe9\0a.py\0d/e f\0", 0, ["d/e f", "a.py", "caf\udce9"], id="some, in the order asked"),
+        pytest.param(b"", 1, [], id="none"),
+        pytest.param(b"", 2, PATHS, id="an expression that it can't read"),
+        pytest.param(b"a.py\0", 2, PATHS, id="a file that it couldn't open"),
+        pytest.param(b"", 139, PATHS, id="it crashed"),
+        pytest.param(b"a.py\0../other\0", 0, ["a.py"], id="a file that was not asked about"),
+    ],
+)
+def test_each_answer_that_it_gives(program: Path, root: Path, output: bytes, status: int, passed: list[str]) -> None:
+    assert sieve(play(program, output, status), root).passed(PATHS) == passed
+    assert [call[call.index("--") + 1 :] for call in calls(program)] == [PATHS]
+
+
+def test_all_pass_if_it_is_gone(program: Path, root: Path) -> None:
+    assert sieve(program, root).passed(PATHS) == PATHS
+
+
+@pytest.mark.parametrize("regex", [True, False])
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_pattern_is_never_an_option(program: Path, root: Path, regex: bool, fold: bool) -> None:
+    sieve(play(program, b"", 1), root, "--pre=rm", regex=regex, fold=fold).passed(["-a"])
+    ((*options, name, pattern, end, path),) = calls(program)
+    assert (name, pattern, end, path) == ("--regexp", "--pre=rm", "--", "-a")
+    assert ("--fixed-strings" in options) is not regex
+    assert options[-1] == ("--ignore-case" if fold else "--case-sensitive")
+
+
+def test_it_reads_no_configuration_runs_nothing_and_sees_no_key(
+    program: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/etc/ripgreprc")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    sieve(play(program, b"", 1), root).passed(["a"])
+    assert {"--no-config", "--no-pre", "--no-search-zip"} <= set(calls(program)[0])
+    assert not {"RIPGREP_CONFIG_PATH", "OPENAI_API_KEY", "HOME"} & environment(program)
+
+
+def test_very_many_files_are_asked_about_in_parts(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ripgrep, "_ARGUMENT_BYTES", 100)
+    paths = [f"folder/file{number}.py" for number in range(20)]
+    output = "".join(f"{path}\0" for path in paths[::3]).encode()
+    assert sieve(play(program, output, 0), root).passed(paths) == paths[::3]
+    asked = [call[call.index("--") + 1 :] for call in calls(program)]
+    assert [path for part in asked for path in part] == paths
+    assert all(sum(len(path) + 1 for path in part) <= 100 for part in asked)
+    assert len(asked) < 6
+
+
+def test_a_stop_ends_it_and_what_was_still_to_be_asked(
+    program: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ripgrep, "_ARGUMENT_BYTES", 10)
+    search = sieve(never_end(program), root)
+    asking = threading.Thread(target=search.passed, args=(PATHS,))
+    asking.start()
+    while not program.with_suffix(".environment").exists():
+        asking.join(0.01)
+    search.stop()
+    asking.join(30)
+    assert not asking.is_alive()
+    assert len(calls(program)) == 1
+
+
+def test_it_is_found_where_programs_are(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert find_ripgrep(root) is None
+    play(program, b"", 1)
+    assert find_ripgrep(root) == str(program)
