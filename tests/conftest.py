@@ -10,6 +10,8 @@ import pytest
 import textual.screen
 from hypothesis import settings
 
+from tests.stylesheets import parse_once
+
 os.environ.update(
     TERM="xterm-256color",
     COLORTERM="truecolor",
@@ -38,6 +40,8 @@ if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
 
 textual.screen.UPDATE_PERIOD = 1 / int(os.environ.get("TEXTUAL_FPS", "20"))  # type: ignore[misc]
 """Seconds between two pictures of a screen that nobody looks at: what changed meanwhile is painted once."""
+
+parse_once()
 
 settings.register_profile("signoff", deadline=None, max_examples=40)
 settings.register_profile("soak", deadline=None, max_examples=250)

@@ -50,15 +50,18 @@ class Running:
         return sum(isinstance(event, TurnEnded) for event in self.app.session().log.events)
 
     async def until(self, condition: Callable[[], Any], what: str = "the condition") -> None:
-        """Wait for something to become true."""
+        """Wait for something to become true, and until what made it so is dealt with."""
         end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            holds = condition()
-            assert not callable(holds), f"{holds!r} would always hold; call it"
-            if holds:
-                return
-            await self.pilot.pause(0.05)
-        raise AssertionError(f"{what} did not come; the screen says:\n{self.text}")
+        waited = False
+        while not (holds := condition()):
+            if time.monotonic() > end:
+                raise AssertionError(f"{what} did not come; the screen says:\n{self.text}")
+            # A pause of the pilot's sends a message to every widget and has the screen painted at once.
+            await asyncio.sleep(0.02)
+            waited = True
+        assert not callable(holds), f"{holds!r} would always hold; call it"
+        if waited:
+            await self.pilot.pause(0)
 
     async def see(self, *texts: str) -> None:
         """Wait until all these are on the screen."""
