@@ -172,10 +172,11 @@ async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) ->
         server.call(*edit())
         server.say("Have a look.")
         await run.say("change it")
-        # What takes back, and what answers a tool that asks, is bound once there is something for it.
+        # What takes back, what answers a tool that asks, and what is about checks is bound once there is something for it.
         of_other_times = {
             *("review.undo", "review.redo", "review.allow_session", "review.allow_project"),
             *("review.narrower", "review.wider"),
+            *("review.checks", "review.run_checks", "review.send_findings"),
         }
         for scopes, key in ((("app", "composer"), "f2"), (("app", "review", "diff"), "f3"), (("review",), "f4")):
             await run.pilot.press(key)
