@@ -172,7 +172,7 @@ async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) ->
         server.call(*edit())
         server.say("Have a look.")
         await run.say("change it")
-        # What takes back, what answers a tool that asks, and what is about checks is bound once there is something for it.
+        # What takes back, answers a tool that asks or is about checks is bound once there is something for it.
         of_other_times = {
             *("review.undo", "review.redo", "review.allow_session", "review.allow_project"),
             *("review.narrower", "review.wider"),
