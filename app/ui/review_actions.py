@@ -107,25 +107,25 @@ class Decisions:
             self._say_written(written[0], follows)
         else:
             ids = ", ".join(result.proposal.id for result in written)
-            back = f"{self._key('undo')} undoes the last."
-            self._say(f"{len(written)} proposals written: {ids}.{follows} {back}", passing=bool(follows))
+            back = ("undo", "undoes the last")
+            self._say(f"{len(written)} proposals written: {ids}.{follows}", passing=bool(follows), back=back)
 
     async def deny(self, event: messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
         from app.proposals.models import ProposalState
 
         (result,) = await self._each((event,), self._discard)
-        name, key = event.proposal_id, self._key("undo")
+        name = event.proposal_id
         if event.hunks:
             fact = "what was written stays" if result.proposal.written_in_part else "nothing was written"
             what = f"{plural(len(event.hunks), 'hunk')} of {name} denied; {fact}."
-            back = f" {key} takes that back." if result.proposal.state is not ProposalState.APPLIED else ""
+            back = "takes that back" if result.proposal.state is not ProposalState.APPLIED else ""
         elif result.proposal.state is ProposalState.APPLIED:
-            what, back = f"The rest of {name} denied; what was written stays.", f" {key} undoes that."
+            what, back = f"The rest of {name} denied; what was written stays.", "undoes that"
         else:
-            what, back = f"{name} denied; nothing was written.", f" {key} reopens it."
+            what, back = f"{name} denied; nothing was written.", "reopens it"
         said = self._fate((event,), (result,))
-        self._say(f"{what}{said}{back}", passing=bool(said))
+        self._say(f"{what}{said}", passing=bool(said), back=("undo", back) if back else None)
 
     async def deny_all(self, event: messages.DenyAll) -> None:
         """Discard several proposals."""
@@ -134,7 +134,7 @@ class Decisions:
         fact = f"what was written of {_listed(partly)} stays" if partly else "nothing was written"
         back = "undoes what was written of the last" if denied[-1].proposal.written_in_part else "reopens the last"
         what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
-        self._say(f"{what}{self._fate(event.each, denied)} {self._key('undo')} {back}.")
+        self._say(f"{what}{self._fate(event.each, denied)}", back=("undo", back))
 
     async def _write(self, event: messages.Approve) -> "DecisionResult":
         words = event.words
@@ -182,19 +182,17 @@ class Decisions:
             self._say(f"Waiting again: {plural(len(result.hunks), 'hunk')} of {event.proposal_id}.")
             return
         if result.denial:
-            self._say(
-                f"{event.proposal_id} waits again; {self._key('redo')} denies it again. What you said stays said."
-            )
+            self._say(f"{event.proposal_id} waits again. What you said stays said.", back=("redo", "denies it again"))
             return
         paths = _listed([file.path for file in result.files])
-        self._say(f"{event.proposal_id} undone: {paths}. {self._key('redo')} applies it again.")
+        self._say(f"{event.proposal_id} undone: {paths}.", back=("redo", "applies it again"))
 
     async def redo(self, event: messages.Redo) -> None:
         """Decide again as before it was undone."""
         self.aftermath.breaks_off()
         result = await self._session.get().redo(event.proposal_id)
         if result.denial:
-            self._say(f"{event.proposal_id} denied; nothing was written. {self._key('undo')} reopens it.")
+            self._say(f"{event.proposal_id} denied; nothing was written.", back=("undo", "reopens it"))
         else:
             self._say_written(result)
 
@@ -254,15 +252,18 @@ class Decisions:
         rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
         paths = _listed([file.path for file in result.files])
         self._say(
-            f"{result.proposal.id} written: {paths}.{rest}{follows} {self._key('undo')} undoes it.",
+            f"{result.proposal.id} written: {paths}.{rest}{follows}",
             passing=bool(follows),
+            back=("undo", "undoes it"),
         )
 
     def _key(self, action: str) -> str:
         return self._review.key_of(action)
 
-    def _say(self, text: str, *, problem: bool = False, passing: bool = False) -> None:
-        self._review.outcome(text, problem=problem, passing=passing)
+    def _say(
+        self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
+    ) -> None:
+        self._review.outcome(text, problem=problem, passing=passing, back=back)
 
 
 def _listed(paths: Sequence[str]) -> str:

@@ -222,7 +222,7 @@ async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path:
         await stage(run, server)
         await run.review()
         await run.pilot.press("n")
-        await run.see("P1 denied; nothing was written. u reopens it.")
+        await run.see("P1 denied; nothing was written. F4 u reopens it.")
         for key, state in (("u", ProposalState.PENDING), ("U", ProposalState.DENIED), ("u", ProposalState.PENDING)):
             await run.review()
             await run.pilot.press(key)
@@ -374,3 +374,19 @@ async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: 
         await run.see("The rest of P1 denied", "u undoes")
         assert "nothing was written" not in run.text and "reopens" not in run.text
         assert "END" not in run.file
+
+
+async def test_the_keys_that_take_the_last_decision_back_are_those_that_work_from_where_the_focus_is(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("n")
+        await run.see("P1 denied; nothing was written. F4 u reopens it.", "F4 u  reopen")
+        assert run.app.focused is run.app.workbench.composer.editor
+        await run.pilot.press("f4")
+        await run.see("P1 denied; nothing was written. u reopens it.")
+        await run.until(run.can_decide, "the picture")
+        await run.pilot.press("u")
+        await run.until(lambda: run.proposals[0].state is ProposalState.PENDING, "waits again")

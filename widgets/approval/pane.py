@@ -68,6 +68,7 @@ class ApprovalPane(Column):
     """Rows above the list."""
     _drawn: Callable[[], None] = staticmethod(lambda: None)
     """Draws the headline once more."""
+    _outcome: tuple[Content | None, Callable[[], str] | None] = (None, None)
     is_passing = False
     """Whether what is said of a decision holds only until the model's turn is over."""
 
@@ -120,6 +121,12 @@ class ApprovalPane(Column):
         """Drop keys for which there is no room, or offer them again."""
         self._drawn()
 
+    def draw_outcome(self) -> None:
+        """Draw anew what was said last: the focus is elsewhere."""
+        text, back = self._outcome
+        words = text + Content(f" {back()}") if text is not None and back is not None else text
+        self.query_one("#outcome", Static).update(words or "")
+
     def ask(self, question: Content | None) -> None:
         """Show a question in the place of everything else, or take it away."""
         bar = self.query_one("#question", Static)
@@ -127,11 +134,26 @@ class ApprovalPane(Column):
         self.set_class(question is not None, "-asking")
         bar.set_class(question is not None, "shown")
 
-    def outcome(self, text: Content | None, *, problem: bool = False, passing: bool = False) -> None:
-        """Say what happened; `passing` is what holds only until the model's turn is over."""
+    def outcome(
+        self,
+        text: Content | None,
+        *,
+        problem: bool = False,
+        passing: bool = False,
+        back: Callable[[], str] | None = None,
+    ) -> None:
+        """Say what happened.
+
+        Args:
+            text: that, or None for nothing.
+            problem: it went wrong.
+            passing: it holds only until the model's turn is over.
+            back: the last words, how to take it back, which depend on where the focus is.
+        """
         self.is_passing = passing
+        self._outcome = (text, back)
         line = self.query_one("#outcome", Static)
-        line.update(text or "")
+        self.draw_outcome()
         line.set_class(text is not None, "shown")
         line.set_class(problem, "problem")
         self._drawn()

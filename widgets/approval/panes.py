@@ -11,7 +11,7 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 
-from app.actions import in_scope
+from app.actions import Action, in_scope
 from app.checks.results import Checked
 from app.keymap import key_name
 from app.proposals.facts import LineComment
@@ -36,6 +36,8 @@ from widgets.diff.messages import CameOnScreen, NoteClicked, NothingUnseen
 from widgets.diff.pane import DiffPane
 from widgets.diff.writing import WritingField
 
+_GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
+_TAKE_BACK = frozenset({"undo", "redo"})
 _A_LITTLE = 0.05
 """Seconds by which the look of the keys may lag behind their working again."""
 
@@ -202,14 +204,21 @@ class ReviewPanes(Column):
             self.state.asked_in_chat = asked
             self.draw_approvals()
 
-    def outcome(self, text: str, *, problem: bool = False, passing: bool = False) -> None:
-        """Say in one line what a decision came to (`wrote 2 files; u undoes`), or what went wrong.
+    def outcome(
+        self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
+    ) -> None:
+        """Say in one line what a decision came to, or what went wrong.
 
-        `passing` is what holds only until the model's turn is over.
+        Args:
+            text: `P1 written: a.py.`
+            problem: it went wrong.
+            passing: it holds only until the model's turn is over.
+            back: the action that takes it back, and what that does: `undo`, `undoes it`.
         """
         if problem:
             self.deciding.failed()
-        self.pane.outcome(safe(text), problem=problem, passing=passing)
+        words = None if back is None else lambda: f"{self.keys_to(back[0])} {back[1]}."
+        self.pane.outcome(safe(text), problem=problem, passing=passing, back=words)
 
     def say(self, text: str) -> None:
         """One line that something was not done, and why; nothing takes away what was said before."""
@@ -274,7 +283,7 @@ class ReviewPanes(Column):
     def draw_approvals(self) -> None:
         """Draw the lower pane anew."""
         question = self.deciding.question
-        self.pane.show(self.state, self.key_of, comparing=self.preview.comparing)
+        self.pane.show(self.state, self._key_in_headline, comparing=self.preview.comparing)
         self.pane.ask(None if question is None else question_line(question, self.key_of))
 
     def hold_keys(self, why: str) -> None:
@@ -294,6 +303,8 @@ class ReviewPanes(Column):
             self._had_focus = self.in_focus
             self.readiness.sight.lose()
             self.view.refresh()
+            self.pane.draw_outcome()
+            self.draw_approvals()
 
     @property
     def in_focus(self) -> bool:
@@ -319,8 +330,18 @@ class ReviewPanes(Column):
 
     def key_of(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""
-        found = next(item for item in in_scope("review", "diff") if item.handler == action)
-        return key_name(self._keys.get(found.id, found.keys).split(",")[0].strip())
+        return self._first_key(next(item for item in in_scope("review", "diff") if item.handler == action))
+
+    def keys_to(self, action: str) -> str:
+        """The key of an action, after the one that leads here while the focus is elsewhere."""
+        return self.key_of(action) if self.in_focus else f"{self._first_key(_GO_HERE)} {self.key_of(action)}"
+
+    def _key_in_headline(self, action: str) -> str:
+        # A decision may have led back to the composer, where the key that takes it back would be typed.
+        return self.keys_to(action) if action in _TAKE_BACK else self.key_of(action)
+
+    def _first_key(self, action: Action) -> str:
+        return key_name(self._keys.get(action.id, action.keys).split(",")[0].strip())
 
     def _all_keys(self) -> frozenset[str]:
         actions = in_scope("app", "review", "diff", "files", "approval")
@@ -330,7 +351,7 @@ class ReviewPanes(Column):
 
     @on(CameOnScreen)
     def _count_unseen(self) -> None:
-        self.pane.show_headline(self.state, self.key_of, comparing=self.preview.comparing)
+        self.pane.show_headline(self.state, self._key_in_headline, comparing=self.preview.comparing)
 
     @on(NothingUnseen)
     def _say_all_was_seen(self) -> None:
