@@ -21,6 +21,7 @@ from app.agent.updates import (
 )
 from app.conversation.events import Answer, AssistantMessage, Event, Question, TurnEnded, TurnStarted, UserMessage
 from tests.ui.chat_app import ChatApp, call, conversation
+from widgets.chat import pane
 from widgets.chat.composer import Composer
 from widgets.chat.entries.base import Put
 from widgets.chat.entry_builder import EntryBuilder
@@ -424,3 +425,17 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
     async with app.run_test(size=SIZE):
         app.pane.apply(TextStreamed("It goes on."))
         await shows(app, "It goes on.")
+
+
+async def test_a_word_after_a_pause_is_shown_at_once_and_words_in_a_row_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pane, "_FLUSH_INTERVAL", 3600.0)
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.apply(TextStreamed("one"))
+        await shows(app, "one")
+        app.pane.apply(TextStreamed(" two"))
+        await pilot.pause()
+        assert app.pane.is_flushing
+        assert not any("two" in row for row in app.shown())

@@ -1,6 +1,7 @@
 """The chat pane: transcript, status line and open question, fed with the updates of a session."""
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from widgets.common.containers import Column
 from widgets.common.input_order import in_hand
 
 _FLUSH_INTERVAL = 1 / 30
-"""Seconds between two looks at the text that streams in."""
+"""Seconds between two looks at the text that streams in, at least."""
 _TYPING_PAUSE = 0.01
 """Seconds that what streams in waits after a key, so that the key is painted first."""
 _LONGEST_PAUSE = 0.1
@@ -103,7 +104,7 @@ class ChatPane(Column):
         self._picture_took = 0.0
         """Seconds from the last flush until it was on the screen."""
         self._flush_due: asyncio.TimerHandle | None = None
-        self._flushed = 0.0
+        self._flushed = -math.inf
         self._typed = 0.0
 
     def compose(self) -> ComposeResult:
@@ -207,7 +208,8 @@ class ChatPane(Column):
         self._streamed.append(update)
         self._waiting += characters
         if self._flush_due is None:
-            self._flush_soon(_FLUSH_INTERVAL)
+            # A word after a pause is shown at once.
+            self._flush_soon(max(0.0, self._flushed + _FLUSH_INTERVAL - time.monotonic()))
 
     def _take_streamed(self) -> list[Update]:
         taken, self._streamed, self._waiting = joined(self._streamed), [], 0
