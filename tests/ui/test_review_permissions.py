@@ -33,6 +33,19 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         assert app.review.title_of("approve") == ""
 
 
+async def test_what_is_asked_of_many_changes_is_whether_to_stage_them() -> None:
+    app = ReviewApp(small("P1"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.review.add_confirmation("c1", Confirmation("changes", "Stage 600 changed files?", "a\nb", "."))
+        await pilot.pause()
+        assert "y  stage all    n  throw away    r  throw away and say why" in screen(app)
+        assert [app.review.title_of(action) for action in ("approve", "deny")] == ["Stage all", "Throw away"]
+        await app.pass_grace()
+        await pilot.press("a")
+        assert posted(app) == []
+
+
 @pytest.mark.parametrize("key", ["y", "n", "r", "a", "Y", "N", "o", "x"])
 async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits(key: str) -> None:
     app = ReviewApp(small())

@@ -32,6 +32,7 @@ _OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
 _ANSWERS = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
 _APPROVES = frozenset({"approve", "approve_and_continue"})
 _TO_PERMISSIONS = {"approve": "Allow once", "request_changes": "Deny, say why"}
+_TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
 
 
 def title_now(action: str, state: ReviewState, question: Ask | None, *, comparing: bool) -> str | None:
@@ -42,7 +43,9 @@ def title_now(action: str, state: ReviewState, question: Ask | None, *, comparin
     if question is not None:
         return _ANSWERS.get(action, "")
     if state.permissions.asked:
-        return _TO_PERMISSIONS.get(action, "")
+        asked = state.confirmation
+        titles = _TO_CHANGES if asked is not None and asked.kind == "changes" else _TO_PERMISSIONS
+        return titles.get(action, "")
     proposal = state.proposal
     if action in _APPROVES and proposal is not None:
         possible = can_be_approved(proposal) and not state.chosen.part(proposal).empty and not comparing
@@ -62,6 +65,8 @@ def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:
         answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
         return answers.get(action, False)
     if state.confirmation is not None:
+        if action == "allow_session" and state.confirmation.kind == "changes":
+            return False
         return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
     if state.permission_first and action in DECIDES:
         return action in _OF_PERMISSIONS

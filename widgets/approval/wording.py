@@ -280,6 +280,7 @@ def _nothing(state: ReviewState) -> Content:
 
 def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
     others = state.waiting_count - 1
+    of_changes = confirmation.kind == "changes"
     return [
         Content.assemble(safe(confirmation.title, "bold"), (f"  {others} more waiting" if others else "", QUIET)),
         Content.assemble(
@@ -288,9 +289,9 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
         *[safe(note, QUIET) for note in confirmation.notes[:1]],
         _chips(
             key,
-            ("approve", "allow once", "$success"),
-            ("deny", "deny", "$error"),
-            ("request_changes", "deny and say why", "$primary"),
+            ("approve", "stage all" if of_changes else "allow once", "$success"),
+            ("deny", "throw away" if of_changes else "deny", "$error"),
+            ("request_changes", f"{'throw away' if of_changes else 'deny'} and say why", "$primary"),
         ),
         *_lasting_lines(state, confirmation, key),
     ]

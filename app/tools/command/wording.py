@@ -13,6 +13,8 @@ CLONE_APART_TOLD = (
 """For the model."""
 PLAN_NOTES = ("Plan mode: what it changes in the workspace is thrown away.",)
 
+_IGNORED = "What git ignores is written at its end; Escape throws that away, too."
+
 
 def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
     """What the user has to know before a yes, the most important first."""
@@ -21,20 +23,20 @@ def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
         case Way.OVERLAY:
             return (
                 "What it changes in your files will wait as a proposal.",
-                f"Written at once: what git ignores, and {places}. Nothing else outside the workspace.",
+                f"Written at once: {places}; nothing else outside the workspace. {_IGNORED}",
             )
         case Way.CLONE:
             return (
                 "What it changes in your files will wait as a proposal.",
                 f"It runs on a clone of the workspace, since {means.why_not}: slower, the more files there are.",
-                f"Written at once: what git ignores, and {places}. Nothing else outside the workspace.",
+                f"Written at once: {places}; nothing else outside the workspace. {_IGNORED}",
             )
         case Way.CLONE_APART:
             return (
                 "What it changes will wait as a proposal: this runs in a clone of the workspace, at another path.",
                 f"There is no layer over your files, since {means.why_not}. By an absolute path it can read them, "
                 "but not write them.",
-                f"Written at once: what git ignores{f', and {places}' if places else ''}. It sees your processes.",
+                f"Written at once: {places or 'nothing'}. {_IGNORED} It sees your processes.",
             )
         case Way.IN_PLACE:
             return (
