@@ -97,7 +97,14 @@ class SignoffApp(FittedApp):
         self._inbox = Inbox(lambda: self.post_message(SessionUpdated()))
         """What the session has said and the screen does not show yet."""
         self._means = Means(self.work, self.tell, self.push_screen_wait)
-        self._talk = Talk(self.workbench, self.current, self._means, lambda: self.settings.keys, self.show_proposals)
+        self._talk = Talk(
+            self.workbench,
+            self.current,
+            self._means,
+            lambda: self.settings.keys,
+            self.show_proposals,
+            self._inbox.emptied,
+        )
         self.parts = Parts()
         """What stands behind the panes."""
         self._startup = Startup(
@@ -186,7 +193,7 @@ class SignoffApp(FittedApp):
 
     @on(SessionUpdated)
     async def show_updates(self) -> None:
-        """Show all that the session has said by now."""
+        """Show what the session has said, as much as there is time for."""
         for update in self._inbox.take():
             if self.is_running:
                 await self._show_update(update)

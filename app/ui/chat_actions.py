@@ -29,6 +29,7 @@ class Talk:
         means: Means,
         keys: Callable[[], Mapping[str, str]],
         show_proposals: Callable[[], Awaitable[None]],
+        all_shown: Callable[[], Awaitable[None]],
     ) -> None:
         """Messages are taken at once; they wait until a session is open.
 
@@ -38,12 +39,14 @@ class Talk:
             means: of the app.
             keys: the user's own, once a session is hosted.
             show_proposals: brings the review up to date.
+            all_shown: returns once all is shown that a session has said.
         """
         self._workbench = workbench
         self._session = session
         self._means = means
         self._keys = keys
         self._show_proposals = show_proposals
+        self._all_shown = all_shown
         self._sending = asyncio.Lock()
 
     async def open_session(self, record: "SessionRecord | None") -> None:
@@ -51,6 +54,8 @@ class Talk:
         open_session, chat = self._session.open_session, self._workbench.chat
         left_behind = chat.composer.draft if open_session.session is not None else ""
         session = await open_session.open(record)
+        # What the one before said last does not belong into this one.
+        await self._all_shown()
         chat.open_log(session.log.events)
         history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
         draft = await open_session.drafts.recall(session.id, fresh=record is None)

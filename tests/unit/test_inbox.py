@@ -1,6 +1,8 @@
 """The inbox between a session and the screen."""
 
-from app.agent.updates import Phase, PhaseChanged, TextStreamed
+import asyncio
+
+from app.agent.updates import Failed, Phase, PhaseChanged, TextStreamed, Update
 from app.ui.inbox import Inbox
 
 
@@ -23,8 +25,8 @@ def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
         inbox.put(TextStreamed("a"))
     inbox.put(PhaseChanged(Phase.IDLE))
     assert screen.told == 1
-    assert inbox.take() == [TextStreamed("a" * 1000), PhaseChanged(Phase.IDLE)]
-    assert inbox.take() == []
+    assert list(inbox.take()) == [TextStreamed("a" * 1000), PhaseChanged(Phase.IDLE)]
+    assert list(inbox.take()) == []
     inbox.put(TextStreamed("b"))
     assert screen.told == 2
 
@@ -37,4 +39,27 @@ def test_a_screen_that_does_not_hear_is_told_again() -> None:
     screen.hears = True
     inbox.put(TextStreamed("b"))
     assert screen.told == 2
-    assert inbox.take() == [TextStreamed("ab")]
+    assert list(inbox.take()) == [TextStreamed("ab")]
+
+
+async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None:
+    shown: list[Update] = []
+    slices = 0
+
+    def show() -> bool:
+        nonlocal slices
+        slices += 1
+        for update in inbox.take():
+            shown.append(update)
+            if len(shown) == 1:
+                inbox.put(Failed("later"))
+            sum(range(20_000))
+        return True
+
+    inbox = Inbox(lambda: bool(asyncio.get_running_loop().call_soon(show)))
+    said = [Failed(str(number)) for number in range(500)]
+    for update in said:
+        inbox.put(update)
+    await inbox.emptied()
+    assert shown == [*said, Failed("later")]
+    assert slices > 3
