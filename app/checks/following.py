@@ -26,6 +26,8 @@ class _Followed:
     trees: Trees | None = None
     why_not: str = ""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it is known which checks there are."""
 
     def cancel(self) -> None:
         """End what runs."""
@@ -111,11 +113,12 @@ class Following:
         """Run what is to be run before a proposal is written, unless it was.
 
         Returns:
-            Those that speak against it, and those that the user has ended.
+            Those that speak against it, and those that were ended before they said anything.
         """
         followed = self._followed.get(proposal_id)
-        if followed is None or followed.trees is None:
+        if followed is None:
             return ()
+        await followed.begun.wait()
         names = [name for name, one in followed.results.items() if one.when == "approve" and not one.state.ended]
         if not names:
             return ()
@@ -125,7 +128,7 @@ class Following:
         finally:
             task.cancel()
         ran = [followed.results[name] for name in names]
-        return tuple(result for result in ran if result.red or result.state is State.CANCELLED)
+        return tuple(result for result in ran if result.red or not result.state.ended)
 
     async def close(self) -> None:
         """End all; no process is left."""
@@ -135,6 +138,16 @@ class Following:
             await asyncio.wait(tasks)
 
     async def _begin(self, proposal_id: str, followed: _Followed) -> None:
+        try:
+            await self._look(proposal_id, followed)
+        finally:
+            followed.begun.set()
+        waiting = [name for name, one in followed.results.items() if one.state is State.WAITING]
+        if followed.results or followed.why_not:
+            await self._run(proposal_id, followed, waiting)
+
+    async def _look(self, proposal_id: str, followed: _Followed) -> None:
+        """See which checks look at what the proposal changes, and whether they can be run."""
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id)
         for check in followed.checks:
             if files_for(check, trees.files) is not None:
@@ -146,9 +159,6 @@ class Following:
         followed.why_not = await self._runner.why_not()
         if followed.why_not:
             followed.results.clear()
-        await self._run(
-            proposal_id, followed, [name for name, one in followed.results.items() if one.state is State.WAITING]
-        )
 
     async def _run(self, proposal_id: str, followed: _Followed, names: Collection[str]) -> None:
         """Run checks of a proposal, one after the other."""
@@ -163,7 +173,12 @@ class Following:
         self._tell(proposal_id, followed)
         for check in followed.checks:
             if check.name in names:
-                take(await self._runner.run(check, followed.trees, take))
+                try:
+                    take(await self._runner.run(check, followed.trees, take))
+                except asyncio.CancelledError:
+                    # It may have told how far it was after it was marked as ended.
+                    take(Result(check.name, State.CANCELLED, check.when))
+                    raise
 
     def _spawn(self, proposal_id: str, followed: _Followed, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         def end(task: asyncio.Task[None]) -> None:
