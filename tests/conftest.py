@@ -44,7 +44,7 @@ textual.screen.UPDATE_PERIOD = 1 / int(os.environ.get("TEXTUAL_FPS", "20"))  # t
 parse_once()
 
 settings.register_profile("signoff", deadline=None, max_examples=40)
-settings.register_profile("soak", deadline=None, max_examples=250)
+settings.register_profile("soak", deadline=None, max_examples=120)
 settings.load_profile("signoff")
 
 _FEW = 3
