@@ -8,7 +8,8 @@ import textual.screen
 from textual import events
 from textual.widgets import Static
 
-from app.agent.updates import TextStreamed
+from app.agent.updates import Recorded, TextStreamed
+from app.conversation.events import AssistantMessage
 from tests.ui.running_app import running
 from tests.ui.screen_text import screen_text
 from tests.wire.replies import DONE, chunk, stream
@@ -67,3 +68,14 @@ async def test_what_streams_in_waits_for_a_key_that_is_being_dealt_with(
         await run.see("poured")
     assert slow.shown
     assert "poured" not in slow.shown
+
+
+async def test_what_a_session_said_last_does_not_come_up_in_the_next(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        for number in range(1500):
+            run.app._inbox.put(Recorded(AssistantMessage(id=1000 + number, text=f"stray {number}")))
+        await run.app._talk.open_session(None)
+        await run.until(lambda: not run.app.message_queue_size)
+        await run.app._inbox.emptied()
+        assert "stray" not in run.text
+        assert not run.app.workbench.chat.transcript.entries
