@@ -13,6 +13,7 @@ from app.cli.output import CommandError, Exit, print_error, print_json, print_li
 from app.cli.waiting import line_of
 from app.config import WORKSPACE_FILE, Check
 from app.proposals.errors import NotWaiting
+from app.proposals.models import Proposal
 from app.proposals.states import words
 from app.proposals.trees import Trees
 from app.runtime.workspace import Runtime
@@ -36,6 +37,32 @@ def check(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     elif not results:
         print_line(f"No check is about what {proposal.id} changes.")
     return Exit.FAILED if failed else Exit.DONE
+
+
+def check_before_writing(runtime: Runtime, proposal: Proposal, *, quiet: bool) -> None:
+    """Run the checks that the workspace wants before a write; raises CommandError unless none is worse for it.
+
+    Args:
+        runtime: The open workspace; while it is not trusted, none of its checks is in force.
+        proposal: What is about to be written.
+        quiet: Print no results.
+    """
+    wanted = [each for each in runtime.settings.check if each.when == "approve"]
+    if not wanted or "check" in runtime.configuration.untrusted or not proposal.state.waiting:
+        return
+    trees = runtime.service.trees(proposal.id)
+    wanted = [each for each in wanted if files_for(each, trees.files) is not None]
+    against = [result for result in asyncio.run(_run(runtime, wanted, trees, quiet=quiet)) if _against(result)]
+    if against:
+        said = ", ".join(f"{result.name} {result.words}" for result in against)
+        raise CommandError(
+            f"{proposal.id} is not written: {said}. `--unchecked` writes it all the same.", Exit.REFUSED
+        )
+
+
+def _against(result: Result) -> bool:
+    """What could not be run says nothing for a proposal."""
+    return result.red or result.state is State.BROKEN
 
 
 def suggest(runtime: Runtime, arguments: argparse.Namespace) -> Exit:

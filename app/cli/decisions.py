@@ -37,6 +37,11 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     committing = runtime.settings.commit
 
     def one(proposal: Proposal) -> _Decided:
+        if not arguments.unchecked:
+            # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
+            from app.cli.checks import check_before_writing
+
+            check_before_writing(runtime, proposal, quiet=arguments.json)
         before = _states(runtime, proposal)
         result = _approved(runtime, proposal, _hunks(proposal, arguments.hunks), force=arguments.force)
         looked_at(runtime, proposal.id)

@@ -115,6 +115,9 @@ def command_parser() -> argparse.ArgumentParser:
     approve = _proposals(commands, "approve", "Write a proposal to disk, all of it or nothing.")
     approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
     approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
+    approve.add_argument(
+        "--unchecked", action="store_true", help="without the checks that the workspace wants before a write"
+    )
     deny = _proposals(commands, "deny", "Discard a proposal. Nothing on disk changes.")
     deny.add_argument(
         "-m",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.checks import check, suggest
+from app.cli.decisions import approve
 from app.cli.output import CommandError, Exit
 from app.proposals.errors import NotWaiting
 from app.runtime.workspace import Runtime, open_runtime
@@ -99,3 +100,33 @@ def test_suggestions_are_a_proposal_that_keeps_what_is_there(
     assert text.startswith(TABLES.strip()) and 'run = "make test"' in text
     with pytest.raises(CommandError, match="Nothing was found"):
         suggest(runtime, arguments)
+
+
+def approving(*, unchecked: bool = False) -> argparse.Namespace:
+    return argparse.Namespace(ids=["P1"], hunks=None, force=False, unchecked=unchecked, json=False)
+
+
+@pytest.mark.parametrize(("says", "code"), [("two", Exit.REFUSED), ("one", Exit.DONE)])
+def test_what_is_to_be_checked_before_a_write_is(root: Path, runtime: Runtime, says: str, code: Exit) -> None:
+    (root / ".signoff.toml").write_text(
+        f"""[[check]]\nname = "no {says}"\nrun = "! grep {says} a.txt"\nwhen = "approve"\n"""
+    )
+    trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+    runtime.reload()
+    if code is Exit.DONE:
+        assert approve(runtime, approving()) == code
+    else:
+        with pytest.raises(CommandError, match=f"not written: no {says}.*--unchecked") as refused:
+            approve(runtime, approving())
+        assert refused.value.code == code
+        assert (root / "a.txt").read_text() == "one\n"
+        assert approve(runtime, approving(unchecked=True)) == Exit.DONE
+    assert (root / "a.txt").read_text() == "two\n"
+
+
+def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: Runtime) -> None:
+    (root / ".signoff.toml").write_text(
+        """[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n"""
+    )
+    runtime.reload()
+    assert approve(runtime, approving()) == Exit.DONE

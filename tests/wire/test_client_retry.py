@@ -146,7 +146,7 @@ async def test_a_closing_request_does_not_wait_longer_than_its_five_seconds(serv
 
 async def test_silence_after_a_closing_request_ends_early(server: WireServer) -> None:
     server.always(stream(STALL))
-    timeouts = Timeouts(closing=0.1, first=60, idle=60)
+    timeouts = Timeouts(closing=1.5, first=60, idle=60)
     async with client_of(server, timeouts=timeouts, retry=RetryPolicy(closing_total=0.05)) as client:
         with pytest.raises(RequestError) as caught:
             await updates_of(client, closing, closing=True)

@@ -1,6 +1,7 @@
 """What a command in the overlay can and can't do, besides the workspace."""
 
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -9,12 +10,19 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.changes import Leaf
+from app.sandbox.places import access
 from app.sandbox.sandbox import Run, Sandbox, Way
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
-OUTSIDE = Path(__file__).resolve().parents[3]
-"""A folder that is neither temporary nor a cache."""
+
+def outside() -> Path:
+    """A folder that the user may write in and a command may not, wherever the checkout lies."""
+    writable = access((), ()).writable
+    for place in (Path(__file__).resolve().parents[3], Path(pwd.getpwuid(os.getuid()).pw_dir), Path("/var/lib")):
+        if os.access(place, os.W_OK) and not any(place.is_relative_to(each) for each in writable):
+            return place
+    pytest.skip("there is no place that only a command may not write in")
 
 
 @pytest.fixture
@@ -55,7 +63,7 @@ async def test_a_namespace_of_its_own_does_not_let_it_look_below_the_layer(run: 
 
 
 async def test_it_writes_nothing_outside_but_where_it_may(run: Run, tmp_path: Path) -> None:
-    target = OUTSIDE / "written-by-a-command"
+    target = outside() / "written-by-a-command"
     text = await printed(run, f"echo x > {target}; echo y > {tmp_path}/temporary")
     assert "Read-only file system" in text
     assert not target.exists()
@@ -125,7 +133,7 @@ async def test_in_place_it_writes_nothing_outside_either_where_the_kernel_can_se
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), ways=[Way.IN_PLACE])
     if not (await sandbox.means()).confined:
         pytest.skip("no Landlock")
-    target = OUTSIDE / "written-by-a-command"
+    target = outside() / "written-by-a-command"
     async with sandbox.open({}) as run:
         text = await printed(run, f"echo x > {target}; echo y > {tmp_path}/temporary; mkdir -p a/b && mv a/b c; ls")
         assert "Permission denied" in text and text.endswith("a\nc\n")
@@ -153,7 +161,11 @@ def test_the_probe_says_that_the_system_lets_nobody_make_namespaces(tmp_path: Pa
     )
     script = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {sys.executable} -c "{code}"'
     done = subprocess.run(
-        ["unshare", "-Ur", "sh", "-c", script], cwd=OUTSIDE, capture_output=True, text=True, check=False
+        ["unshare", "-Ur", "sh", "-c", script],
+        cwd=Path(__file__).resolve().parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         pytest.skip(done.stderr)
