@@ -261,11 +261,12 @@ def _become(program: list[str], alive: int) -> None:
 
 def _wait_for_tree(command: int) -> tuple[int, bool]:
     """Wait for the command, then end what it has left behind, which is all a child of this process by now."""
-    signal.signal(signal.SIGUSR1, lambda *_: _end_children())
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
-    status, ended = 0, 0
-    while ended != command:
-        ended, status = os.wait()
+    # Both stay blocked and are waited for, so that the word of signoff's end never comes between a look and a wait.
+    awaited = {signal.SIGUSR1, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    while (status := _status_of(command)) is None:
+        if signal.sigwait(awaited) == signal.SIGUSR1:
+            _end_children()
     left = False
     try:
         while True:
@@ -275,6 +276,20 @@ def _wait_for_tree(command: int) -> tuple[int, bool]:
                 os.waitpid(-1, 0)
     except ChildProcessError:
         return status, left
+
+
+def _status_of(command: int) -> int | None:
+    """Bury the dead; the wait status of the command if it is among them."""
+    found = None
+    try:
+        while True:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+            if ended == command:
+                found = status
+            elif not ended:
+                return found
+    except ChildProcessError:
+        return found
 
 
 def _end_children() -> None:
