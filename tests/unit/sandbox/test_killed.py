@@ -28,7 +28,7 @@ def going_on(mark: str) -> bool:
 
 
 @pytest.mark.parametrize("way", list(Way))
-@pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)])
 def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
     tmp_path: Path, way: Way, instants: int
 ) -> None:
@@ -50,9 +50,12 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
             time.sleep(seed.random() / 4)
             process.send_signal(signal.SIGKILL)
         deadline = time.monotonic() + 60
-        while going_on(mark) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not going_on(mark), Path("/proc/loadavg").read_text()
+        # A process that forks and dies while the others are looked at is in no one's sight; so more than one look.
+        clear = 0
+        while clear < 5 and time.monotonic() < deadline:
+            clear = 0 if going_on(mark) else clear + 1
+            time.sleep(0.02)
+        assert clear == 5, Path("/proc/loadavg").read_text()
         sandbox = Sandbox(Workspace(root), runs, own=())
         sandbox.put_back()
         assert state(root) == before
