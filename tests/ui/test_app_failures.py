@@ -107,7 +107,7 @@ async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_
             app = run.app
             monkeypatch.setattr(StatusBar, "render", broken)
             app.workbench.status.refresh()
-            await run.pilot.pause(0.2)
+            await asyncio.sleep(1)
     assert "LookupError" in app.crash_report.getvalue()
     log = tmp_path / "state" / "signoff.log"
     errors = io.StringIO()

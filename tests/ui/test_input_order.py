@@ -176,6 +176,15 @@ async def test_a_handler_that_does_not_come_back_holds_the_keys_only_for_a_while
         slow.end.set()
 
 
+async def test_a_key_that_is_passed_on_after_the_end_goes_nowhere() -> None:
+    app = Order()
+    async with app.run_test():
+        pass
+    late = events.Key("w", "w")
+    late._set_forwarded()
+    await app.on_event(late)
+
+
 async def test_a_widget_that_goes_away_on_a_key_takes_no_other_key_with_it() -> None:
     app = Order()
     async with app.run_test():

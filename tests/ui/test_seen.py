@@ -214,8 +214,8 @@ async def test_behind_a_dialog_nothing_is_seen_until_it_closes() -> None:
 
 async def test_what_is_covered_or_hidden_is_not_seen() -> None:
     app = of(rewrite(20))
+    app.review.display = False
     async with app.run_test(size=BIG) as pilot:
-        app.review.display = False
         await ready(pilot)
         assert unseen(app).lines == 40
         cover = Static("over it")

@@ -109,7 +109,8 @@ class OrderedApp(App[None]):
         """Take the user's input in its order, and everything else at once."""
         if self.input.concerns(event):
             await self.input.take(event)
-        else:
+        elif self.screen_stack or not isinstance(event, Input):
+            # A key that a widget has passed on when the screens are already closed is nobody's.
             await super().on_event(event)
 
     def simulate_key(self, key: str) -> None:
