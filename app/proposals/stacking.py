@@ -38,13 +38,13 @@ def related(store: ProposalStore, paths: Collection[str] | None) -> list[Proposa
         return list(store.proposals(waiting_only=True))
     found: dict[str, Proposal] = {}
     asked: set[str] = set()
-    todo = set(paths)
-    while todo:
-        asked |= todo
-        above = {folder for path in todo for folder in parents(path)}
-        fresh = [each for each in store.waiting_on(todo, above) if each.id not in found]
+    frontier = set(paths)
+    while frontier:
+        asked |= frontier
+        above = {folder for path in frontier for folder in parents(path)}
+        fresh = [each for each in store.waiting_on(frontier, above) if each.id not in found]
         found |= {each.id: each for each in fresh}
-        todo = {path for each in fresh for path in paths_of(each)} - asked
+        frontier = {path for each in fresh for path in paths_of(each)} - asked
     return sorted(found.values(), key=lambda each: int(each.id[1:]))
 
 

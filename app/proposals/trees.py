@@ -72,14 +72,14 @@ def stacked_below(store: ProposalStore, paths: Collection[str], number: int) -> 
         number: Of the proposal with the edit; younger ones are not below it.
     """
     found: dict[int, Proposal] = {}
-    todo = [(set(paths), number)]
-    while todo:
-        asked, above_it = todo.pop()
+    frontier = [(set(paths), number)]
+    while frontier:
+        asked, above_it = frontier.pop()
         for each in store.waiting_on(asked, {folder for path in asked for folder in parents(path)}):
             its_number = int(each.id[1:])
             if its_number < above_it and its_number not in found:
                 found[its_number] = each
-                todo.append((paths_of(each), its_number))
+                frontier.append((paths_of(each), its_number))
     return [found[its_number] for its_number in sorted(found)]
 
 

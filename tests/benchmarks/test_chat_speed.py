@@ -22,6 +22,7 @@ from textual.widgets import Input
 
 from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
 from app.conversation.events import AssistantMessage, Event
+from tests.benchmarks.flood_program import CHARACTERS_PER_TOKEN, markdown
 from tests.ui.chat_app import ChatApp, conversation, staged
 from widgets.chat.composer import Composer
 
@@ -29,7 +30,6 @@ SCREEN = (80, 40)
 REPEATS = 3
 KEYS = 40
 TOKENS = 20_000
-CHARACTERS_PER_TOKEN = 4
 
 FLOOD_RATIO = 3.0
 """The most that a flood may cost, in units of rendering the finished text once."""
@@ -51,36 +51,10 @@ PAGE_RATIO = 3.0
 
 END = "This is the end."
 
-SECTION = """## Section {number}
 
-A paragraph with **emphasis**, `code`, a [link](https://example.org/{number}) and enough words to be wrapped
-twice over, since that is what answers are made of, after all.
-
-- one item of a list
-- another, with `code`
-  - and one below it
-
-| Name | Value | Remark |
-|:--|--:|---|
-| first | {number} | what it is good for |
-| second | 2 | nothing much |
-
-```python
-def function_{number}(argument: int) -> str:
-    \"\"\"Says what it does.\"\"\"
-    return f"{{argument}} and {number}"  # a comment
-```
-
-"""
-
-
-def markdown(tokens: int) -> str:
-    """Markdown of so many tokens, every section different."""
-    text, number = "", 0
-    while len(text) < tokens * CHARACTERS_PER_TOKEN:
-        text += SECTION.format(number=number)
-        number += 1
-    return f"{text[: tokens * CHARACTERS_PER_TOKEN]}\n```\n\n{END}\n"
+def answer(tokens: int) -> str:
+    """Markdown of so many tokens, with an end to look for."""
+    return f"{markdown(tokens)}{END}\n"
 
 
 class Keys:
@@ -231,7 +205,7 @@ def settle_memory() -> None:
 async def test_a_flood_costs_little_more_than_the_finished_text() -> None:
     app = ChatApp()
     async with app.run_test(size=SCREEN) as pilot:
-        text, twice = markdown(TOKENS), markdown(2 * TOKENS)
+        text, twice = answer(TOKENS), answer(2 * TOKENS)
         await render_once(app, pilot, text)
         settle_memory()
         once, flooded, doubled = [], [], []
@@ -254,7 +228,7 @@ async def test_keys_are_answered_during_a_flood() -> None:
     app = TimedApp()
     runs: list[list[float]] = []
     async with app.run_test(size=SCREEN) as pilot:
-        text = markdown(TOKENS)
+        text = answer(TOKENS)
         await render_once(app, pilot, text)
         settle_memory()
         for _ in range(REPEATS):
@@ -271,14 +245,14 @@ async def test_keys_are_answered_while_the_fastest_model_writes_into_a_long_sess
     runs: list[list[float]] = []
     async with app.run_test(size=SCREEN) as pilot:
         await pilot.pause()
-        await render_once(app, pilot, markdown(1000))
+        await render_once(app, pilot, answer(1000))
         app.pane.open_log(app.log_to_open)
         await pilot.pause()
         settle_memory()
         for number in range(REPEATS):
             app.keys.answered = []
             async with app.keys.typing():
-                text = markdown(RATE * 3 // 2)
+                text = answer(RATE * 3 // 2)
                 await stream(app, text)
                 app.pane.apply(Recorded(AssistantMessage(id=100_000 + number, text=text)))
                 await shown(app, pilot)

@@ -21,7 +21,7 @@ _WORKERS = 8
 """Threads that write and remove prepared files: one flush of the disk's journal then serves several files."""
 
 _TRIES = 5
-"""How often somebody may come between two of our steps on one path before we give up for now."""
+"""How often somebody may come between two of our steps on one path before we leave the path to the next recovery."""
 
 
 class Unsettled(Exception):

@@ -13,6 +13,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.before_write: Callable[[str], None] = lambda name: None
+        self.handed_out = 0
+        """How many waiting proposals it has given for paths: what a stage costs that others wait beside."""
         self._number = 0
         self._writes = 0
         self._proposals: dict[str, str] = {}
@@ -44,12 +46,14 @@ class MemoryStore:
 
     def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
         below = tuple(f"{path}/" for path in paths)
-        return [
+        found = [
             proposal
             for proposal in self._sorted()
             if proposal.state.waiting
             and any(name in paths or name in folders or name.startswith(below) for name in paths_of(proposal))
         ]
+        self.handed_out += len(found)
+        return found
 
     def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:
         return [

@@ -1,7 +1,7 @@
 """What waits is looked at once, not once for each proposal more; and nothing comes of it that a fresh look would not
 come to."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,17 +21,6 @@ Make = Callable[..., Bench]
 MANY = 40
 
 
-class CountingStore(MemoryStore):
-    """Counts the waiting proposals that it hands out."""
-
-    handed_out = 0
-
-    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
-        found = super().waiting_on(paths, folders)
-        self.handed_out += len(found)
-        return found
-
-
 class CountingDisk(PosixFilesystem):
     """Counts the files that it reads."""
 
@@ -44,7 +33,7 @@ class CountingDisk(PosixFilesystem):
 
 @pytest.mark.parametrize("kind", ["an old file", "a new file", "two files in turn"])
 def test_the_next_proposal_on_a_file_does_not_look_at_those_that_wait(bench: Make, kind: str) -> None:
-    store = CountingStore()
+    store = MemoryStore()
     site = bench({"a.txt": numbered(2 * MANY), "b.txt": numbered(2 * MANY)}, store=store)
     disk = CountingDisk(site.root, site.workspace.read_limit)
     site.reopened(disk)

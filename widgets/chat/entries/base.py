@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-from widgets.chat.lines import TEXT, Face, Line, Span
+from widgets.chat.lines import MUTED, TEXT, Face, Line, Span
 
 MARK_WIDTH = 2
 """Cells that the marks take; rows are laid out for what remains."""
@@ -80,6 +80,22 @@ class Entry:
     def copied(self) -> str:
         """Its own text, for the clipboard."""
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedEntry(Entry):
+    """An entry of one line, which opens to show the rest."""
+
+    triangle: ClassVar[Face] = MUTED
+
+    def marks(self, opened: bool) -> Gutter:
+        """A triangle."""
+        return Gutter(("▾ " if opened else "▸ ", self.triangle))
+
+    @property
+    def opens(self) -> bool:
+        """Always."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ from typing import ClassVar, Literal
 
 from app.conversation.events import InterventionKind
 from app.plural import plural
-from widgets.chat.entries.base import Entry, Gutter
+from widgets.chat.entries.base import Entry, FoldedEntry, Gutter
 from widgets.chat.lines import MUTED, Face, Line, Span, seconds, shorten, visible, width_of, wrap_text
 from widgets.chat.markdown import markdown_lines
 
 
 @dataclass(frozen=True, slots=True)
-class InterventionEntry(Entry):
+class InterventionEntry(FoldedEntry):
     """What signoff told the model; folded to one line."""
 
     runs: ClassVar[bool] = True
+    triangle: ClassVar[Face] = Face("program-mark")
 
     kind: InterventionKind
     text: str
@@ -28,15 +29,6 @@ class InterventionEntry(Entry):
         if opened:
             return [Line((head,), action="toggle"), *wrap_text(text, Face("program"), width)]
         return [Line((head, (shorten(text, width - width_of(head[0])), Face("program"))), action="toggle")]
-
-    def marks(self, opened: bool) -> Gutter:
-        """A triangle."""
-        return Gutter(("▾ " if opened else "▸ ", Face("program-mark")))
-
-    @property
-    def opens(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def copied(self) -> str:
@@ -109,7 +101,7 @@ class TurnEndEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionEntry(Entry):
+class CompactionEntry(FoldedEntry):
     """Older history was shortened for the model; the transcript keeps it."""
 
     summary: str
@@ -123,15 +115,6 @@ class CompactionEntry(Entry):
             text += f" · {self.before:,} → {self.after:,} tokens"
         head = Line(((shorten(text, width), MUTED),), action="toggle")
         return [head, *markdown_lines(self.summary, width, visible)] if opened else [head]
-
-    def marks(self, opened: bool) -> Gutter:
-        """A triangle."""
-        return Gutter(("▾ " if opened else "▸ ", MUTED))
-
-    @property
-    def opens(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def copied(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from widgets.chat.entries.base import USER_BAR, Entry, Growing, Gutter
+from widgets.chat.entries.base import USER_BAR, Entry, FoldedEntry, Growing, Gutter
 from widgets.chat.lines import BLANK, MUTED, TEXT, Face, Line, Span, left_out, shorten, visible, wrap, wrap_text
 from widgets.chat.markdown import MarkdownDocument, markdown_lines
 from widgets.chat.plain import PlainDocument
@@ -114,7 +114,7 @@ class AnswerEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True)
-class ReasoningEntry(Entry):
+class ReasoningEntry(FoldedEntry):
     """What the model thought before it answered; folded to one line."""
 
     text: str
@@ -137,15 +137,6 @@ class ReasoningEntry(Entry):
         head = Line((("Thinking" if self.streaming else "Thought", MUTED),), action="toggle")
         document.show(head, self.text.strip())
         return document
-
-    def marks(self, opened: bool) -> Gutter:
-        """A triangle."""
-        return Gutter(("▾ " if opened else "▸ ", MUTED))
-
-    @property
-    def opens(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def copied(self) -> str:
