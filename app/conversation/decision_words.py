@@ -9,7 +9,7 @@ from app.proposals.facts import FileStat, HunkFact, LineComment
 def decision_facts(decided: ProposalDecided) -> str:
     """The facts of a decision, for a system message: which proposal, files and hunks, and what is on disk now."""
     lines = [_headline(decided)]
-    lines += _hunk_lines(decided.hunks)
+    lines += hunk_lines(decided.hunks)
     if decided.still_pending:
         lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")
     if decided.feedback.strip() or decided.comments:
@@ -54,7 +54,8 @@ def _headline(decided: ProposalDecided) -> str:
     return f"{headline.replace('{id}', decided.proposal)}{files}."
 
 
-def _hunk_lines(hunks: Sequence[HunkFact]) -> list[str]:
+def hunk_lines(hunks: Sequence[HunkFact]) -> list[str]:
+    """A line for each hunk: whether it landed, why not, and what the file reads there now."""
     lines: list[str] = []
     for fact in hunks:
         state = "landed" if fact.landed else "did not land"

@@ -61,7 +61,7 @@ def record_left_over(runtime: Runtime, *, patience: float = PATIENCE, here: str 
     lines: list[str] = []
     for proposal_id, last in runtime.proposals.unrecorded(patience):
         proposal = runtime.service.get(proposal_id)
-        record_decision(runtime, _decided(proposal, last), here=here)
+        record_decision(runtime, decision_event(proposal, last), here=here)
         state = "waiting again" if last.decision == Decision.REOPENED else words(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
@@ -88,7 +88,8 @@ def record_decision(
             runtime.sessions.append(owner, events)
 
 
-def _decided(proposal: Proposal, last: LastDecision) -> ProposalDecided:
+def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
+    """The event of a decision that is not recorded yet, from what is kept with the proposal as it stands now."""
     every = tuple(change.stat for change in proposal.files)
     return ProposalDecided(
         proposal=proposal.id,

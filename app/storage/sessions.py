@@ -238,10 +238,12 @@ class SessionStore:
             _insert_decision(connection, self._workspace, "", decided.model_copy(update={"time": time.time()}))
         self._signal.send()
 
-    def decisions(self) -> list[DecisionRecord]:
-        """The audit trail of this workspace, oldest first."""
+    def decisions(self, proposal: str = "") -> list[DecisionRecord]:
+        """The audit trail of this workspace, or of one proposal, oldest first."""
         rows = self._database.rows(
-            "SELECT id, session, time, body FROM decisions WHERE workspace = ? ORDER BY id", (self._workspace,)
+            "SELECT id, session, time, body FROM decisions"
+            " WHERE workspace = ? AND (? = '' OR proposal = ?) ORDER BY id",
+            (self._workspace, proposal, proposal),
         )
         try:
             return [

@@ -5,8 +5,14 @@ kernel wakes them, nobody polls the database.
 """
 
 import hashlib
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
 
 _QUIET_MS = 150
 _STEP_MS = 100
@@ -50,3 +56,39 @@ class Signal:
             following.cancel()
             await asyncio.wait({following})
             await changes.aclose()
+
+
+class Watch:
+    """The same on a thread that may wait: hears every write from the moment that this is entered."""
+
+    def __init__(self, signal: Signal) -> None:
+        self._path = signal.path
+        self._notify: RustNotify | None = None
+
+    def __enter__(self) -> "Watch":
+        # Not through `watchfiles.watch`: that begins to watch only while it waits, and would miss what came before.
+        from watchfiles._rust_notify import RustNotify
+
+        self._notify = RustNotify([str(self._path)], False, False, 0, False, False)
+        return self
+
+    def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
+        """Return True soon after a write that no call has told of yet, False when the time is over or `stop` is set.
+
+        Raises:
+            KeyboardInterrupt: a signal came whose handler raised.
+        """
+        assert self._notify is not None, "entered"
+        if seconds <= 0:
+            return False
+        heard = self._notify.watch(_QUIET_MS, _STEP_MS, max(1, int(seconds * 1000)), stop)
+        if heard == "signal":
+            raise KeyboardInterrupt
+        return isinstance(heard, set)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._notify is not None:
+            self._notify.close()
+            self._notify = None

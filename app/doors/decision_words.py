@@ -1,0 +1,128 @@
+"""What a decision tells a foreign agent, in one text: what is on disk, what the user said, and where.
+
+signoff's own model reads the facts and the user's words as two messages; the words themselves are the same.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from app.conversation.decision_words import feedback_words, file_list, hunk_lines
+from app.conversation.events import Decision, ProposalDecided
+from app.plural import plural
+from app.proposals.facts import HunkFact
+from app.proposals.models import FileChange, HunkState, Proposal, ProposalState
+from app.runtime.recovery import decision_event
+from app.runtime.workspace import Runtime
+
+_STATES = {HunkState.APPLIED: "written", HunkState.DENIED: "denied", HunkState.PENDING: "waiting for the user"}
+_BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
+
+
+def tell(runtime: Runtime, proposal_id: str, told: int = 0) -> tuple[str, int]:
+    """What became of a proposal, for the agent that made it.
+
+    Args:
+        runtime: The open workspace.
+        proposal_id: Any.
+        told: The number of the last decision whose words the agent has read; they are not repeated.
+
+    Returns:
+        The text, and the number of the last decision that it tells of.
+
+    Raises:
+        UnknownProposal: there is none of this id.
+        StorageError: the database cannot be read.
+    """
+    # In this order: what is recorded in between is told of in one of the two ways, and once.
+    proposal = runtime.service.get(proposal_id)
+    not_yet = [decision_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id]
+    decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
+    known = {each.number for each in decisions}
+    decisions += [each for each in not_yet if each.number not in known]
+    return decision_words(proposal, decisions, told), proposal.last.number if proposal.last else 0
+
+
+def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], told: int = 0) -> str:
+    """The text: first what stands, then the user's words, whole, then each hunk with what the file reads there.
+
+    Args:
+        proposal: As it stands now.
+        decisions: All on it, oldest first.
+        told: The number of the last decision whose words were told.
+    """
+    parts = [_headline(proposal)]
+    if names := [change.path for change in proposal.files if change.edited]:
+        parts.append(_BY_HAND.format(names=", ".join(names)))
+    # The words come before the excerpts: whoever cuts a long text off cuts its end.
+    said = [words for each in decisions if each.number > told or each.number == 0 if (words := feedback_words(each))]
+    if said:
+        parts.append("\n\n".join(["The user says:", *said]))
+    if lines := hunk_lines(_latest(decisions)):
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _headline(proposal: Proposal) -> str:
+    """`P7: hunks 1 and 3 written, 2 denied.`"""
+    name, files = proposal.id, file_list(change.stat for change in proposal.files)
+    because = f": {proposal.reason}" if proposal.reason else ""
+    match proposal.state:
+        case ProposalState.PENDING if not proposal.denied_part:
+            return f"{name} waits for the user's decision; nothing of it is on disk: {files}."
+        case ProposalState.APPLIED if not proposal.superseded_by and not _apart(proposal):
+            return f"{name} is approved and written to disk: {files}."
+        case ProposalState.DENIED:
+            return f"{name} is denied; nothing of it was written: {files}."
+        case ProposalState.UNDONE:
+            return f"{name} is undone: the user took back what had been written of it; it is not on disk."
+        case ProposalState.STALE:
+            return (
+                f"{name} is stale and can't be approved{because}. "
+                "Read the files as they are now, and propose the change anew."
+            )
+        case ProposalState.SUPERSEDED:
+            return f"{name} no longer waits: {proposal.superseded_by or 'another proposal'} stands in its stead."
+        case ProposalState.FAILED:
+            return f"{name} could not be written{because}. The user has to put the files right."
+    return f"{name}: {', '.join(_groups(proposal))}."
+
+
+def _apart(proposal: Proposal) -> bool:
+    """Whether some of it was denied."""
+    states = [hunk.state for hunk in proposal.hunks]
+    states += [change.state for change in proposal.files if not change.hunks]
+    return HunkState.DENIED in states
+
+
+def _groups(proposal: Proposal) -> Iterable[str]:
+    """`hunks 1 and 3 written`, `2 denied`, `logo.png written`; what is decided as a whole has no number."""
+    noun = "hunk"
+    for state, word in _STATES.items():
+        numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
+        names = [_name(change) for change in proposal.files if not change.hunks and change.state is state]
+        if numbers:
+            counted = noun if len(numbers) == 1 else plural(2, noun).removeprefix("2 ")
+            yield f"{f'{counted} ' if noun else ''}{_listed(map(str, numbers))} {word}"
+            noun = ""
+        if names:
+            yield f"{_listed(names)} {word}"
+
+
+def _name(change: FileChange) -> str:
+    return f"{change.old_path} → {change.path}" if change.old_path else change.path
+
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _latest(decisions: Sequence[ProposalDecided]) -> list[HunkFact]:
+    """What became of each hunk at last; nothing where the last decision was on the whole."""
+    facts: dict[str, HunkFact] = {}
+    for each in decisions:
+        if each.decision is Decision.EDITED:
+            continue
+        if not each.hunks:
+            facts.clear()
+        facts |= {fact.hunk: fact for fact in each.hunks}
+    return list(facts.values())

@@ -1,0 +1,128 @@
+"""Waits until the user has decided on a proposal, in whatever app, window or command line.
+
+Only the database and the file that every write touches are looked at: a command that waits loads nothing of what
+stages and decides, and nobody polls.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+
+from app.proposals.errors import UnknownProposal
+from app.storage.database import Database
+from app.storage.signals import Signal, Watch
+
+PATIENCE = 2.0
+"""Seconds that a decision is given to be recorded with what the files read now; the user's words are there before."""
+_WAITS_FOR_THE_USER = ("pending", "partly_approved")
+_FOREVER = 365 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a proposal stands with the user."""
+
+    state: str
+    """`app.proposals.models.ProposalState`."""
+    decisions: int
+    """How many the user has made on it; what has been told of it was told up to some such number."""
+    spoken: bool
+    """Whether the user has said anything with a decision that was not told yet."""
+    recorded: bool
+    """Whether all decisions are recorded, with what became of each hunk; only for a moment, or after a crash, not."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether whoever made it can go on: nothing of it awaits the user, or the user has said something to it.
+
+        Feedback counts though other hunks wait, as it does for signoff's own model, which goes on at once.
+        """
+        return self.spoken or self.state not in _WAITS_FOR_THE_USER
+
+
+def standing(database: Database, workspace: str, proposal: str, told: int = 0) -> Standing:
+    """Look once.
+
+    Args:
+        database: Open.
+        workspace: What the store calls it (`Runtime.name`).
+        proposal: Its id.
+        told: The number of the last decision that was told of.
+
+    Raises:
+        UnknownProposal: there is none of this id.
+        StorageError: the database cannot be read.
+    """
+    digits = proposal.strip()[1:]
+    number = int(digits[:15]) if proposal.strip()[:1] in "Pp" and digits.isascii() and digits.isdigit() else 0
+    values = {"workspace": workspace, "number": number, "id": f"P{number}", "told": told}
+    rows = database.rows(_STANDING, values)
+    if not rows:
+        raise UnknownProposal(f"There is no proposal {proposal.strip()[:40] or '(empty)'} in this workspace.")
+    state, decisions, spoken, unrecorded = rows[0]
+    return Standing(str(state), int(str(decisions)), bool(spoken), not unrecorded)
+
+
+def wait(
+    database: Database,
+    workspace: str,
+    signal: Signal,
+    proposal: str,
+    *,
+    told: int = 0,
+    seconds: float | None = None,
+    stop: threading.Event | None = None,
+) -> Standing:
+    """Wait until a proposal is decided (`Standing.decided`) and the decision is recorded.
+
+    Args:
+        database: Open.
+        workspace: What the store calls it (`Runtime.name`).
+        signal: The workspace's (`Runtime.signal`).
+        proposal: Its id.
+        told: The number of the last decision that was told of.
+        seconds: No longer than that; None for as long as it takes.
+        stop: Ends it when it is set.
+
+    Returns:
+        Where it stands when the wait ends, for whatever reason.
+
+    Raises:
+        UnknownProposal: there is none of this id.
+        StorageError: the database cannot be read.
+        OSError: the system does not let the file be watched.
+    """
+    end = time.monotonic() + (_FOREVER if seconds is None else min(seconds, _FOREVER))
+    with Watch(signal) as watch:
+        patient_until = 0.0
+        while True:
+            # Looked for once the watch is in place: what is written after this look is heard.
+            now = standing(database, workspace, proposal, told)
+            until = end
+            if now.decided:
+                patient_until = patient_until or time.monotonic() + PATIENCE
+                until = min(end, patient_until)
+            if (now.decided and now.recorded) or time.monotonic() >= until or (stop is not None and stop.is_set()):
+                return now
+            watch.wait(until - time.monotonic(), stop)
+
+
+_STANDING = """
+    SELECT
+        state,
+        coalesce(json_extract(body, '$.last.number'), 0),
+        EXISTS (
+            SELECT 1 FROM decisions WHERE decisions.workspace = :workspace AND decisions.proposal = :id
+            AND json_extract(decisions.body, '$.number') > :told AND (
+                trim(json_extract(decisions.body, '$.feedback'), char(9, 10, 11, 12, 13, 32)) != ''
+                OR json_array_length(decisions.body, '$.comments') > 0
+            )
+        ) OR (
+            coalesce(json_extract(body, '$.last.number'), 0) > :told AND (
+                trim(json_extract(body, '$.last.feedback'), char(9, 10, 11, 12, 13, 32)) != ''
+                OR json_array_length(body, '$.last.comments') > 0
+            )
+        ),
+        EXISTS (SELECT 1 FROM unrecorded WHERE unrecorded.workspace = :workspace AND unrecorded.proposal = :id)
+    FROM proposals WHERE workspace = :workspace AND number = :number
+"""

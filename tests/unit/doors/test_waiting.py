@@ -1,0 +1,245 @@
+"""Whoever proposed from outside hears of the decision, wherever it is made, and in full."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from app.agent.decision_events import approval, decided, undone
+from app.conversation.events import Decision
+from app.doors import waiting
+from app.doors.decision_words import tell
+from app.doors.waiting import Standing, standing, wait
+from app.proposals.errors import UnknownProposal
+from app.proposals.facts import LineComment
+from app.proposals.models import Proposal
+from app.runtime.recovery import record_decision
+from app.runtime.workspace import Runtime, open_runtime
+from app.storage.signals import Watch
+
+NUMBERS = [f"{number}\n" for number in range(40)]
+WORDS = "Not so.\n\n  But like this:\n\tindented"
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "a.txt").write_text("".join(NUMBERS))
+    opened = open_runtime(tmp_path / "ws", {}, {})
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def elsewhere(runtime: Runtime) -> Iterator[Runtime]:
+    """The same workspace as another process has it open."""
+    opened = open_runtime(runtime.workspace.root, {}, {})
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def proposal(runtime: Runtime) -> Proposal:
+    """Three hunks in one file."""
+    draft = runtime.service.draft("")
+    draft.write(
+        "a.txt", "".join(f"{line.strip()}!\n" if line in ("5\n", "20\n", "35\n") else line for line in NUMBERS)
+    )
+    return runtime.service.stage(draft, "Three")
+
+
+def approve(runtime: Runtime, proposal: Proposal, *hunks: str, feedback: str = "") -> None:
+    result = runtime.service.approve(proposal.id, hunks or None, feedback=feedback)
+    record_decision(runtime, approval(result, feedback=feedback))
+
+
+def deny(
+    runtime: Runtime, proposal: Proposal, *hunks: str, feedback: str = "", comments: tuple[LineComment, ...] = ()
+) -> None:
+    result = runtime.service.deny(proposal.id, hunks or None, feedback, comments)
+    record_decision(runtime, decided(result, Decision.DENIED, feedback=feedback, comments=comments))
+
+
+def undo(runtime: Runtime, proposal: Proposal) -> None:
+    record_decision(runtime, undone(runtime.service.undo(proposal.id)))
+
+
+class Waiting:
+    """A wait on a thread of its own, which has begun."""
+
+    def __init__(self, runtime: Runtime, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.stop = threading.Event()
+        self._looked = threading.Semaphore(0)
+        looking = waiting.standing
+
+        def counted(*arguments: object) -> Standing:
+            found = looking(*arguments)  # type: ignore[arg-type]
+            self._looked.release()
+            return found
+
+        monkeypatch.setattr(waiting, "standing", counted)
+        self._pool = ThreadPoolExecutor(1)
+        call: Callable[..., Standing] = wait
+        self.ended: Future[Standing] = self._pool.submit(
+            call, runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60, stop=self.stop
+        )
+        self.look()
+
+    def look(self) -> None:
+        """Return once it has looked again, after the last call of this."""
+        assert self._looked.acquire(timeout=30)
+
+    def over(self) -> Standing:
+        return self.ended.result(30)
+
+
+@pytest.fixture
+def begin(runtime: Runtime, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Waiting]]:
+    begun: list[Waiting] = []
+
+    def start() -> Waiting:
+        begun.append(Waiting(runtime, proposal, monkeypatch))
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        each.stop.set()
+        each.over()
+
+
+@pytest.mark.parametrize(
+    ("decide", "state"),
+    [
+        (lambda there, one: approve(there, one), "applied"),
+        (lambda there, one: deny(there, one), "denied"),
+        (lambda there, one: deny(there, one, "2", feedback=WORDS), "pending"),
+        (lambda there, one: approve(there, one, "1", feedback="Go on."), "partly_approved"),
+    ],
+)
+def test_a_decision_made_elsewhere_ends_the_wait(
+    runtime: Runtime,
+    elsewhere: Runtime,
+    proposal: Proposal,
+    begin: Callable[[], Waiting],
+    decide: Callable[[Runtime, Proposal], None],
+    state: str,
+) -> None:
+    call = begin()
+    decide(elsewhere, proposal)
+    found = call.over()
+    assert (found.state, found.decided, found.recorded) == (state, True, True)
+
+
+def test_a_part_that_is_decided_in_silence_does_not_end_the_wait(
+    elsewhere: Runtime, proposal: Proposal, begin: Callable[[], Waiting]
+) -> None:
+    call = begin()
+    approve(elsewhere, proposal, "1")
+    call.look()
+    assert not call.ended.done()
+    deny(elsewhere, proposal, "2", "3")
+    assert call.over().state == "applied"
+
+
+def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: Runtime, proposal: Proposal) -> None:
+    stop = threading.Event()
+    stop.set()
+    for seconds, sign in ((60.0, stop), (0.0, None), (0.05, None)):
+        left = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=seconds, stop=sign)
+        assert (left.state, left.decided) == ("pending", False)
+
+
+def test_a_decision_that_could_not_be_recorded_ends_the_wait_too_and_is_told_whole(
+    runtime: Runtime, proposal: Proposal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime.service.deny(proposal.id, feedback=WORDS)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    found = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
+    assert (found.decided, found.recorded) == (True, False)
+    text, number = tell(runtime, proposal.id)
+    assert number == 1 and WORDS in text
+
+
+def test_what_is_written_between_two_waits_is_heard(runtime: Runtime) -> None:
+    with Watch(runtime.signal) as watch:
+        runtime.signal.send()
+        assert watch.wait(30)
+        runtime.signal.send()
+        assert watch.wait(30)
+
+
+@pytest.mark.parametrize("name", ["", "P", "P99", "7", "Pх", "P" + "9" * 40, "P1; DROP TABLE proposals"])
+def test_an_unknown_proposal_is_said(runtime: Runtime, name: str) -> None:
+    with pytest.raises(UnknownProposal):
+        standing(runtime.database, runtime.name, name)
+
+
+def test_each_outcome_has_its_words(runtime: Runtime, proposal: Proposal) -> None:
+    def first_line() -> str:
+        return tell(runtime, proposal.id)[0].splitlines()[0]
+
+    assert first_line() == "P1 waits for the user's decision; nothing of it is on disk: a.txt (edit, +3 -3)."
+    approve(runtime, proposal, "2")
+    assert first_line() == "P1: hunk 2 written, 1 and 3 waiting for the user."
+    undo(runtime, proposal)
+    deny(runtime, proposal)
+    assert first_line() == "P1 is denied; nothing of it was written: a.txt (edit, +3 -3)."
+    undo(runtime, proposal)
+    approve(runtime, proposal)
+    assert first_line() == "P1 is approved and written to disk: a.txt (edit, +3 -3)."
+    undo(runtime, proposal)
+    assert first_line() == "P1 is undone: the user took back what had been written of it; it is not on disk."
+
+
+def test_parts_are_told_by_number_with_the_words_whole_and_what_the_file_reads_now(
+    runtime: Runtime, proposal: Proposal
+) -> None:
+    comment = LineComment(path="a.txt", line=21, side="new", quote="-20\n+20!", text="Why?\nReally.")
+    approve(runtime, proposal, "1", "3")
+    deny(runtime, proposal, "2", feedback=WORDS, comments=(comment,))
+    text, number = tell(runtime, proposal.id)
+    assert number == 2
+    assert text.startswith("P1: hunks 1 and 3 written, 2 denied.\n\n")
+    assert f"The user says:\n\n{WORDS}\n\na.txt:21\n```diff\n-20\n+20!\n```\nWhy?\nReally." in text
+    assert [line for line in text.splitlines() if line.startswith("- a.txt")] == [
+        "- a.txt @@ -6 +6 @@: landed",
+        "- a.txt @@ -21 +21 @@: did not land (denied)",
+        "- a.txt @@ -36 +36 @@: landed",
+    ]
+    assert "36\t35!" in text and text.index("Why?") < text.index("36\t35!")
+    again, _ = tell(runtime, proposal.id, told=number)
+    assert WORDS not in again and again.startswith("P1: hunks 1 and 3 written, 2 denied.")
+
+
+def test_files_without_hunks_are_told_by_name(runtime: Runtime) -> None:
+    for name in ("old.txt", "gone.txt"):
+        (runtime.workspace.root / name).write_text("x\n")
+    draft = runtime.service.draft("")
+    draft.rename("old.txt", "new.txt")
+    draft.write("b.txt", "b\n")
+    one = runtime.service.stage(draft, "Move")
+    deny(runtime, one, "new.txt")
+    approve(runtime, one)
+    assert tell(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
+
+
+def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: Runtime, proposal: Proposal) -> None:
+    runtime.service.replace_result(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
+    assert "The user changed the proposed text of a.txt by hand" in tell(runtime, proposal.id)[0]
+    draft = runtime.service.draft("")
+    draft.write("a.txt", "all new\n")
+    runtime.service.stage(draft, "Instead", answers=[proposal.id])
+    assert tell(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
+    found = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
+    assert (found.state, found.decided) == ("superseded", True)
+
+
+def test_a_stale_one_asks_for_another(runtime: Runtime, proposal: Proposal) -> None:
+    (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
+    runtime.service.refresh()
+    assert wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
+    text = tell(runtime, proposal.id)[0]
+    assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
