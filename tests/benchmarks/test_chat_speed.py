@@ -300,6 +300,8 @@ async def test_opening_a_long_session_at_most_doubles_the_cold_start() -> None:
             await pilot.pause()
             start = time.process_time()
             app.pane.open_log(log)
+            while app.pane.is_flushing:
+                await asyncio.sleep(0.005)
             await pilot.pause()
             opened.append(time.process_time() - start)
     cold = min([await asyncio.to_thread(cold_start) for _ in range(REPEATS)])

@@ -4,8 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from textual.geometry import Offset
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
+from textual.selection import Selection
 from textual.timer import Timer
 
 from app.agent.updates import (
@@ -19,9 +21,19 @@ from app.agent.updates import (
     StreamDiscarded,
     TextStreamed,
 )
-from app.conversation.events import Answer, AssistantMessage, Event, Question, TurnEnded, TurnStarted, UserMessage
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Event,
+    Outcome,
+    Question,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
 from tests.ui.chat_app import ChatApp, call, conversation
-from widgets.chat import pane
+from widgets.chat import pace
 from widgets.chat.composer import Composer
 from widgets.chat.entries.base import Put
 from widgets.chat.entry_builder import EntryBuilder
@@ -248,6 +260,73 @@ async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_
         assert any("message 0" in row for row in app.shown())
 
 
+def long_turn(steps: int) -> list[Event]:
+    """One turn with so many calls."""
+    calls = [call(f"c{step}.0", path=f"file{step}.py") for step in range(steps)]
+    log: list[Event] = [TurnStarted(id=1, cause="message")]
+    for step, one in enumerate(calls):
+        result = ToolResult(id=2 * step + 3, call=one.uid, outcome=Outcome.OK, text="text", summary=f"{step} lines")
+        log += [AssistantMessage(id=2 * step + 2, text=f"Now {step}.", calls=(one,)), result]
+    return log
+
+
+@pytest.mark.parametrize("log", [long_log(400), long_turn(400)], ids=["many turns", "one long turn"])
+async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_session_comes(log: list[Event]) -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.open_log(log[-200:])
+        transcript = app.pane.transcript
+        transcript.focus()
+        await pilot.press("pageup")
+        await pilot.pause()
+        looked_at, lit = app.shown(), transcript.cursor_entry
+        transcript.screen.selections = {transcript: Selection(Offset(0, transcript.scroll_offset.y), None)}
+        copied = transcript.get_selection(transcript.screen.selections[transcript])
+        app.pane.open_log(log)
+        app.pane.apply(Recorded(UserMessage(id=10_000, text="one more")))
+        await filled(app, pilot)
+        assert len(transcript.entries) > 400
+        assert app.shown() == looked_at
+        assert lit is not None
+        assert transcript.cursor_entry is not None
+        assert transcript.cursor_entry.copied == lit.copied
+        assert transcript.text_selection is not None
+        more = transcript.get_selection(transcript.text_selection)
+        assert copied is not None
+        assert more is not None
+        assert more[0].split() == [*copied[0].split(), "one", "more"]
+        assert not transcript.following
+        await pilot.press("end")
+        await pilot.pause()
+        assert "▌ one more" in app.shown()
+
+
+async def test_what_was_opened_stays_open_while_the_rest_of_a_session_comes() -> None:
+    app, log = ChatApp(), [*long_log(400), *long_turn(1)]
+    log = [event.model_copy(update={"id": at}) for at, event in enumerate(log, 1)]
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.open_log(log)
+        transcript = app.pane.transcript
+        transcript.move_cursor(len(transcript.entries) - 1)
+        transcript.action_open()
+        opened = app.shown()
+        assert any("path" in row for row in opened)
+        await filled(app, pilot)
+        assert app.shown() == opened
+
+
+async def test_a_session_goes_on_at_its_end_while_the_rest_of_it_comes() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.open_log(long_log(400))
+        app.pane.apply(Recorded(UserMessage(id=10_000, text="one more")))
+        assert len(app.pane.transcript.entries) < 300, "the rest has not come yet"
+        assert "▌ one more" in app.shown()
+
+
 async def test_another_session_that_is_opened_meanwhile_is_the_one_that_stays() -> None:
     app = ChatApp()
     async with app.run_test(size=SIZE) as pilot:
@@ -430,7 +509,7 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
 async def test_a_word_after_a_pause_is_shown_at_once_and_words_in_a_row_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pane, "_FLUSH_INTERVAL", 3600.0)
+    monkeypatch.setattr(pace, "_INTERVAL", 3600.0)
     app = ChatApp()
     async with app.run_test(size=SIZE) as pilot:
         app.pane.apply(TextStreamed("one"))

@@ -52,3 +52,8 @@ def _copied(line: Line, start: int, end: int) -> str:
     begin = max(line.gutter, start - MARK_WIDTH)
     stop = len(line.text) if end < 0 else end - MARK_WIDTH
     return "".join(text for text, _ in slice_spans(line.spans, begin, stop)) if stop > begin else ""
+
+
+def moved(selection: Selection, rows: int) -> Selection:
+    """The selection of the same text so many rows further down."""
+    return Selection(*(end if end is None else end + Offset(0, rows) for end in selection))

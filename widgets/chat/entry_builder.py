@@ -61,6 +61,8 @@ class EntryBuilder:
 
     def __init__(self) -> None:
         self._events = 0
+        self._turn = ""
+        """What keys of a response have in front, so that they are the same where but the end of a log was read."""
         self._response = 0
         self._answer = ""
         self._reasoning = ""
@@ -140,6 +142,7 @@ class EntryBuilder:
             case ProposalStaged() | ProposalDecided() | ProposalChanged():
                 changes = self._proposal(event, key)
             case TurnStarted(time=time):
+                self._turn, self._response = f"{event.id or -self._events}.", 0
                 self._turn_began, self._turn_waited, self._turn_calls, self._turn_tokens = time, 0.0, 0, 0
                 changes = []
             case RequestFailed(message=message):
@@ -158,7 +161,7 @@ class EntryBuilder:
     # The response that is being written.
 
     def _key(self, part: str) -> str:
-        return f"{part}{self._response}"
+        return f"{part}{self._turn}{self._response}"
 
     def _end_reasoning(self) -> list[Change]:
         if not self._reasoning or self._answer or self._writing:

@@ -51,6 +51,27 @@ class Layout:
         if self.slots.hide_interventions != other.slots.hide_interventions:
             self.slots.toggle_interventions()
 
+    def take_over(self, other: Self, row: int) -> tuple[int, int]:
+        """Have the entries of the other, which is not used any more, laid out and opened as they are there.
+
+        Returns how many entries and rows further down that lies here which is at `row` there.
+        """
+        if not len(other.slots) or not len(self.slots):
+            return 0, 0
+        held = other.slots.at(row)
+        key, top = other.slots.items[held].entry.key, other.slots.top(held)
+        for slot in other.slots.items:
+            if (index := self.slots.index_of(slot.entry.key)) is not None:
+                self.slots.put(index, slot)
+                if slot.lines is not None:
+                    self._laid_out[id(slot)] = slot
+        self._unfinished |= other._unfinished
+        here = self.slots.index_of(key)
+        if here is None:
+            # In a turn of which but the end was shown, the keys are others: what is as far from the end is it.
+            here = max(0, len(self.slots) - len(other.slots) + held)
+        return here - held, self.slots.top(here) - top
+
     def resize(self, width: int) -> None:
         """Let go of all rows and guess all heights anew, for this many cells beside the marks."""
         self._width = max(_LEAST_WIDTH, width)

@@ -1,8 +1,6 @@
 """The chat pane: transcript, status line and open question, fed with the updates of a session."""
 
 import asyncio
-import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,25 +25,13 @@ from app.conversation.log import from_a_turn
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.entries.base import Change, Put
 from widgets.chat.entry_builder import EntryBuilder
+from widgets.chat.pace import TYPING_PAUSE, Pace
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import in_hand
 
-_FLUSH_INTERVAL = 1 / 30
-"""Seconds between two looks at the text that streams in, at least."""
-_TYPING_PAUSE = 0.01
-"""Seconds that what streams in waits after a key, so that the key is painted first."""
-_LONGEST_PAUSE = 0.1
-"""Seconds after which it waits no longer, however fast somebody types."""
-_FLOOD = 12_000
-"""Characters a second that nobody sees go by: of more, fewer pictures are made."""
-_REST, _FLOOD_REST = 1.0, 5.0
-"""How long a picture is left alone, in units of what it took to make it: the rest of the time is for reading what
-comes, and for other programs where there is but a part of a core for this one."""
-_LONGEST_REST = 0.4
-"""Seconds after which what has come is shown in any case."""
 _SLICE_INTERVAL = 0.004
 """Seconds for the keyboard between two slices of layout that did not fit into one."""
 _END = 300
@@ -96,16 +82,13 @@ class ChatPane(Column):
         self.composer = composer
         self.composer.steer_elsewhere = self.question_bar.steer
         self._entry_builder = EntryBuilder()
+        self._shown_from: Event | None = None
+        """The first event of what is shown of a log."""
         self._filling: list[Update] | None = None
         """What the session says while the whole of a long log is made ready."""
         self._streamed: list[Update] = []
-        self._waiting = 0
-        """Characters in what is streamed and not shown yet."""
-        self._picture_took = 0.0
-        """Seconds from the last flush until it was on the screen."""
+        self._pace = Pace()
         self._flush_due: asyncio.TimerHandle | None = None
-        self._flushed = -math.inf
-        self._typed = 0.0
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -125,43 +108,55 @@ class ChatPane(Column):
     # The session.
 
     def open_log(self, log: Sequence[Event]) -> None:
-        """Show a session as its log tells it: its end at once, the whole of a long one as time allows."""
+        """Show a session as its log tells it: its end at once, the whole of a long one as time allows.
+
+        Where its end is shown already, what is on the screen stays where it is.
+        """
         self._stop_flushing()
         self._take_streamed()
         self._filling = None
-        self._entry_builder = EntryBuilder()
-        layout = self.transcript.new_layout()
-        for change in self._entry_builder.events(log if len(log) <= _END else from_a_turn(log[-_END:])):
-            layout.take(change)
-        self.transcript.show_layout(layout)
         self.status_line.show_phase(Phase.IDLE)
         self.composer.set_queue(())
-        self._after_events()
-        if len(log) > _END:
-            self._filling = []
-            self.run_worker(self._fill(tuple(log), self._filling), group="fill", exclusive=True, description="fill")
+        if not self._shows_end_of(log):
+            end = log if len(log) <= _END else from_a_turn(log[-_END:])
+            self._shown_from = end[0] if end else None
+            self._entry_builder, layout = EntryBuilder(), self.transcript.new_layout()
+            for change in self._entry_builder.events(end):
+                layout.take(change)
+            self.transcript.show_layout(layout)
+            self._after_events()
+            if len(end) == len(log):
+                return
+        self._filling = []
+        self.run_worker(self._fill(tuple(log), self._filling), group="fill", exclusive=True, description="fill")
+
+    def _shows_end_of(self, log: Sequence[Event]) -> bool:
+        """Whether what is shown is of this log."""
+        first = self._shown_from
+        return first is not None and first == next((event for event in reversed(log) if event.id <= first.id), None)
 
     async def _fill(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
-        """Show the whole log in the place of its end, and then what the session has said meanwhile."""
-        fold, layout = EntryBuilder(), self.transcript.new_layout()
+        """Show the whole log above its end, which goes on meanwhile."""
+        builder, layout = EntryBuilder(), self.transcript.new_layout()
         for at in range(0, len(log), _SLICE_EVENTS):
-            for change in fold.events(log[at : at + _SLICE_EVENTS]):
+            for change in builder.events(log[at : at + _SLICE_EVENTS]):
                 layout.take(change)
             await asyncio.sleep(0)
         if self._filling is not meanwhile:
             return
+        self.flush()
+        for update in joined(meanwhile):
+            for change in builder.update(update):
+                layout.take(change)
         self._filling = None
-        self._entry_builder = fold
-        self.transcript.show_layout(layout)
+        self._shown_from, self._entry_builder = log[0], builder
+        self.transcript.show_more(layout)
         self._after_events()
-        for update in meanwhile:
-            self.apply(update)
 
     def apply(self, update: Update) -> None:
         """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""
         if self._filling is not None:
             self._filling.append(update)
-            return
         match update:
             case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
                 self._collect(update, len(text))
@@ -206,45 +201,33 @@ class ChatPane(Column):
     def _collect(self, update: Update, characters: int) -> None:
         # Thousands of these may come in a second: nothing is done here but to keep them.
         self._streamed.append(update)
-        self._waiting += characters
+        self._pace.waiting += characters
         if self._flush_due is None:
-            # A word after a pause is shown at once.
-            self._flush_soon(max(0.0, self._flushed + _FLUSH_INTERVAL - time.monotonic()))
+            self._flush_soon(self._pace.rest)
 
     def _take_streamed(self) -> list[Update]:
-        taken, self._streamed, self._waiting = joined(self._streamed), [], 0
-        self._flushed = time.monotonic()
+        taken, self._streamed = joined(self._streamed), []
+        self._pace.took()
         return taken
 
     def _flush_and_go_on(self) -> None:
         self._flush_due = None
-        since = time.monotonic() - self._flushed
-        flood = self._in_flood
-        rest = min(self._picture_took * (1 + (_FLOOD_REST if flood else _REST)), _LONGEST_REST)
-        typing = in_hand(self.app) or time.monotonic() - self._typed < _TYPING_PAUSE
-        if typing and since < _LONGEST_PAUSE:
-            self._flush_soon(_TYPING_PAUSE)
-        elif since >= rest:
-            self.flush(flood=flood)
+        if self._pace.keys_go_first(in_hand=in_hand(self.app)):
+            self._flush_soon(TYPING_PAUSE)
+        elif not (rest := self._pace.rest):
+            self.flush()
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
         elif self._streamed:
-            self._flush_soon(rest - since)
+            self._flush_soon(rest)
 
-    def _take_picture_time(self, flushed: float) -> None:
-        self._picture_took = time.monotonic() - flushed
-
-    @property
-    def _in_flood(self) -> bool:
-        """Whether more comes than anyone sees go by."""
-        return self._waiting > _FLOOD * (time.monotonic() - self._flushed)
-
-    def flush(self, *, flood: bool = False) -> None:
+    def flush(self) -> None:
         """Show what has streamed in, and go on with layout that did not fit into its budget."""
+        flood = self._pace.in_flood
         if updates := self._take_streamed():
             self.status_line.count(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             self._show([change for update in updates for change in self._entry_builder.update(update)], flood=flood)
-            self.call_after_refresh(self._take_picture_time, self._flushed)
+            self.call_after_refresh(self._pace.pictured)
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
 
@@ -285,7 +268,7 @@ class ChatPane(Column):
 
     def let_typing_go_first(self) -> None:
         """Remember when a key was pressed."""
-        self._typed = time.monotonic()
+        self._pace.typed()
 
     @on(QuestionBar.Picked)
     def answer_with_option(self, event: QuestionBar.Picked) -> None:

@@ -116,6 +116,15 @@ class Slots:
         if index + 1 < len(self.items):
             self._set_gap(index + 1)
 
+    def put(self, index: int, slot: Slot) -> None:
+        """Have this slot, with the rows that it has, for the entry here."""
+        entry = self.items[index].entry
+        if slot.entry != entry:
+            slot.entry, slot.exact = entry, False
+        self.items[index] = slot
+        for touched in range(index, min(index + 2, len(self.items))):
+            self._set_gap(touched)
+
     def remove(self, index: int) -> None:
         """Take a slot away."""
         slot = self.items.pop(index)

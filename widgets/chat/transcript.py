@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from app.actions import bindings
 from widgets.chat.colours import COMPONENT_CLASSES, transcript_css
-from widgets.chat.copying import entry_at, selected_text, word_at
+from widgets.chat.copying import entry_at, moved, selected_text, word_at
 from widgets.chat.cursor import EntryCursor
 from widgets.chat.entries.base import MARK_WIDTH, Change, Drop, Entry
 from widgets.chat.entries.proposals import ProposalEntry
@@ -107,9 +107,26 @@ class Transcript(StripView, can_focus=True):
     def show_layout(self, layout: Layout) -> None:
         """Show a whole session in the place of another, from the end; nothing above the screen is laid out."""
         layout.conform_to(self._layout)
-        self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
-        self._painter_now, self._unseen, self._following = None, 0, True
+        self._have(layout)
+        self._unseen, self._following = 0, True
         self._settle()
+
+    def show_more(self, layout: Layout) -> None:
+        """Show a whole session of which the end is shown: what is on the screen stays where it is, as it is."""
+        layout.conform_to(self._layout)
+        cursor, selection = self._cursor.index, self.text_selection
+        entries, rows = layout.take_over(self._layout, self.scroll_offset.y)
+        self._have(layout)
+        self._cursor.index = cursor + entries if cursor is not None else None
+        self._set_height()
+        self._move_to(self.scroll_offset.y + rows)
+        if selection is not None:
+            self.screen.selections = {**self.screen.selections, self: moved(selection, rows)}
+        self._settle()
+
+    def _have(self, layout: Layout) -> None:
+        self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
+        self._painter_now = None
 
     def apply(self, changes: Iterable[Change], *, flood: bool = False) -> bool:
         """Show changes; returns False while some layout is left for `work_on`.

@@ -1,0 +1,80 @@
+"""How often what streams in is shown, on a clock of the test."""
+
+from itertools import pairwise
+
+import pytest
+
+from widgets.chat.pace import Pace
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def gaps(characters: int, *, burst: float, picture: float, seconds: float = 5.0) -> list[float]:
+    """Seconds between the pictures of a stream of so many characters a second.
+
+    They come every `burst` seconds, and a picture takes `picture` seconds to make, in which nothing else is done.
+    """
+    clock = Clock()
+    pace = Pace(clock)
+    shown, came, asked, end = [], clock.now, clock.now, clock.now + seconds
+    while clock.now < end:
+        while came <= clock.now:
+            pace.waiting += int(characters * burst)
+            came += burst
+        if clock.now < asked:
+            clock.now = min(asked, came)
+        elif rest := pace.rest:
+            asked = clock.now + rest
+        elif not pace.waiting:
+            asked = came
+        else:
+            shown.append(clock.now)
+            pace.took()
+            clock.now += picture
+            pace.pictured()
+    return [later - earlier for earlier, later in pairwise(shown)]
+
+
+@pytest.mark.parametrize("burst", [0.0005, 0.01, 0.1], ids=["token by token", "in packets", "in bursts"])
+@pytest.mark.parametrize("picture", [0.005, 0.02, 0.06], ids=["idle", "slow", "busy"])
+@pytest.mark.parametrize("tokens", [20, 200, 2_000])
+def test_the_text_of_a_model_goes_by_evenly(tokens: int, picture: float, burst: float) -> None:
+    burst = max(burst, 1 / tokens)
+    pictures = gaps(7 * tokens, burst=burst, picture=picture)
+    # Each time that something came, or as soon as a picture is not all that is made.
+    assert max(pictures) <= max(burst + 1 / 30, 2 * picture + burst) + 1e-6
+
+
+def test_in_a_flood_most_of_the_time_is_for_reading_it() -> None:
+    pictures = gaps(60_000, burst=0.001, picture=0.02)
+    assert min(pictures) >= 6 * 0.02 - 1e-6
+    assert max(pictures) <= 0.4
+
+
+def test_however_long_a_picture_takes_there_is_another_in_time() -> None:
+    assert max(gaps(60_000, burst=0.001, picture=0.2)) <= 0.41
+
+
+def test_a_word_after_a_pause_is_due_at_once_and_waits_for_keys_but_not_for_ever() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.rest == 0
+    pace.took()
+    assert pace.rest > 0
+    clock.now += 0.05
+    assert pace.rest == 0
+    assert not pace.keys_go_first(in_hand=False)
+    assert pace.keys_go_first(in_hand=True)
+    pace.typed()
+    assert pace.keys_go_first(in_hand=False)
+    clock.now += 0.06
+    pace.typed()
+    assert not pace.keys_go_first(in_hand=True)
