@@ -1,4 +1,7 @@
-"""The transcript: thousands of entries of which only what is on screen is laid out and drawn."""
+"""The transcript: thousands of entries of which only what is on screen is laid out and drawn.
+
+Kept whole: what is laid out, how far it is scrolled and which entry the keys work on change together.
+"""
 
 import time
 from collections.abc import Iterable, Sequence
