@@ -7,6 +7,7 @@ from app.conversation.events import Decision, Event, Notice, ProposalChanged, Pr
 from app.proposals.errors import NotRecorded
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal, ProposalState
+from app.proposals.origin import OriginKind
 from app.proposals.reports import DecisionResult
 from app.proposals.states import words
 
@@ -50,6 +51,7 @@ def decided(
         comments=comments,
         still_pending=result.proposal.state.waiting,
         number=result.proposal.last.number if result.proposal.last else 0,
+        origin=result.proposal.origin,
     )
 
 
@@ -74,8 +76,12 @@ def speaks(event: ProposalDecided) -> bool:
 
 
 def owner_of(proposal: Proposal, here: str = "") -> str:
-    """The session that a proposal belongs to; `here` for one that comes from none."""
-    return proposal.session or here
+    """The session that a proposal belongs to.
+
+    It is empty for what another agent proposed, which is told by its own door: the decision is no business of our
+    model. It is `here` for what else comes from no session.
+    """
+    return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else here)
 
 
 def changes(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event]]:
@@ -88,7 +94,13 @@ def changes(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event
 
 
 def told_elsewhere(event: ProposalDecided, other: "OtherSession") -> Notice:
-    """Where a decision on another session's proposal went, for the user who made it here."""
+    """Where a decision on another session's or another agent's proposal went, for the user who made it here."""
+    if event.origin is not None and event.origin.kind is OriginKind.AGENT:
+        hears = "reads your words" if speaks(event) else "is told"
+        who = event.origin.words
+        return Notice(
+            text=f"{event.proposal} is from {who}: it {hears} at once if it waits, or with its next prompt."
+        )
     name = f"the session \u201c{other.title}\u201d" if other.title else "another session"
     if not speaks(event):
         told = "its model is told there"

@@ -36,6 +36,7 @@ from app.conversation.payload.missing_results import (
     malformed,
 )
 from app.proposals.draft import Draft
+from app.proposals.origin import Origin, OriginKind
 from app.proposals.service import ProposalService
 from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
 from app.tools.registry import ToolSet
@@ -53,6 +54,8 @@ class _Progress:
     recorder: Recorder
     held: list[ToolResult] = field(default_factory=list)
     """Results of edits, waiting for their proposal."""
+    edited: bool = False
+    """Whether any of them is of an edit, not all of commands."""
     asked: bool = False
 
 
@@ -222,6 +225,7 @@ class Executor:
         result = result.model_copy(update={"duration": watch.worked, "waited": watch.waited})
         if result.outcome is Outcome.STAGED:
             progress.held.append(result)
+            progress.edited |= tool.kind == "edit"
         else:
             await record(result)
 
@@ -258,6 +262,8 @@ class Executor:
         if not progress.held:
             return
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
+        kind = OriginKind.MODEL if progress.edited else OriginKind.COMMAND
+        progress.draft.origin = Origin(kind=kind, model=message.model)
         try:
             proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
         except Exception as error:
@@ -266,6 +272,7 @@ class Executor:
             return
         staged = ProposalStaged(
             proposal=proposal.id,
+            origin=proposal.origin,
             summary=proposal.summary,
             files=tuple(change.stat for change in proposal.files),
             calls=tuple(result.call for result in progress.held),

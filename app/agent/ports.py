@@ -61,7 +61,10 @@ class OtherSessions(Protocol):
     """Where events go that belong to another session."""
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
-        """Keep events in that session's log; None, and nothing is kept, if there is no such session any more."""
+        """Keep events in that session's log; None, and nothing is kept, if there is no such session any more.
+
+        Without a session, decisions among them are kept by themselves.
+        """
         ...
 
 

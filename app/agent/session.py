@@ -243,7 +243,9 @@ class Session:
     async def edit_proposal(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Replace the proposed text of a file by the user's; the model is told as a fact."""
         proposal = await asyncio.to_thread(self.ports.service.replace_result, proposal_id, path, text)
-        edited = ProposalDecided(proposal=proposal.id, decision=Decision.EDITED, still_pending=True)
+        edited = ProposalDecided(
+            proposal=proposal.id, decision=Decision.EDITED, still_pending=True, origin=proposal.origin
+        )
         await self._decided(DecisionResult(proposal), edited)
         return proposal
 

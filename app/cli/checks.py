@@ -14,6 +14,7 @@ from app.cli.waiting import line_of
 from app.config import WORKSPACE_FILE, Check
 from app.proposals.errors import NotWaiting
 from app.proposals.models import Proposal
+from app.proposals.origin import Origin, OriginKind
 from app.proposals.states import words
 from app.proposals.trees import Trees
 from app.runtime.workspace import Runtime
@@ -68,6 +69,7 @@ def _against(result: Result) -> bool:
 def suggest(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Stage `[[check]]` tables for what the workspace has."""
     draft = runtime.service.draft("")
+    draft.origin = Origin(kind=OriginKind.PROGRAM)
     text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
     try:
         found = missing(suggestions(runtime.workspace), checks_in(text))

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from app.proposals.models import FileChange, FileDiff, Hunk, Proposal
+from app.proposals.origin import Origin
 from app.proposals.remarks import cautions_of, facts_of
 
 
@@ -98,6 +99,27 @@ class FileRemarks(FileLine):
         )
 
 
+class OriginLine(Document):
+    """Where a proposal comes from; what is not known is empty."""
+
+    kind: str
+    """model, command, program, patch, agent, disk or ref."""
+    agent: str
+    """claude, codex, gemini, …"""
+    model: str
+    session: str
+    """The agent's own."""
+    prompt: str
+    """The agent's own id of the prompt or turn."""
+    ref: str
+    """The commit, range or pull request."""
+
+    @classmethod
+    def of(cls, origin: Origin) -> "OriginLine":
+        """From the origin."""
+        return cls(**origin.model_dump())
+
+
 class ProposalLine(Document):
     """`signoff proposals --json`: a list of these."""
 
@@ -105,6 +127,7 @@ class ProposalLine(Document):
     state: str
     """pending, partly_approved, applied, denied, stale, superseded, undone or failed."""
     summary: str
+    origin: OriginLine
     created: float
     """Unix time in seconds."""
     revision: int
@@ -118,6 +141,7 @@ class ProposalLine(Document):
             id=proposal.id,
             state=proposal.state,
             summary=proposal.summary,
+            origin=OriginLine.of(proposal.origin),
             created=proposal.created,
             revision=proposal.revision,
             files=[FileRemarks.of(change) for change in proposal.files],
@@ -150,6 +174,7 @@ class ProposalDetail(Document):
     id: str
     state: str
     summary: str
+    origin: OriginLine
     created: float
     revision: int
     reason: str
@@ -164,6 +189,7 @@ class ProposalDetail(Document):
             id=proposal.id,
             state=proposal.state,
             summary=proposal.summary,
+            origin=OriginLine.of(proposal.origin),
             created=proposal.created,
             revision=proposal.revision,
             reason=proposal.reason,
@@ -218,6 +244,8 @@ class DecisionLine(Document):
     session: str
     feedback: str
     files: list[str]
+    origin: OriginLine | None
+    """null for what earlier versions recorded."""
 
 
 class KeyLine(Document):

@@ -107,6 +107,12 @@ def command_parser() -> argparse.ArgumentParser:
 
     proposals = _command(commands, "proposals", "List the proposals that wait for your decision.")
     proposals.add_argument("--all", action="store_true", help="also those that were decided")
+    proposals.add_argument(
+        "--origin",
+        metavar="WHO",
+        type=_text,
+        help="only those of an agent (claude), of a model, of signoff itself, or of a command, patch, disk or ref",
+    )
 
     show = _proposal(commands, "show", "Print a proposal as a unified diff that `git apply` takes.")
     show.add_argument(

@@ -7,6 +7,7 @@ from app.cli.documents import ProposalDetail, ProposalLine
 from app.cli.looks import looked_at, refresh
 from app.cli.output import CommandError, Exit, piped_bytes, print_error, print_json, print_line, print_text
 from app.cli.waiting import line_of
+from app.proposals.origin import OriginKind
 from app.proposals.refusals import EditRefused
 from app.proposals.remarks import all_cautions
 from app.runtime.workspace import Runtime
@@ -25,6 +26,8 @@ def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         _list_hunks(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
         return Exit.DONE
     # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
+    if proposal.origin.kind is OriginKind.AGENT:
+        print_line(f"# From {visible(proposal.origin.words, keep='')}")
     for path, words in all_cautions(proposal):
         print_line(f"# {visible(f'{path}: {words}', keep='')}")
     print_text(runtime.service.as_unified_diff(proposal.id))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from app.cli.documents import DecisionLine, SessionLine
+from app.cli.documents import DecisionLine, OriginLine, SessionLine
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged
 from app.conversation.markdown import markdown_record
@@ -87,6 +87,7 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
                     session=one.session,
                     feedback=one.decided.feedback,
                     files=[file.path for file in one.decided.files],
+                    origin=OriginLine.of(one.decided.origin) if one.decided.origin else None,
                 )
                 for one in decisions
             ]
@@ -98,7 +99,8 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         files = ", ".join(file.path for file in one.decided.files)
         said = f'  "{" ".join(one.decided.feedback.split())}"' if one.decided.feedback.strip() else ""
         verb = one.decided.decision.replace("_", " ")
-        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}  [{files}]{said}")
+        by = f"  {one.decided.origin.name}" if one.decided.origin else ""
+        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}{by}  [{files}]{said}")
     return Exit.DONE
 
 

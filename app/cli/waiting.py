@@ -17,7 +17,8 @@ def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         _print_documents(found)
     elif not found:
         above = runtime.waiting_above()
-        print_line(f"Nothing waits for you here{f', but in {above[0]} (--workspace)' if above else ''}.")
+        from_whom = "" if arguments.origin is None else f" from {arguments.origin}"
+        print_line(f"Nothing waits for you here{from_whom}{f', but in {above[0]} (--workspace)' if above else ''}.")
     for proposal in [] if arguments.json else found:
         print_line(line_of(proposal))
         if proposal.state.waiting:
@@ -38,7 +39,8 @@ def line_of(proposal: "Proposal") -> str:
     files = ", ".join(change.path for change in proposal.files[:4])
     more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
     state = proposal.state.replace("_", " ")
-    return f"{proposal.id}  {state:<9} +{proposal.added} -{proposal.removed}  {proposal.summary}  [{files}{more}]"
+    counts = f"+{proposal.added} -{proposal.removed}"
+    return f"{proposal.id}  {state:<9} {counts}  {proposal.origin.name}: {proposal.summary}  [{files}{more}]"
 
 
 def _found(runtime: Runtime, arguments: argparse.Namespace) -> "list[Proposal]":
@@ -49,7 +51,9 @@ def _found(runtime: Runtime, arguments: argparse.Namespace) -> "list[Proposal]":
 
     put_right(runtime, print_error)
     refresh(runtime)
-    return runtime.service.all() if arguments.all else runtime.service.waiting()
+    found = runtime.service.all() if arguments.all else runtime.service.waiting()
+    wanted = arguments.origin
+    return found if wanted is None else [proposal for proposal in found if proposal.origin.matches(wanted)]
 
 
 def _print_documents(found: "list[Proposal]") -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.llm.types import ReceivedCall, Usage
 from app.proposals.facts import FileStat, HunkFact, LineComment
+from app.proposals.origin import Origin
 
 
 class Source(StrEnum):
@@ -234,6 +235,8 @@ class ProposalStaged(EventBase):
     """`ToolCall.uid` of the edits in it."""
     supersedes: str = ""
     """The proposal that this one answers the feedback of, if any."""
+    origin: Origin | None = None
+    """Whose edits they are; None in logs of earlier versions."""
 
 
 class Decision(StrEnum):
@@ -268,6 +271,8 @@ class ProposalDecided(EventBase):
     """Some hunks of the proposal still await a decision."""
     number: int = 0
     """`LastDecision.number`; 0 where it is not counted among the decisions on the proposal."""
+    origin: Origin | None = None
+    """Where the proposal comes from; None in logs of earlier versions."""
 
 
 class ProposalChanged(EventBase):

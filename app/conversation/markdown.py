@@ -87,7 +87,8 @@ def _rare(event: Event, when: str) -> str:
 
 def _staged(event: ProposalStaged, diff: str, when: str) -> str:
     files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
-    head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{files}"
+    by = f"From {event.origin.words}: " if event.origin else ""
+    head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{by}{files}"
     if not diff:
         return head
     # A fence longer than any in the diff, so that no line of the diff can close it.

@@ -12,6 +12,7 @@ from app.proposals.locate.matching import Replacement
 from app.proposals.locate.rewrite import rewrite
 from app.proposals.models import FileVersion, Match, Op, Rung
 from app.proposals.moves import moves
+from app.proposals.origin import Origin, OriginKind
 from app.proposals.overlay import Contents, Overlay, OverlayFile
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.refusals import EditRefused
@@ -50,6 +51,8 @@ class Draft:
         self.session = session
         self.summaries: list[str] = []
         """The model's own words for its edits."""
+        self.origin = Origin(kind=OriginKind.MODEL if session else OriginKind.PATCH)
+        """Whose edits they are; whoever knows more of that says so before it is staged."""
         self._workspace = workspace
         self._contents = contents
         self._take_overlay = overlay

@@ -3,9 +3,9 @@
 import stat
 from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import Literal
 
 from app.proposals.facts import FileStat, LastDecision, LineComment, Value
+from app.proposals.origin import Origin, OriginKind
 from app.workspace.path_rules import trouble_elsewhere
 
 
@@ -216,7 +216,7 @@ class Proposal(Value):
     """Absolute path."""
     session: str = ""
     """The session whose model made it; empty for a patch from elsewhere."""
-    origin: Literal["model", "patch", "undo"] = "model"
+    origin: Origin = Origin()
     created: float
     """Unix time, seconds."""
     summary: str
@@ -265,7 +265,8 @@ class Proposal(Value):
 
     def author(self, change: FileChange) -> str:
         """The session whose model alone wrote one of the changes; empty if anyone else had a hand in it."""
-        return self.session if self.origin == "model" and not (change.edited or change.taken_over) else ""
+        own = self.origin.kind in (OriginKind.MODEL, OriginKind.COMMAND)
+        return self.session if own and not (change.edited or change.taken_over) else ""
 
     @property
     def in_question(self) -> tuple[FileChange, ...]:

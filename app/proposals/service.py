@@ -101,7 +101,7 @@ class ProposalService:
         """Make a draft a pending proposal, stacked on those that wait.
 
         Args:
-            draft: With edits.
+            draft: With edits, and their origin.
             summary: One line; empty for the model's own words.
             answers: Proposals, denied or still waiting, whose feedback this one may answer, the likeliest first: it
                 stands in for the first of them whose files it touches.
@@ -109,9 +109,8 @@ class ProposalService:
         Raises:
             NothingStaged: the edits cancel out.
         """
-        origin = "model" if draft.session else "patch"
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, origin=origin, summary=summary, answers=answers)
+            return stage(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
     def stage_patch(self, text: str) -> Proposal:
         """Make a patch from elsewhere a proposal.
@@ -122,7 +121,7 @@ class ProposalService:
         draft = self.draft("")
         report = taken(draft, text, folder_in_repository(self._workspace.root), self._waits_already)
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, origin="patch", without=report.left_out)
+            return stage(self._proposals, self._stacks, draft, without=report.left_out)
 
     def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Put the user's text in the place of what a waiting proposal would write to a file.

@@ -10,6 +10,7 @@ from app.proposals.errors import NothingStaged
 from app.proposals.held_files import Held
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
+from app.proposals.origin import OriginKind
 from app.proposals.overlay import Contents, Overlay, same, undecided
 from app.proposals.rebase import rebase
 from app.proposals.reports import without_binary
@@ -26,7 +27,6 @@ def stage(
     stacks: StackCache,
     draft: Draft,
     *,
-    origin: str,
     summary: str = "",
     answers: Iterable[str] = (),
     without: Sequence[str] = (),
@@ -36,8 +36,7 @@ def stage(
     Args:
         proposals: Where it is kept.
         stacks: On what of these it stands.
-        draft: With edits.
-        origin: Where they come from.
+        draft: With edits, and their origin.
         summary: One line; empty for the model's own words, or what a patch comes to.
         answers: Proposals for the first of which it stands in whose files it touches.
         without: Files that were left out of a patch.
@@ -60,12 +59,12 @@ def stage(
     if old and old.state.waiting:
         held = folded_into(contents, old, overlay, held)
     changes = compile_changes(contents, held)
-    if origin == "patch" and not summary:
+    if draft.origin.kind is OriginKind.PATCH and not summary:
         summary = patch_summary(changes, without)
     proposal = make_proposal(draft, changes, str(proposals.workspace.root), summary)
     proposal = with_authors(proposal, old) if old else proposal
     proposal = proposal.model_copy(
-        update={"origin": origin, "supersedes": old.id if old else "", "version": old.version + 1 if old else 1}
+        update={"origin": draft.origin, "supersedes": old.id if old else "", "version": old.version + 1 if old else 1}
     )
     proposal = with_repeats(rebase(overlay, proposal), [*store.decided_on(paths), *denied])
     proposal = proposal.model_copy(update={"revision": 1})

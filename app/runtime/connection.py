@@ -16,7 +16,7 @@ from app.agent.session import Session
 from app.agent.turn import TurnSettings
 from app.checks.feeding import Feed
 from app.config import Settings
-from app.conversation.events import Event
+from app.conversation.events import Event, ProposalDecided
 from app.llm.capabilities.profiles import ProfileError, resolve
 from app.llm.client import ModelClient
 from app.llm.failures.retry import STANDARD, RetryPolicy
@@ -179,6 +179,11 @@ class StoredSessions:
         return await asyncio.to_thread(self._record, session_id, events)
 
     def _record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
+        if not session_id:
+            for event in events:
+                if isinstance(event, ProposalDecided):
+                    self._store.record_decision(event)
+            return OtherSession("", is_open=False)
         if not self._store.exists(session_id):
             return None
         self._store.append(session_id, events)

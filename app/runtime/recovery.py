@@ -100,6 +100,7 @@ def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
         comments=last.comments,
         still_pending=proposal.state.waiting,
         number=last.number,
+        origin=proposal.origin,
     )
 
 

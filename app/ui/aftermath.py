@@ -1,6 +1,6 @@
 """What follows a decision: whether the user's words are heard, the model goes on, and where the focus is then."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from app.agent.updates import PhaseChanged
@@ -53,8 +53,10 @@ class Aftermath:
         if review.in_focus and review.deciding.question is None:
             self._leave()
 
-    def words_sent(self, about: Iterable["Proposal"]) -> str:
+    def words_sent(self, about: "Sequence[Proposal]") -> str:
         """What becomes of words that were said with decisions on these, as a sentence."""
+        if all(one.origin.kind == "agent" for one in about):
+            return " Your words go to the agent that it is of."
         session = self._session.get()
         if all(one.session not in ("", session.id) for one in about):
             return " Your words go to the session that it is of."
@@ -72,6 +74,8 @@ class Aftermath:
         session = self._session.get()
         if not asked and not (self._preferences.settings.continue_after_approval and await self._nothing_waits()):
             return ""
+        if proposal.origin.kind == "agent":
+            return " It is of another agent, which goes on by itself."
         if proposal.session and proposal.session != session.id:
             return " It is of another session, whose model goes on there."
         if session.follows:

@@ -23,8 +23,8 @@ DECIDES = frozenset(
 CHECKS = frozenset({"run_checks", "show_checks", "send_findings"})
 """Actions that have to do with the checks of what is shown."""
 
-SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider"})
-"""Actions that shape what would be decided."""
+SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
+"""Actions that shape what would be decided, and what of it is listed."""
 
 _OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
 _OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
@@ -81,6 +81,8 @@ def _has_something(action: str, state: ReviewState) -> bool:
             return checked is not None and bool(checked.results)
         case "send_findings":
             return checked is not None and bool(checked.red)
+        case "next_origin":
+            return state.origins.several
         case "undo":
             return state.to_take_back is not None
         case "redo":

@@ -272,7 +272,7 @@ class ReviewPanes(Column):
         if changed:
             self.lose_picture()
         self.draw_approvals()
-        self.diff_pane.set_title(self.preview.title)
+        self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.set_class(self.feedback.is_open, "-writing")
         offered = (one for one in DECIDES | SHAPES | CHECKS if is_offered(one, state, question))
         possible = frozenset((one, self.title_of(one)) for one in offered)

@@ -10,7 +10,7 @@ from widgets.approval.checked import placed_findings
 from widgets.approval.messages import DiffsWanted, VersionsWanted
 from widgets.approval.remarks import placed, top_notes
 from widgets.approval.state import ReviewState
-from widgets.approval.wording import confirmation_notes
+from widgets.approval.wording import QUIET, confirmation_notes, safe
 from widgets.diff.pane import DiffPane
 
 Written = tuple[tuple[object, ...], ...]
@@ -138,3 +138,11 @@ class Preview:
             return Content.styled(f"{proposal.supersedes} → {proposal.id}", "bold $text-warning")
         version = f" v{proposal.version}" if proposal.version > 1 else ""
         return Content.styled(f"{proposal.id}{version}", "bold $text-accent")
+
+    @property
+    def origin(self) -> Content:
+        """Whose the change is that the line above the diff is about."""
+        proposal = self._state.proposal
+        if proposal is None or self._view.proposal is None:
+            return Content("")
+        return safe(proposal.origin.name, QUIET)

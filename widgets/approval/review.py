@@ -277,6 +277,12 @@ class Review(CountingKeys):
             return line.line
         return hunk.new_start if hunk is not None else 0
 
+    def action_next_origin(self) -> None:
+        """List the proposals of the next origin alone, after the last all again."""
+        if self.deciding.question is None:
+            self.state.list_next_origin()
+            self.show_current()
+
     def action_next_proposal(self) -> None:
         """Show the next item."""
         self._step(1)

@@ -11,6 +11,7 @@ from app.tools.contract import Confirmation
 from widgets.approval.chosen import ChosenHunks
 from widgets.approval.looked_at import LookedAt, Unseen
 from widgets.approval.notes import Notes
+from widgets.approval.origins import Origins
 from widgets.approval.permissions import Permissions
 from widgets.approval.unsaid import Unsaid
 
@@ -26,6 +27,8 @@ class ReviewState:
     """Oldest first."""
     recent: list[Proposal] = field(default_factory=list)
     """Decided ones, latest first."""
+    origins: Origins = field(default_factory=Origins)
+    """Whose there are, and whose are listed."""
     permissions: Permissions = field(default_factory=Permissions)
     chosen: ChosenHunks = field(default_factory=ChosenHunks)
     looked_at: LookedAt = field(default_factory=LookedAt)
@@ -58,9 +61,10 @@ class ReviewState:
 
     def update(self, proposals: Iterable[Proposal]) -> None:
         """Take the proposals as they are now, and keep showing what is shown if that is possible."""
-        known = list(proposals)
-        for proposal in known:
-            before = self.get(proposal.id)
+        earlier = self.origins.everything
+        known = self.origins.listed(proposals)
+        for proposal in self.origins.everything.values():
+            before = earlier.get(proposal.id)
             if before is not None and before.revision != proposal.revision:
                 self.chosen.follow(before, proposal)
                 self.unsaid.follow(before, proposal)
@@ -73,6 +77,11 @@ class ReviewState:
             return
         if shown is None or (not shown.state.waiting and (was_waiting or not self.picked)):
             self.advance()
+
+    def list_next_origin(self) -> None:
+        """List what comes from the next origin alone, after the last everything again."""
+        self.origins.next()
+        self.update(self.origins.everything.values())
 
     @property
     def permission_first(self) -> bool:

@@ -95,6 +95,8 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
 def details(state: ReviewState, proposal: Proposal) -> list[Content]:
     """State, version, and everything special."""
     facts: list[Content] = []
+    if proposal.origin.label in state.origins.told_apart:
+        facts.append(safe(proposal.origin.label, "$text-accent"))
     if proposal.state is not ProposalState.PENDING:
         facts.append(Content.styled(STATE_WORDS[proposal.state], STATE_GLYPHS[proposal.state][1]))
     if proposal.supersedes:
@@ -168,6 +170,9 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
         (f"{proposal.id}  ", "bold $text-accent"),
         safe(proposal.summary or "Edit", "bold"),
     )
+    if only := state.origins.only:
+        alone = f"only {only}: {state.origins.left_out} more"
+        first = Content(_GAP).join([first, chip(key, "next_origin", alone, "$warning")])
     if not can_be_approved(proposal):
         second = Content.assemble(
             ("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")

@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Iterator
 
 from app.proposals.models import Conflict, FileChange, Proposal, ProposalState
+from app.proposals.origin import OriginKind
 from app.proposals.remarks import cautions_of, facts_of
 from widgets.diff.rows import NoteRow
 
 _MOST_WARNINGS = 5
+_OWN = (OriginKind.MODEL, OriginKind.PATCH)
+"""Origins of which all is said beside the id already."""
 
 _CONFLICT_LINES = 3
 """Lines shown of each side of a conflict."""
@@ -29,6 +32,8 @@ def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
 
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
     """What stands above the first file."""
+    if proposal.origin.kind not in _OWN:
+        yield NoteRow(-1, f"From {proposal.origin.words}.", "note")
     if word := _STATE_WORDS.get(proposal.state):
         after = f" by {proposal.superseded_by}" if proposal.superseded_by else ""
         reason = f": {proposal.reason}" if proposal.reason else ""

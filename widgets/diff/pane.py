@@ -50,7 +50,7 @@ class DiffPane(Column):
     def __init__(self) -> None:
         super().__init__(id="diff-pane")
         self.view = DiffView(id="diff")
-        self._title = Content("")
+        self._title = self._origin = Content("")
         self._comments: tuple[Comment, ...] = ()
         self._drafts: tuple[Comment, ...] = ()
         self._findings: tuple[Comment, ...] = ()
@@ -66,9 +66,9 @@ class DiffPane(Column):
         yield SearchBar()
         yield WritingField("save the comment", id="comment")
 
-    def set_title(self, title: Content) -> None:
-        """What stands before the position."""
-        self._title = title
+    def set_title(self, title: Content, origin: Content) -> None:
+        """What stands before the position: what it is, and whose."""
+        self._title, self._origin = title, origin
         self._draw_position()
 
     def set_drafts(self, drafts: Sequence[Comment]) -> None:
@@ -89,7 +89,7 @@ class DiffPane(Column):
     @on(CameOnScreen)
     def _draw_position(self) -> None:
         if self.is_mounted:
-            self.query_one(PositionBar).follow(self.view, self._title)
+            self.query_one(PositionBar).follow(self.view, self._title, self._origin)
             self.query_one(MiniMap).follow()
             self.query_one(FileList).follow(self.size.height)
 

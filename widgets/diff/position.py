@@ -34,9 +34,9 @@ class PositionBar(Widget):
         super().__init__()
         self._parts: list[Part] = []
 
-    def follow(self, view: DiffSurface, title: Content) -> None:
-        """Show the position of a view, after a title."""
-        parts = [Part(7, title)]
+    def follow(self, view: DiffSurface, title: Content, origin: Content) -> None:
+        """Show the position of a view, after a title and whose the change is."""
+        parts = [Part(7, title), Part(1, origin)]
         if view.diffs:
             parts += self._place(view)
         if view.diffs and view.search.query:

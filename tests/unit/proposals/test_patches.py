@@ -14,6 +14,7 @@ from app.proposals.disk.commit import commit_proposal
 from app.proposals.errors import CommitFailed, PatchRefused, ProposalError, UnreadablePatch
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op
+from app.proposals.origin import OriginKind
 from app.proposals.refusals import EditRefused
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 
@@ -86,7 +87,7 @@ def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
         git(site.root, "reset", "--quiet", "--hard", "HEAD~1")
         assert without_git(site.tree()) == before
         proposal = site.service.stage_patch(patch)
-        assert proposal.origin == "patch"
+        assert proposal.origin.kind is OriginKind.PATCH
         assert not any(change.inexact for change in proposal.files)
         exported = site.service.as_unified_diff(proposal.id)
         git(site.root, "apply", "--check", given=exported)
