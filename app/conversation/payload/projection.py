@@ -10,10 +10,11 @@ from typing import Any
 
 from app.conversation.events import Event
 from app.conversation.payload.history import read_history
-from app.conversation.payload.messages import place
+from app.conversation.payload.placement import place
 from app.conversation.payload.wire_ids import WireIds
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
+from app.llm.wires import chat
 
 _KEPT_CHARACTERS = 24_000
 """How much of the user's own words from before a compaction stays verbatim, at most."""
@@ -45,10 +46,10 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
     a compaction, a pruning, or a note that the profile folds into the first message.
     """
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
-    messages = place(history, facts.system_prompt, profile, facts.endpoint, facts.model)
+    items = place(history, facts.system_prompt, profile, facts.endpoint, facts.model)
     closing = facts.closing and profile.tools_supported and profile.tool_choice_none != "rejected"
     return Payload(
-        messages=messages,
+        messages=chat.messages(items, profile),
         tools=facts.tools if profile.tools_supported else [],
         tool_choice="none" if closing else None,
     )

@@ -33,8 +33,8 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.messages import NOTE_CLOSING, NOTE_OPENING
 from app.llm.capabilities.profile import Profile
+from app.llm.wires.marking import NOTE_CLOSING, NOTE_OPENING
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from tests.unit.conversation.validity import Rules
 

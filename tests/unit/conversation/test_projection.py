@@ -27,7 +27,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload import missing_results as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
-from app.conversation.payload.messages import BRIDGE
+from app.conversation.payload.placement import BRIDGE
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
 from app.proposals.facts import FileStat, HunkFact, LineComment

@@ -7,8 +7,8 @@ import pytest
 
 from app.agent.interventions import repeated_denials
 from app.conversation.compaction.summary_request import INSTRUCTION
-from app.conversation.payload.messages import BRIDGE
 from app.conversation.payload.missing_results import ABORTED_BEFORE
+from app.conversation.payload.placement import BRIDGE
 from tests.unit.demo.player import TOOLS, Player
 from tests.unit.demo.test_sample import run_tests
 

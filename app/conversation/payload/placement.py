@@ -1,26 +1,23 @@
-"""From the history to wire messages: where the program's notes go, and in which order roles may follow.
+"""From the history to the items of a request: where the program's notes go, and in which order roles may follow.
 
 Servers and their chat templates differ in what they accept after what; the profile says so. Whatever the profile, a
-call is followed at once by its result, and the program's notes never look like the user's words: where a server takes
-no system message at a place, a note goes to the first system message or into a tagged block.
+call has its result, and the program's notes never look like the user's words: where a server takes no system message
+at a place, a note goes to the first system message or into a marked block.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from app.conversation.payload.history import History, Note, Omission, Response, Words
 from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_arguments import arguments_text, replace_surrogates
 from app.conversation.payload.wire_ids import wire_name
 from app.llm.capabilities.profile import Profile
+from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.marking import NO_BEGINNING, tagged
 
 BRIDGE = "(stopped here)"
 """Stands between a tool result and the user's next words, since many templates allow only the model there."""
-NOTE_OPENING = "<signoff-note>"
-NOTE_CLOSING = "</signoff-note>"
-NOTE_PREAMBLE = "Written by the program signoff, not by the user:"
 NOTES_HEADING = "Notes from the program, oldest first; each was given in the course of the conversation:"
-NO_BEGINNING = "The beginning of this conversation is not shown."
 
 
 @dataclass(slots=True)
@@ -30,19 +27,13 @@ class _UserDraft:
     notes: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
 
-    def content(self) -> str:
+    def item(self) -> UserText:
         parts = [tagged("\n\n".join(self.notes))] if self.notes else []
-        return replace_surrogates("\n\n".join(parts + self.words))
+        return UserText(replace_surrogates("\n\n".join(parts + self.words)), spoken=bool(self.words))
 
 
-def tagged(text: str) -> str:
-    """Program text as a marked block for a place where only a user message is accepted."""
-    inert = text.replace(NOTE_CLOSING, "<\\/signoff-note>")
-    return f"{NOTE_OPENING}\n{NOTE_PREAMBLE}\n{inert}\n{NOTE_CLOSING}"
-
-
-def place(history: History, system_prompt: str, profile: Profile, endpoint: str, model: str) -> list[dict[str, Any]]:
-    """The messages of one request, in the order and form that `profile` accepts."""
+def place(history: History, system_prompt: str, profile: Profile, endpoint: str, model: str) -> list[Item]:
+    """The items of one request, in the order that `profile` accepts."""
     writer = _Writer(profile, endpoint, model, history.pruned)
     if profile.mid_system == "fold_user" and system_prompt:
         writer.note(system_prompt)
@@ -59,18 +50,18 @@ def place(history: History, system_prompt: str, profile: Profile, endpoint: str,
                 writer.gap(item.text)
     for text in history.tail:
         writer.note(text)
-    return writer.messages(system_prompt)
+    return writer.items(system_prompt)
 
 
 class _Writer:
-    """Appends messages one by one; each step looks only at what was written last."""
+    """Appends items one by one; each step looks only at what was written last."""
 
     def __init__(self, profile: Profile, endpoint: str, model: str, pruned: frozenset[int]) -> None:
         self._profile = profile
         self._endpoint = endpoint
         self._model = model
         self._pruned = pruned
-        self._written: list[dict[str, Any]] = []
+        self._written: list[Item] = []
         self._user: _UserDraft | None = None
         """The user message at the very end, still open for more words."""
         self._waiting: list[str] = []
@@ -81,21 +72,17 @@ class _Writer:
         self._last_role = ""
         """Of the last message that is not a system message."""
 
-    @property
-    def _system_role(self) -> str:
-        return "developer" if self._profile.developer_role else "system"
-
-    def messages(self, system_prompt: str) -> list[dict[str, Any]]:
+    def items(self, system_prompt: str) -> list[Item]:
         """Everything written, with the system prompt first."""
         self._place_waiting_notes()
         self._close_user()
         if self._profile.mid_system == "fold_user":
             return self._written
-        first = system_prompt
-        if self._folded:
-            first = "\n\n".join([part for part in (first, NOTES_HEADING) if part] + self._folded)
-        head = [{"role": self._system_role, "content": replace_surrogates(first)}] if first else []
-        return head + self._written
+        folded = (NOTES_HEADING, *self._folded) if self._folded else ()
+        if not system_prompt and not folded:
+            return self._written
+        first = SystemText(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
+        return [first, *self._written]
 
     def note(self, text: str) -> None:
         """Something the program tells the model at this point."""
@@ -103,7 +90,7 @@ class _Writer:
             return
         if self._profile.mid_system == "inline":
             self._close_user()
-            self._written.append({"role": self._system_role, "content": replace_surrogates(text)})
+            self._written.append(SystemText(replace_surrogates(text)))
         else:
             self._waiting.append(text)
 
@@ -166,67 +153,42 @@ class _Writer:
 
     def _close_user(self) -> None:
         if self._user is not None:
-            self._written.append({"role": "user", "content": self._user.content()})
+            self._written.append(self._user.item())
             self._user = None
 
     def _assistant_text(self, text: str, response: Response | None = None) -> None:
         self._close_user()
-        last = self._written[-1] if self._written else None
-        if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
-            last["content"] += "\n\n" + replace_surrogates(text)
-        else:
-            self._written.append({"role": "assistant", "content": replace_surrogates(text), **self._echo(response)})
+        spoken = replace_surrogates(text)
+        match self._written[-1:]:
+            case [ModelTurn(calls=()) as last]:
+                self._written[-1] = ModelTurn(f"{last.text}\n\n{spoken}", echo=last.echo)
+            case _:
+                self._written.append(ModelTurn(spoken, echo=self._echo(response)))
         self._last_role = "assistant"
 
     def _calls(self, response: Response, records: list[CallRecord], text: str) -> None:
         self._close_user()
-        content = replace_surrogates(text)
-        last = self._written[-1] if self._written else None
-        if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
-            content = "\n\n".join(part for part in (last["content"], content) if part)
-            self._written.pop()
-        message: dict[str, Any] = {"role": "assistant"}
-        if content or self._profile.empty_content == "empty":
-            message["content"] = content
-        elif self._profile.empty_content == "null":
-            message["content"] = None
-        message |= self._echo(response)
-        message["tool_calls"] = [self._call(record, response) for record in records]
-        self._written.append(message)
-        self._written += [self._result(record) for record in records]
+        spoken = replace_surrogates(text)
+        match self._written[-1:]:
+            case [ModelTurn(calls=()) as last]:
+                spoken = "\n\n".join(part for part in (last.text, spoken) if part)
+                self._written.pop()
+        calls = tuple(self._call(record) for record in records)
+        self._written.append(ModelTurn(spoken, calls, self._echo(response)))
         self._last_role = "tool"
 
-    def _call(self, record: CallRecord, response: Response) -> dict[str, Any]:
-        function = {"name": wire_name(record.call.name), "arguments": arguments_text(record.call.arguments)}
-        extras = record.call.extras if self._profile.call_extras_echo and self._same_model(response) else {}
-        return {**extras, "id": record.wire_id, "type": "function", "function": function}
+    def _call(self, record: CallRecord) -> CallWithResult:
+        return CallWithResult(
+            id=record.wire_id,
+            name=wire_name(record.call.name),
+            arguments=arguments_text(record.call.arguments),
+            result=replace_surrogates(record.text(self._pruned)),
+            extras=record.call.extras,
+        )
 
-    def _result(self, record: CallRecord) -> dict[str, Any]:
-        message = {
-            "role": "tool",
-            "tool_call_id": record.wire_id,
-            "content": replace_surrogates(record.text(self._pruned)),
-        }
-        if self._profile.tool_name_on_result:
-            message["name"] = wire_name(record.call.name)
-        return message
-
-    def _same_model(self, response: Response) -> bool:
-        return response.message.endpoint == self._endpoint and response.message.model == self._model
-
-    def _echo(self, response: Response | None) -> dict[str, Any]:
-        """Reasoning as the endpoint wants it back: opaque, so only to the endpoint and model that made it."""
-        if response is None or self._profile.reasoning_echo == "never":
-            return {}
+    def _echo(self, response: Response | None) -> Echo:
+        if response is None:
+            return Echo()
         message = response.message
-        same = self._same_model(response)
-        echoed = {key: value for key, value in message.extras.items() if key not in _OWN_FIELDS} if same else {}
-        if self._profile.reasoning_echo == "required_on_calls":
-            if response.records:
-                echoed["reasoning_content"] = replace_surrogates(message.reasoning) if same else ""
-        elif same and message.reasoning and not echoed:
-            echoed["reasoning_content"] = replace_surrogates(message.reasoning)
-        return echoed
-
-
-_OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+        same = message.endpoint == self._endpoint and message.model == self._model
+        return Echo(same, replace_surrogates(message.reasoning), message.extras)

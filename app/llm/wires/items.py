@@ -1,0 +1,80 @@
+"""What a request says, whatever protocol carries it: who says what, in order, each call with its result.
+
+The projection yields these; a wire makes messages of them. A call holds its result, so none can lack one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+OPAQUE_BLOCKS = "opaque_blocks"
+"""Under this name a response's extras keep what a wire gave beside text and calls and wants back as it was: a list of
+`{"wire": …, "index": …, "at": …, "block": …}`. `at` is where it stood: 0 before the text, 1 after it, 2 after the
+first call, and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemText:
+    """Something the program tells the model."""
+
+    text: str
+    folded: tuple[str, ...] = ()
+    """Notes that belong in mid-conversation, where the endpoint takes no system message but the first."""
+
+    def whole(self) -> str:
+        """All of it as one text."""
+        return "\n\n".join([part for part in (self.text,) if part] + list(self.folded))
+
+
+@dataclass(frozen=True, slots=True)
+class UserText:
+    """Something the user said, or a marked note of the program where no system message is taken."""
+
+    text: str
+    spoken: bool = True
+    """The user said at least some of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """What came with a response besides text and calls; opaque, so only for the endpoint and model that made it."""
+
+    same_model: bool = False
+    """The request goes where the response came from."""
+    reasoning: str = ""
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def blocks(self, wire: str) -> dict[int, list[dict[str, Any]]]:
+        """The opaque blocks of this wire by where they stood, empty unless the request goes to the same model."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        kept = self.extras.get(OPAQUE_BLOCKS) if self.same_model else None
+        for entry in kept if isinstance(kept, list) else ():
+            if isinstance(entry, dict) and entry.get("wire") == wire and isinstance(entry.get("block"), dict):
+                at = entry.get("at")
+                found.setdefault(at if isinstance(at, int) else 0, []).append(entry["block"])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class CallWithResult:
+    """A tool call and what it came to."""
+
+    id: str
+    name: str
+    arguments: str
+    """A JSON object."""
+    result: str
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """Opaque fields of the call, as they came."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """A response of the model: a text, calls, or both."""
+
+    text: str
+    calls: tuple[CallWithResult, ...] = ()
+    echo: Echo = Echo()
+
+
+Item = SystemText | UserText | ModelTurn
