@@ -15,7 +15,8 @@ from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, Request
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.retry import STANDARD, RetryPolicy
 from app.llm.failures.server_words import parse_body
-from app.llm.response.assembly import ResponseAssembly, ResponseTooLong
+from app.llm.response.assembly import ResponseAssembly
+from app.llm.response.limits import TooLarge
 from app.llm.response.sse import ServerEvent
 from app.llm.transport import Patience, StreamEnd, Timeouts, Transport
 from app.llm.types import (
@@ -161,8 +162,8 @@ class ModelClient:
     ) -> list[TextDelta | ReasoningDelta | CallProgress]:
         try:
             return assembly.feed(chunk)
-        except ResponseTooLong as endless:
-            raise AttemptFailed(self._reader.broken("does not end", str(endless))) from endless
+        except TooLarge as endless:
+            raise AttemptFailed(self._reader.too_large(endless)) from endless
 
     def _chunk(self, event: ServerEvent) -> Mapping[str, Any]:
         body = parse_body(event.data)

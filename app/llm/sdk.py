@@ -51,12 +51,13 @@ def _load(future: "Future[Sdk]", encrypted: bool) -> None:
     try:
         openai = import_openai()
         httpx2 = importlib.import_module("httpx2")
-        for needed_on_failure in (
+        for needed_later in (
+            "app.llm.bounded_bodies",
             "app.llm.failures.classification",
             "app.llm.capabilities.corrections",
             "app.llm.failures.wait_hints",
         ):
-            importlib.import_module(needed_on_failure)
+            importlib.import_module(needed_later)
         # It stays until the end. To look through it for garbage, time and again, would hold up everything else for a
         # tenth of a second.
         gc.freeze()

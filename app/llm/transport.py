@@ -16,9 +16,10 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from app.llm.failures.errors import AttemptFailed
-from app.llm.failures.failures import FailureReader
+from app.llm.failures.failures import FailureReader, chain
 from app.llm.failures.server_words import parse_body
-from app.llm.response.sse import EventDecoder, EventTooLong, ServerEvent
+from app.llm.response.limits import TooLarge
+from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.sdk import Sdk, loaded, preload
 from app.llm.types import Endpoint
 
@@ -191,6 +192,9 @@ class Transport:
 
     def _connected(self, sdk: Sdk) -> Any:
         if self._client is None:
+            # Imports the HTTP library, which is there by now.
+            from app.llm.bounded_bodies import ACCEPTED, bound_body
+
             limits = self._timeouts
             timeout = sdk.httpx2.Timeout(
                 connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool
@@ -201,7 +205,7 @@ class Transport:
                 # meant for another host.
                 api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
                 base_url=self._endpoint.base_url,
-                default_headers={"User-Agent": "signoff", **self._endpoint.headers},
+                default_headers={"User-Agent": "signoff", **ACCEPTED, **self._endpoint.headers},
                 max_retries=0,
                 timeout=timeout,
                 http_client=sdk.openai.DefaultAsyncHttpxClient(
@@ -211,6 +215,7 @@ class Transport:
                     follow_redirects=False,
                     # A proxy of the environment does not lead to this machine.
                     trust_env=not is_local(self._endpoint.base_url),
+                    event_hooks={"response": [bound_body]},
                 ),
             )
         return self._client
@@ -238,11 +243,7 @@ class Transport:
                     since = time.thread_time()
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await anext(pieces, None)
-                try:
-                    events = decoder.finish() if piece is None else decoder.feed(piece)
-                except EventTooLong as endless:
-                    raise AttemptFailed(self._reader.broken("does not end", str(endless))) from endless
-                for event in events:
+                for event in decoder.finish() if piece is None else decoder.feed(piece):
                     if event.data.lstrip().startswith("[DONE]"):
                         await _drain(pieces)
                         yield StreamEnd(done=True, unframed=decoder.unframed)
@@ -254,6 +255,8 @@ class Transport:
 
     def _failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2
+        if endless := next((link for link in chain(problem) if isinstance(link, TooLarge)), None):
+            return self._reader.too_large(endless)
         if isinstance(problem, openai.APIStatusError):
             return self._reader.response(problem.status_code, problem.response.headers, problem.response.text)
         if isinstance(problem, openai.APITimeoutError | httpx2.TimeoutException) and begun:

@@ -343,9 +343,10 @@ async def _play(reply: Reply, writer: asyncio.StreamWriter) -> bool:
     writer.write(_head(reply))
     for part in reply.parts:
         match part:
-            case bytes():
-                if part:
-                    writer.write(b"%x\r\n%b\r\n" % (len(part), part) if reply.chunked else part)
+            case bytes() if part:
+                writer.write(b"%x\r\n%b\r\n" % (len(part), part) if reply.chunked else part)
+                # A reply may be far larger than memory: what is written has to be on its way before the next.
+                await writer.drain()
             case Action.BREAK:
                 await writer.drain()
                 await asyncio.sleep(0.01)

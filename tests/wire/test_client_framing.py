@@ -9,7 +9,6 @@ from itertools import groupby
 import pytest
 
 from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.response import sse
 from app.llm.types import AttemptDiscarded, RetryScheduled
 from tests.wire.driving import client_of, complete, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, END, Reply, Turn, call_delta, chunk, document, event, stream
@@ -125,16 +124,6 @@ async def test_a_page_instead_of_a_stream_says_to_check_the_base_url(server: Wir
     assert caught.value.kind is FailureKind.INVALID_REQUEST
     assert "Sign in" in caught.value.message and "base URL" in caught.value.message
     assert len(server.requests) == 1
-
-
-async def test_an_event_without_end_is_given_up(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MAX_EVENT", 1_000)
-    server.script([stream(b"data: " + b"x" * 2_000), Turn("Hello")])
-    async with client_of(server) as client:
-        updates = await updates_of(client)
-    (retry,) = [update for update in updates if isinstance(update, RetryScheduled)]
-    assert "does not end (an event exceeds 1,000 bytes)" in retry.reason
-    assert response(updates).text == "Hello"
 
 
 @pytest.mark.parametrize("size", [1, 7, 65536])

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from app.llm.failures.errors import Failure, FailureKind
 from app.llm.failures.server_words import headline, one_line, parse_body, searchable
+from app.llm.response.limits import TooLarge
 from app.llm.types import Endpoint
 
 
@@ -38,7 +39,7 @@ class FailureReader:
 
     def unreachable(self, cause: BaseException) -> Failure:
         """No connection, or none that lasted until the response began."""
-        links = list(_chain(cause))
+        links = list(chain(cause))
         words = one_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
         where = self._where
         if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
@@ -71,6 +72,11 @@ class FailureReader:
         words = one_line(detail, self._secrets)
         message = f"The response of {self._host} {what}{f' ({words})' if words else ''}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
+
+    def too_large(self, endless: TooLarge) -> Failure:
+        """What no model and no server in order sends; the same request would bring the same."""
+        message = f"{self._host} sent {endless}; it was not read on. Check the server, or a proxy before it."
+        return Failure(FailureKind.STREAM_BROKEN, message, message)
 
     def not_a_stream(self, body: str) -> Failure:
         """Status 200, but neither a stream nor a completion: most often the base URL leads to a web page."""
@@ -165,7 +171,7 @@ def _shown(base_url: str) -> tuple[str, str]:
     return host or one_line(shown), one_line(shown)
 
 
-def _chain(cause: BaseException) -> Iterator[BaseException]:
+def chain(cause: BaseException) -> Iterator[BaseException]:
     """An exception and all that led to it, the innermost last: the SDK's own words are just "Connection error."."""
     pending, seen = [cause], set[int]()
     while pending:

@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from app.llm.response import limits
 from app.llm.response.calls import CallAssembly
+from app.llm.response.limits import TooLarge
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
-
-MAX_CHARACTERS = 16 * 2**20
-"""More than any model writes in one response; a server that goes on is broken."""
 
 CUT_SHORT = frozenset(
     {"length", "max_tokens", "content_filter", "error", "model_context_window_exceeded", "sensitive"}
@@ -18,10 +17,6 @@ CUT_SHORT = frozenset(
 
 _ECHOED_LISTS = ("reasoning_details", "thinking_blocks")
 _MERGED_TEXTS = ("text", "summary", "thinking")
-
-
-class ResponseTooLong(Exception):
-    """The stream exceeds `MAX_CHARACTERS`."""
 
 
 class ResponseAssembly:
@@ -61,7 +56,7 @@ class ResponseAssembly:
         """Take one chunk and return what it adds; nothing in it is required, and nothing unknown in it hurts.
 
         Raises:
-            ResponseTooLong: The response exceeds every plausible size.
+            TooLarge: The response, or one of its calls, exceeds every plausible size.
         """
         if isinstance(name := chunk.get("model"), str) and name:
             self.model = name
@@ -71,8 +66,8 @@ class ResponseAssembly:
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and not choice.get("index"):
                 self._choice(choice, whole=chunk.get("object") == "chat.completion", updates=updates)
-        if self._size + self._calls.characters > MAX_CHARACTERS:
-            raise ResponseTooLong(f"The response exceeds {MAX_CHARACTERS} characters.")
+        if self._size + self._calls.characters > limits.RESPONSE:
+            raise TooLarge("a response", limits.RESPONSE, "characters")
         return updates
 
     def flush(self) -> list[TextDelta | ReasoningDelta]:
@@ -147,8 +142,10 @@ class ResponseAssembly:
             self._call({"function": legacy}, updates)
         for key in _ECHOED_LISTS:
             if isinstance(items := delta.get(key), list):
+                self._size += len(json.dumps(items))
                 _extend(self._extras.setdefault(key, []), items)
         if isinstance(extra := delta.get("extra_content"), dict):
+            self._size += len(json.dumps(extra))
             self._extras.setdefault("extra_content", {}).update(extra)
 
     def _content(self, content: Any, updates: list[Any]) -> None:

@@ -10,11 +10,14 @@ The rules, which no documented protocol covers but the deltas of real servers ne
 - a name may come in pieces, whole again with each delta, or both; arguments are always appended.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.llm.response import limits
 from app.llm.response.arguments import as_text, is_complete, parse_arguments
+from app.llm.response.limits import TooLarge
 from app.llm.response.text_filters import SurrogateJoiner
 from app.llm.types import CallProgress, ReceivedCall
 
@@ -43,7 +46,7 @@ class CallAssembly:
     def __init__(self, tool_names: Iterable[str] = ()) -> None:
         """`tool_names`: what the request offered; helps with names that come in pieces."""
         self.characters = 0
-        """Size of all arguments so far."""
+        """Size of everything in the calls so far."""
         self._tool_names = frozenset(tool_names)
         self._slots: list[_Slot] = []
 
@@ -51,7 +54,11 @@ class CallAssembly:
         return bool(self._slots)
 
     def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
-        """Take one element of `delta.tool_calls`; None if it says nothing."""
+        """Take one element of `delta.tool_calls`; None if it says nothing.
+
+        Raises:
+            TooLarge: The arguments of one call, or the calls, go on without end.
+        """
         function = delta.get("function")
         function = function if isinstance(function, dict) else {}
         name = function.get("name") or delta.get("name")
@@ -66,11 +73,15 @@ class CallAssembly:
         slot = self._slot(identity, index, name, arguments)
         if name:
             slot.name = self._joined_name(slot, name)
+            self.characters += len(name)
         if arguments:
             slot.pieces.append(arguments)
             slot.characters += len(arguments)
             self.characters += len(arguments)
+            if slot.characters > limits.CALL:
+                raise TooLarge("a tool call", limits.CALL, "characters")
         if isinstance(extra, dict):
+            self.characters += len(json.dumps(extra))
             slot.extras.setdefault("extra_content", {}).update(extra)
         return CallProgress(slot.position, slot.name, slot.characters)
 
@@ -99,6 +110,9 @@ class CallAssembly:
         return next((slot for slot in reversed(self._slots) if slot.index == index), None)
 
     def _open(self, identity: str, index: int | None) -> _Slot:
+        if len(self._slots) == limits.CALLS:
+            raise TooLarge("a batch", limits.CALLS, "tool calls")
+        self.characters += len(identity)
         slot = _Slot(len(self._slots), identity, index)
         self._slots.append(slot)
         return slot

@@ -9,11 +9,8 @@ import json
 import re
 from typing import NamedTuple
 
-MAX_UNFRAMED = 16 * 2**20
-"""Bytes of a body without any event framing that are kept to find out what it is."""
-
-MAX_EVENT = 64 * 2**20
-"""Bytes of one event; more than any response has, escaped as JSON."""
+from app.llm.response import limits
+from app.llm.response.limits import TooLarge
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELDS = ("data", "event", "id", "retry", "error")
@@ -29,10 +26,6 @@ class ServerEvent(NamedTuple):
     """Some of its bytes were not UTF-8 and stand as U+FFFD."""
 
 
-class EventTooLong(Exception):
-    """An event exceeds `MAX_EVENT`: a line or an event without end."""
-
-
 class EventDecoder:
     """Incremental decoder; `feed` returns the events that the bytes complete, `finish` what is left at the end."""
 
@@ -42,10 +35,10 @@ class EventDecoder:
         self._after_return = False
         self._name = ""
         self._data: list[str] = []
-        self._data_size = 0
+        self._since_event = 0
+        """Bytes since the last event, heartbeats included."""
         self._damaged = False
         self._unframed: list[str] = []
-        self._unframed_size = 0
 
     @property
     def unframed(self) -> str:
@@ -53,9 +46,10 @@ class EventDecoder:
         return "\n".join(self._unframed)
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
-        """Take the next bytes; raises EventTooLong where they go on and on without completing an event."""
-        if len(self._pending) + self._data_size + len(piece) > MAX_EVENT:
-            raise EventTooLong(f"an event exceeds {MAX_EVENT:,} bytes")
+        """Take the next bytes; raises TooLarge where they go on and on without completing an event."""
+        self._since_event += len(piece)
+        if self._since_event > limits.EVENT:
+            raise TooLarge("a page" if self._unframed else "an event", limits.EVENT)
         if self._after_return and piece:
             piece = piece.removeprefix(b"\n")
             self._after_return = False
@@ -73,6 +67,8 @@ class EventDecoder:
         # A return at the very end may be the first half of CRLF.
         self._after_return = piece.endswith(b"\r")
         self._pending += rest
+        if events:
+            self._since_event = len(rest)
         return events
 
     def finish(self) -> list[ServerEvent]:
@@ -99,7 +95,6 @@ class EventDecoder:
         name, _, value = line.partition(":")
         if name == "data":
             self._data.append(value.removeprefix(" "))
-            self._data_size += len(raw)
         elif name and name not in _FIELDS:
             self._outside(line, events)
         elif name == "event":
@@ -114,7 +109,6 @@ class EventDecoder:
             if data and not data.isspace():
                 events.append(ServerEvent(data, self._name, self._damaged))
             self._data.clear()
-            self._data_size = 0
         self._name = ""
         self._damaged = False
 
@@ -122,9 +116,8 @@ class EventDecoder:
         if line.startswith("{") and not self._unframed and _is_object(line):
             events.append(ServerEvent(line, damaged=self._damaged))
             self._damaged = False
-        elif self._unframed_size < MAX_UNFRAMED:
+        else:
             self._unframed.append(line)
-            self._unframed_size += len(line)
 
 
 def _is_object(line: str) -> bool:

@@ -2,14 +2,16 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import app.llm.response.assembly as assembly_module
-from app.llm.response.assembly import ResponseAssembly, ResponseTooLong
+from app.llm.response import limits
+from app.llm.response.assembly import ResponseAssembly
+from app.llm.response.limits import TooLarge
 from app.llm.types import Completed, ReasoningDelta, TextDelta
 
 TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)
@@ -132,10 +134,23 @@ def test_no_delta_is_too_strange(chunks: list[dict[str, Any]]) -> None:
 
 
 def test_a_response_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly_module, "MAX_CHARACTERS", 100)
-    endless = ResponseAssembly()
-    with pytest.raises(ResponseTooLong):
-        for _ in range(200):
-            endless.feed(chunk(content="x"))
-    with pytest.raises(ResponseTooLong):
-        ResponseAssembly().feed(chunk(tool_calls=[{"index": 0, "function": {"arguments": "x" * 101}}]))
+    monkeypatch.setattr(limits, "RESPONSE", 1_000)
+    monkeypatch.setattr(limits, "CALL", 100)
+    monkeypatch.setattr(limits, "CALLS", 10)
+    endless: dict[str, Callable[[int], dict[str, Any]]] = {
+        "text": lambda _: {"content": "x"},
+        "reasoning": lambda _: {"reasoning": "x"},
+        "arguments": lambda _: {"tool_calls": [{"index": 0, "function": {"arguments": "x"}}]},
+        "a name": lambda _: {"tool_calls": [{"index": 0, "function": {"name": "xy"}}]},
+        "calls": lambda number: {"tool_calls": [{"id": str(number)}]},
+        "extras of a call": lambda _: {"tool_calls": [{"index": 0, "extra_content": {"a": "x"}}]},
+        "extras": lambda _: {"extra_content": {"a": "x"}},
+        "opaque reasoning": lambda _: {"reasoning_details": [{"type": "t", "text": "x"}]},
+        "opaque parts": lambda number: {"thinking_blocks": [{"index": number}]},
+    }
+    for what, delta in endless.items():
+        assembly = ResponseAssembly()
+        with pytest.raises(TooLarge):
+            for number in range(2_000):
+                assembly.feed(chunk(**delta(number)))
+            raise AssertionError(f"{what} go on without end")

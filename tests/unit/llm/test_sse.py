@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.response import sse
-from app.llm.response.sse import EventDecoder, EventTooLong, ServerEvent
+from app.llm.response import limits
+from app.llm.response.limits import TooLarge
+from app.llm.response.sse import EventDecoder, ServerEvent
 
 LINES = st.lists(
     st.sampled_from(
@@ -64,24 +65,27 @@ def test_a_field_of_errors_is_an_event() -> None:
     assert decode([b'error: {"a": 1}\n\n'])[0] == [ServerEvent('{"a": 1}', "error")]
 
 
-def test_a_page_without_end_is_kept_by_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MAX_UNFRAMED", 1_000)
+def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EVENT", 1_000)
     decoder = EventDecoder()
-    for _ in range(1_000):
-        assert decoder.feed(b"<p>not an event</p>\n") == []
-    assert 1_000 <= len(decoder.unframed) < 1_200
+    with pytest.raises(TooLarge, match="a page of more than 1,000 bytes"):
+        for _ in range(1_000):
+            assert decoder.feed(b"<p>not an event</p>\n") == []
+    assert 900 <= len(decoder.unframed) <= 1_000
 
 
-@pytest.mark.parametrize("piece", [b"data: no end of the line in sight ", b"data: no blank line\n", b"\xff"])
+@pytest.mark.parametrize(
+    "piece", [b"data: no end of the line in sight ", b"data: no blank line\n", b"\xff", b"\n", b": ping\n\n"]
+)
 def test_an_event_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
-    monkeypatch.setattr(sse, "MAX_EVENT", 1_000)
+    monkeypatch.setattr(limits, "EVENT", 1_000)
     decoder = EventDecoder()
-    with pytest.raises(EventTooLong, match="exceeds 1,000 bytes"):
+    with pytest.raises(TooLarge, match="an event of more than 1,000 bytes"):
         for _ in range(1_001):
             decoder.feed(piece)
 
 
 def test_many_events_are_not_one_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MAX_EVENT", 100)
+    monkeypatch.setattr(limits, "EVENT", 100)
     decoder = EventDecoder()
     assert sum(len(decoder.feed(b"data: twenty bytes here\n\n: heartbeat\n")) for _ in range(50)) == 50

@@ -1,0 +1,96 @@
+"""Bodies of responses, decoded piece by piece and no further than they may go.
+
+The HTTP library reads the body of an error whole, however long, and unpacks what one read of the socket has brought
+into one piece, a thousand times as large. Signoff asks for bodies that are not packed; what comes packed all the same
+is unpacked here, within bounds. Imports the HTTP library: for the thread that loads the SDK.
+"""
+
+import zlib
+from collections.abc import AsyncIterator, Iterator
+
+import httpx2
+
+from app.llm.response import limits
+from app.llm.response.limits import TooLarge
+
+ACCEPTED = {"Accept-Encoding": "identity"}
+"""The header that asks for bodies as they are."""
+_PIECE = 2**16
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+_RAW = -zlib.MAX_WBITS
+
+
+async def bound_body(response: httpx2.Response) -> None:
+    """A response hook of the HTTP client: replaces the body by one that raises `TooLarge` at its limit.
+
+    Raises:
+        httpx2.DecodingError: it is packed in a way that nobody asked for.
+    """
+    encodings = [one.strip().lower() for one in response.headers.get("content-encoding", "identity").split(",")]
+    packed = [one for one in encodings if one not in ("", "identity")]
+    if packed and (len(packed) > 1 or packed[0] not in ("gzip", "x-gzip", "deflate")):
+        raise httpx2.DecodingError(f"it is encoded as {', '.join(packed)}, which was not asked for")
+    if packed:
+        del response.headers["content-encoding"]
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(response.stream, *_bound(response), packed=bool(packed))
+
+
+def _bound(response: httpx2.Response) -> tuple[int, str]:
+    if response.status_code >= 300:
+        return limits.ERROR, f"an error ({response.status_code})"
+    return (limits.LISTING, "a list of models") if response.request.method == "GET" else (limits.BODY, "a response")
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The bytes of a body, unpacked, as long as there are not too many."""
+
+    def __init__(self, raw: httpx2.AsyncByteStream, limit: int, what: str, *, packed: bool) -> None:
+        self._raw = raw
+        self._limit = limit
+        self._what = what
+        self._unpack = _Unpacker().feed if packed else None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._raw:
+            for part in (piece,) if self._unpack is None else self._unpack(piece):
+                size += len(part)
+                if size > self._limit:
+                    raise TooLarge(self._what, self._limit)
+                yield part
+
+    async def aclose(self) -> None:
+        await self._raw.aclose()
+
+
+class _Unpacker:
+    """Unpacks gzip, zlib and bare deflate, in pieces of bounded size."""
+
+    def __init__(self) -> None:
+        self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._begun = False
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """What the next bytes hold; raises `httpx2.DecodingError`."""
+        try:
+            while packed:
+                if self._inflater.eof:
+                    # Several packed one after the other are one.
+                    self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+                yield self._inflate(packed)
+                packed = self._inflater.unconsumed_tail or self._inflater.unused_data
+        except zlib.error as damage:
+            raise httpx2.DecodingError(str(damage)) from damage
+
+    def _inflate(self, packed: bytes) -> bytes:
+        try:
+            return self._inflater.decompress(packed, _PIECE)
+        except zlib.error:
+            if self._begun:
+                raise
+            # "deflate" is zlib's format by the standard, and bare by habit.
+            self._inflater = zlib.decompressobj(_RAW)
+            return self._inflater.decompress(packed, _PIECE)
+        finally:
+            self._begun = True

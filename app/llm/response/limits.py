@@ -1,0 +1,34 @@
+"""How much of a response is taken, whatever a server sends: each limit is far above what any model writes.
+
+What exceeds one is not read on, not kept and not asked for again: the same server would send the same again.
+
+Kept apart: bodies, events, responses and calls are read in modules of their own.
+"""
+
+ERROR = 2**20
+"""Bytes of an error's body."""
+LISTING = 16 * 2**20
+"""Bytes of the list of models."""
+BODY = 256 * 2**20
+"""Bytes of a streamed body, framing included; it is not kept."""
+EVENT = 8 * 2**20
+"""Bytes of one event, of one line, and of whatever else comes without any event: heartbeats, a page, a document."""
+RESPONSE = 4 * 2**20
+"""Characters of text, reasoning, arguments and opaque fields together."""
+CALL = 2 * 2**20
+"""Characters of the arguments of one call."""
+CALLS = 512
+"""Tool calls of one response."""
+
+
+class TooLarge(Exception):
+    """A response exceeds a limit; the message says what of it, as in `an event of more than 8 MiB`."""
+
+    def __init__(self, what: str, limit: int, unit: str = "B") -> None:
+        super().__init__(f"{what} of more than {_amount(limit, unit)}")
+
+
+def _amount(limit: int, unit: str) -> str:
+    if limit >= 2**20 and not limit % 2**20:
+        return f"{limit // 2**20} Mi{unit}" if unit == "B" else f"{limit // 2**20} million {unit}"
+    return f"{limit:,} {'bytes' if unit == 'B' else unit}"
