@@ -14,7 +14,7 @@ class Leaf:
     mode: int
     """Permission bits; of a link, `stat.S_IFLNK` and all of them."""
     written: float = field(default=0.0, compare=False)
-    """When, as Unix time: what the file's time is to be; 0 for now."""
+    """When, as Unix time: what the file's time is to be; 0 for the time at which it is laid."""
 
     @property
     def is_link(self) -> bool:

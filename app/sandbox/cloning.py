@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.sandbox.changes import Pending
+from app.sandbox.disk_leaf import write_leaf
 from app.sandbox.listing import Facts, facts_of
 
 _FICLONE = 0x40049409
@@ -105,13 +106,7 @@ def lay(pending: Pending, folder: Path) -> None:
             place.unlink()
         elif place.is_dir():
             shutil.rmtree(place)
-        if leaf.is_link:
-            place.symlink_to(os.fsdecode(leaf.data))
-        else:
-            place.write_bytes(leaf.data)
-            place.chmod(leaf.mode)
-        if leaf.written:
-            os.utime(place, (leaf.written, leaf.written), follow_symlinks=False)
+        write_leaf(place, leaf)
 
 
 def make_layer(clone: Path, there: Mapping[str, Facts], layer: Path) -> None:

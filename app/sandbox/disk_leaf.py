@@ -1,4 +1,4 @@
-"""Reads files and links of the disk as leaves, and compares them."""
+"""Reads files and links of the disk as leaves, writes them, and compares them."""
 
 import errno
 import os
@@ -25,6 +25,17 @@ def leaf_at(path: Path, limit: int) -> Leaf | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return Leaf(data, stat.S_IMODE(facts.st_mode))
+
+
+def write_leaf(place: Path, leaf: Leaf) -> None:
+    """Make the file or link at a path where there is nothing. Raises OSError."""
+    if leaf.is_link:
+        place.symlink_to(os.fsdecode(leaf.data))
+    else:
+        place.write_bytes(leaf.data)
+        place.chmod(leaf.mode)
+    if leaf.written:
+        os.utime(place, (leaf.written, leaf.written), follow_symlinks=False)
 
 
 def same_content(path: Path, other: Leaf | Path | None) -> bool:

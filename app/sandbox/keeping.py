@@ -1,10 +1,8 @@
 """Which paths that a command has written are kept, written through, or left out."""
 
-from bisect import bisect_left
-
 from app.sandbox.changes import Pending
 from app.workspace.git_ignored import GitIgnored
-from app.workspace.path_rules import UnsafePath, check_name
+from app.workspace.path_rules import UnsafePath, check_name, names_at_or_below
 from app.workspace.paths import Workspace
 
 _CACHES = frozenset(
@@ -45,14 +43,7 @@ class Keeping:
 
     def holds(self, path: str) -> bool:
         """Whether the path, or anything below it, is tracked by git or is pending: then no rule ignores it."""
-        at = bisect_left(self._pending, path)
-        if at < len(self._pending) and self._pending[at] == path:
-            return True
-        below = f"{path}/"
-        at = bisect_left(self._pending, below)
-        if at < len(self._pending) and self._pending[at].startswith(below):
-            return True
-        return self._git.tracks(path)
+        return names_at_or_below(self._pending, path) or self._git.tracks(path)
 
     def forbidden(self, path: str) -> bool:
         """Whether it is signoff's own."""

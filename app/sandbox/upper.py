@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
-from app.sandbox.disk_leaf import leaf_at, same_content
+from app.sandbox.disk_leaf import leaf_at, same_content, write_leaf
 from app.sandbox.keeping import Keeping
 from app.workspace.reading import read_file
 
@@ -79,14 +79,7 @@ class Upper:
 
     def _put(self, path: str, leaf: Leaf) -> None:
         self._make_folders(path)
-        place = self._folder / path
-        if leaf.is_link:
-            place.symlink_to(os.fsdecode(leaf.data))
-        else:
-            place.write_bytes(leaf.data)
-            place.chmod(leaf.mode)
-        if leaf.written:
-            os.utime(place, (leaf.written, leaf.written), follow_symlinks=False)
+        write_leaf(self._folder / path, leaf)
 
     def _make_folders(self, path: str) -> None:
         for above in reversed(Path(path).parents[:-1]):

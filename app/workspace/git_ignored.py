@@ -2,12 +2,12 @@
 
 import os
 import re
-from bisect import bisect_left
 from functools import cached_property
 from pathlib import Path
 
 from app.workspace.git_index import tracked_paths
 from app.workspace.ignore import Rules, ignored, rules_in, rules_of_file
+from app.workspace.path_rules import names_at_or_below
 from app.workspace.reading import read_file
 
 _RULES = (".gitignore",)
@@ -32,12 +32,7 @@ class GitIgnored:
 
     def tracks(self, path: str) -> bool:
         """Whether git tracks the path, or anything below it."""
-        at = bisect_left(self._tracked, path)
-        if at < len(self._tracked) and self._tracked[at] == path:
-            return True
-        below = f"{path}/"
-        at = bisect_left(self._tracked, below)
-        return at < len(self._tracked) and self._tracked[at].startswith(below)
+        return names_at_or_below(self._tracked, path)
 
     @cached_property
     def _tracked(self) -> list[str]:

@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from bisect import bisect_left
+from collections.abc import Sequence
 
 LONGEST_NAME = 255
 """Bytes of one component, as on ext4, APFS and most others."""
@@ -106,6 +108,16 @@ def repository_owner(name: str) -> str:
     if short := _SHORT_NAME.fullmatch(folded):
         folded = f".{short[1].removeprefix('.')}"
     return _REPOSITORIES.get(folded, "")
+
+
+def names_at_or_below(paths: Sequence[str], path: str) -> bool:
+    """Whether sorted paths have this one, or anything below it, among them."""
+    # Between the two there may be others: `a-b` comes after `a`, and before `a/b`.
+    for first in (path, f"{path}/"):
+        at = bisect_left(paths, first)
+        if at < len(paths) and (paths[at] == path or paths[at].startswith(f"{path}/")):
+            return True
+    return False
 
 
 def trouble_elsewhere(path: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workspace.path_rules import repository_owner
+from app.workspace.path_rules import names_at_or_below, repository_owner
 from app.workspace.paths import TooLarge, UnsafePath, Workspace, WorkspaceError
 from app.workspace.reading import read_file
 
@@ -432,3 +432,10 @@ def test_a_file_with_more_in_it_than_it_said_is_refused_or_cut() -> None:
     with pytest.raises(OSError, match="larger than 10 bytes"):
         read_file("/proc/self/status", 10)
     assert len(read_file("/proc/self/status", 10, head=True)[0]) == 10
+
+
+@given(st.sets(st.text("a-/", min_size=1, max_size=3)), st.text("a-", min_size=1, max_size=2))
+@settings(deadline=None)
+def test_a_path_is_found_among_sorted_ones_by_itself_and_by_what_is_below_it(paths: set[str], path: str) -> None:
+    wanted = any(each == path or each.startswith(f"{path}/") for each in paths)
+    assert names_at_or_below(sorted(paths), path) == wanted
