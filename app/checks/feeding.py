@@ -6,6 +6,7 @@ say, the gate closes as it would without them, and what the model says about it 
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from app.checks.runner import CheckRunner
 from app.checks.running import files_for
@@ -44,4 +45,9 @@ class Feed:
         checks = [check for check in checks if files_for(check, trees.files) is not None]
         if not checks or await self._runner().why_not():
             return ""
-        return told_in_result([await self._runner().run(check, trees) for check in checks])
+        results = []
+        for check in checks:
+            # Behind one that the user has started, a step does not wait longer than for its own: that one may hang.
+            with suppress(TimeoutError):
+                results.append(await self._runner().run(check, trees, patience=check.seconds))
+        return told_in_result(results)

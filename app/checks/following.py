@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.checks.results import Checked, Result, State
+from app.checks.results import Checked, Outcome, Result, State
 from app.checks.runner import CheckRunner
 from app.checks.running import files_for
 from app.config import Check
@@ -27,7 +27,23 @@ class _Followed:
     why_not: str = ""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it is known which checks there are."""
+    """Set once it is known which checks there are, or that this can't be known."""
+    refused: bool = False
+    """An approval was kept from being written because no check can be run."""
+
+    def hindered(self) -> bool:
+        """Whether no check can be run."""
+        return bool(self.why_not)
+
+    def not_run(self) -> tuple[Result, ...]:
+        """What should have been run before an approval and can't be; nothing once that was said."""
+        if self.refused:
+            return ()
+        self.refused = True
+        outcome = Outcome(State.BROKEN, reason=self.why_not)
+        return tuple(
+            Result(check.name, State.BROKEN, check.when, outcome) for check in self.checks if check.when == "approve"
+        )
 
     def cancel(self) -> None:
         """End what runs."""
@@ -113,12 +129,15 @@ class Following:
         """Run what is to be run before a proposal is written, unless it was.
 
         Returns:
-            Those that speak against it, and those that were ended before they said anything.
+            Those that speak against it, and those that have said nothing: ended by the user, or not to be run, which
+            is told once.
         """
         followed = self._followed.get(proposal_id)
         if followed is None:
             return ()
         await followed.begun.wait()
+        if followed.hindered():
+            return followed.not_run()
         names = [name for name, one in followed.results.items() if one.when == "approve" and not one.state.ended]
         if not names:
             return ()
@@ -127,8 +146,10 @@ class Following:
             await asyncio.wait({task})
         finally:
             task.cancel()
+        if followed.hindered():
+            return followed.not_run()
         ran = [followed.results[name] for name in names]
-        return tuple(result for result in ran if result.red or not result.state.ended)
+        return tuple(each for each in ran if each.red or each.state is State.BROKEN or not each.state.ended)
 
     async def close(self) -> None:
         """End all; no process is left."""
@@ -140,6 +161,10 @@ class Following:
     async def _begin(self, proposal_id: str, followed: _Followed) -> None:
         try:
             await self._look(proposal_id, followed)
+        except Exception as error:
+            # Before an approval goes on that has waited for this.
+            self._give_up(proposal_id, followed, error)
+            return
         finally:
             followed.begun.set()
         waiting = [name for name, one in followed.results.items() if one.state is State.WAITING]
@@ -184,14 +209,17 @@ class Following:
         def end(task: asyncio.Task[None]) -> None:
             followed.tasks.discard(task)
             if not task.cancelled() and (error := task.exception()):
-                # No check may end the app, nor go unsaid.
-                followed.why_not = str(error) or type(error).__name__
-                self._tell(proposal_id, followed)
+                self._give_up(proposal_id, followed, error)
 
         task = asyncio.ensure_future(work)
         followed.tasks.add(task)
         task.add_done_callback(end)
         return task
+
+    def _give_up(self, proposal_id: str, followed: _Followed, error: BaseException) -> None:
+        """No check may end the app, nor go unsaid."""
+        followed.why_not = str(error) or type(error).__name__
+        self._tell(proposal_id, followed)
 
     def _tell(self, proposal_id: str, followed: _Followed) -> None:
         if self._followed.get(proposal_id) is followed:

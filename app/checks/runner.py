@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,12 +44,23 @@ class CheckRunner:
         """What it came to before."""
         return self._known.get((check, trees.key))
 
-    async def run(self, check: Check, trees: Trees, tell: Tell = lambda result: None) -> Result:
+    async def run(
+        self, check: Check, trees: Trees, tell: Tell = lambda result: None, *, patience: float | None = None
+    ) -> Result:
         """Run a check, and if it fails, also on the workspace without the proposal.
 
         Cancelled, it leaves no process.
+
+        Args:
+            check: Which.
+            trees: What it is run on.
+            tell: Takes how far it is.
+            patience: Seconds that it waits for its turn behind others; None for as long as they take.
+
+        Raises:
+            TimeoutError: It has not had its turn in that time.
         """
-        async with self._turn:
+        async with self._in_turn(patience):
             if known := self.known(check, trees):
                 return known
             with _ticking(Result(check.name, State.RUNNING, check.when), tell) as progress:
@@ -67,6 +78,15 @@ class CheckRunner:
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
             return result
+
+    @asynccontextmanager
+    async def _in_turn(self, patience: float | None) -> AsyncIterator[None]:
+        async with asyncio.timeout(patience):
+            await self._turn.acquire()
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def forget(self, check: Check, trees: Trees) -> None:
         """Have it run anew when it is wanted again."""

@@ -140,7 +140,8 @@ class Decisions:
         words = event.words
         if red := await self._checks.before_approval(event.proposal_id):
             said = ", ".join(f"{one.name}: {one.words}" for one in red)
-            raise NotSound(f"{event.proposal_id} was not written ({said}).")
+            hint = "" if any(one.red for one in red) else "; approve it again to write it all the same"
+            raise NotSound(f"{event.proposal_id} was not written ({said}){hint}.")
         self._checks.stop(event.proposal_id)
         result = await self._session.get().approve(
             event.proposal_id, event.hunks, event.revision, words.feedback, words.comments

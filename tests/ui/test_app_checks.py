@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from app.runtime.workspace import open_runtime
 from app.workspace import trust
 from tests.ui.running_app import Running, running
@@ -67,6 +69,18 @@ async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_ov
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
+
+
+@pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
+async def test_however_narrow_it_is_no_check_and_no_key_is_dropped(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    types = TABLE.replace("greets", "types").replace("check.sh", "check.sh {files}")
+    prepared(tmp_path, TABLE + types + TABLE.replace("greets", "format").replace("sh check.sh {files}", "true"))
+    async with running(tmp_path, server, size=size) as run:
+        await stage(run, server)
+        await run.pilot.press("f4")
+        await run.see("greets ✗ 1 failed, 0 before", "types ✗ ", "format ✓", " S  send", " C  log")
 
 
 async def test_a_green_check_lets_an_approval_through(tmp_path: Path, server: WireServer) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from app.config import Check
 from app.conversation.events import Outcome, ProposalStaged, ToolResult
 from app.proposals.models import ProposalState
+from app.proposals.trees import Trees
 from tests.ui.test_app_checks import TABLE, facts, prepared
 from tests.unit.tools.processes import running
 from tests.wire.bench import bench, edit, of_role
@@ -76,3 +78,22 @@ async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_
         server.say("Stopped.")
         await on.say("Go on")
         on.check()
+
+
+async def test_a_step_does_not_wait_for_ever_behind_a_check_that_the_user_has_started(
+    server: WireServer, tmp_path: Path
+) -> None:
+    mark = "8765432.25"
+    prepared(tmp_path, TABLE + "feed = true\nseconds = 0.1\n")
+    async with bench(server, tmp_path) as on:
+        hangs = Check(name="hangs", run=f"sleep {mark}", seconds=600)
+        asked = asyncio.create_task(on.runtime.checks.run(hangs, Trees({}, {}, (), ())))
+        async with asyncio.timeout(20):
+            while not running(mark):
+                await asyncio.sleep(0.02)
+        server.turn(calls=[edit()])
+        server.say("Done.")
+        await on.say("Change it")
+        assert running(mark) and "says Hi" not in str(server.last.messages)
+        asked.cancel()
+        await asyncio.wait({asked})

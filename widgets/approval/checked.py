@@ -20,8 +20,11 @@ _SIGNS = {
 }
 
 
-def check_line(state: ReviewState, proposal: str, key: KeyOf) -> list[Content]:
-    """`ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, and the keys that go with it; nothing without checks."""
+def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) -> list[Content]:
+    """`ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, and the keys that go with it; nothing without checks.
+
+    Where there is no room for all of it on a line, what is well says less, and then the keys get a line of their own.
+    """
     checked = state.checks.get(proposal)
     if checked is None:
         return []
@@ -31,32 +34,52 @@ def check_line(state: ReviewState, proposal: str, key: KeyOf) -> list[Content]:
         return []
     # What is wrong is never what there is no room for.
     results = sorted(checked.results, key=lambda one: (not one.red, one.outcome is None))
-    parts = [_result(one, key) for one in results]
+    keys = []
     if checked.going_on:
-        parts.append(chip(key, "run_checks", "end", "$foreground 40%"))
+        keys.append(chip(key, "run_checks", "end", "$foreground 40%"))
     if checked.red:
-        parts.append(chip(key, "send_findings", "send", "$primary"))
+        keys.append(chip(key, "send_findings", "send", "$primary"))
     if any(one.outcome is not None for one in results):
-        parts.append(chip(key, "show_checks", "log", "$foreground 40%"))
-    return [Content(_GAP).join(parts)]
+        keys.append(chip(key, "show_checks", "log", "$foreground 40%"))
+    full, brief = ([_result(one, key, brief=brief) for one in results] for brief in (False, True))
+    gap = Content(_GAP)
+    for parts in (full, brief):
+        line = gap.join([*parts, *keys])
+        if not width or line.cell_length <= width:
+            return [line]
+    line = gap.join(full)
+    return [*([line] if line.cell_length <= width else _filled(brief, width)), *([gap.join(keys)] if keys else [])]
 
 
-def _result(result: Result, key: KeyOf) -> Content:
+def _filled(parts: Sequence[Content], width: int) -> list[Content]:
+    """As many on each line as there is room for."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        line = lines[-1] + _GAP + part
+        if line.cell_length <= width:
+            lines[-1] = line
+        else:
+            lines.append(part)
+    return lines
+
+
+def _result(result: Result, key: KeyOf, *, brief: bool) -> Content:
     if result.state in (State.NOT_ASKED, State.CANCELLED):
         action = "approve" if result.when == "approve" else "run_checks"
         return Content.assemble((f"{result.name} ", QUIET), chip(key, action, "run", "$foreground 40%"))
     sign, colour = _SIGNS.get(result.state, ("✗", "$text-error" if result.red else "$text-warning"))
     match result.state:
         case State.RUNNING:
-            words = f"{result.seconds:.0f} s  {result.progress}"
+            words = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"
         case State.WAITING:
             words = "waits"
+        case State.PASSED if brief:
+            words = ""
         case _:
             words = result.words
     loud = result.state not in (State.PASSED, State.WAITING)
-    return Content.assemble(
-        (f"{result.name} ", "bold"), (f"{sign} ", f"bold {colour}"), safe(words, colour if loud else QUIET)
-    )
+    said = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
+    return said + " " + safe(words, colour if loud else QUIET) if words else said
 
 
 def placed_findings(checked: Checked | None, diffs: Sequence[FileDiff]) -> list[Comment]:

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
-from widgets.approval.checked import check_line
+from widgets.approval.checked import check_lines
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import KeyOf, fitted, headline
@@ -95,11 +95,11 @@ class ApprovalPane(Column):
         if self._says_outcome and state.proposal is not None and not state.proposal.state.waiting:
             # What became of it has been said already.
             lines = lines[1:] or lines
-        if state.proposal is not None and state.proposal.state.waiting and not comparing:
-            # Above the keys, which are the last line.
-            lines[-1:-1] = check_line(state, state.proposal.id, key)
         shown = self.query_one("#headline", Static)
         width = shown.content_size.width
+        if state.proposal is not None and state.proposal.state.waiting and not comparing:
+            # Above the keys, which are the last line.
+            lines[-1:-1] = check_lines(state, state.proposal.id, key, width)
         shown.update(Content("\n").join(fitted(line, width) if width else line for line in lines))
         self._lines = len(lines)
         self.fit(self._height_of_all)

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from app.checks.following import Following
-from app.checks.results import Result, State
+from app.checks.results import Checked, Outcome, Result, State
 from app.checks.runner import Tell
 from app.config import Check
 from app.proposals.models import FileChange, Op, Proposal, ProposalState
 from app.proposals.trees import Trees
+from app.storage.errors import StorageError
 
 CHECK = Check(name="tests", run="true", when="approve")
 PROPOSAL = Proposal(
@@ -21,6 +22,10 @@ PROPOSAL = Proposal(
     state=ProposalState.PENDING,
     files=(FileChange(path="a.py", op=Op.EDIT, base=None, result=None, added=1, removed=1),),
 )
+
+
+def some_trees(proposal: str) -> Trees:
+    return Trees(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
 
 class Endless:
@@ -50,8 +55,7 @@ async def runner() -> Any:
 
 @pytest.fixture
 async def following(runner: Any) -> Following:
-    trees = Trees(after={}, before={}, files=("a.py",), old_files=("a.py",))
-    return Following(runner, lambda: (CHECK,), lambda proposal: trees, lambda checked: None)
+    return Following(runner, lambda: (CHECK,), some_trees, lambda checked: None)
 
 
 async def test_a_check_that_the_user_ends_keeps_an_approval_from_being_written(
@@ -76,3 +80,43 @@ async def test_an_approval_right_after_the_proposal_came_waits_for_its_checks(
     assert running.done() and not approving.done()
     await following.close()
     assert [result.state for result in await approving] == [State.CANCELLED]
+
+
+class Brief(Endless):
+    """A runner that comes to something at once."""
+
+    def __init__(self, outcome: Outcome, why_not: str = "") -> None:
+        super().__init__()
+        self._outcome = outcome
+        self._why_not = why_not
+
+    async def why_not(self) -> str:
+        return self._why_not
+
+    async def run(self, check: Check, trees: Trees, tell: Tell) -> Result:
+        return Result(check.name, self._outcome.state, check.when, self._outcome)
+
+
+def no_trees(proposal: str) -> Trees:
+    raise StorageError("The database is damaged.")
+
+
+@pytest.mark.parametrize(
+    ("runner", "trees", "words"),
+    [
+        (Brief(Outcome(State.PASSED)), no_trees, "The database is damaged."),
+        (Brief(Outcome(State.PASSED), "no layer"), some_trees, "no layer"),
+        (Brief(Outcome(State.BROKEN, reason="command not found")), some_trees, "command not found"),
+    ],
+)
+async def test_a_check_that_cannot_be_run_keeps_an_approval_from_being_written_once(
+    runner: Any, trees: Any, words: str
+) -> None:
+    said: list[Checked] = []
+    following = Following(runner, lambda: (CHECK,), trees, said.append)
+    following.follow([PROPOSAL], "P1")
+    (result,) = await following.before_approval("P1")
+    assert (result.name, result.state, result.words) == ("tests", State.BROKEN, words)
+    assert await following.before_approval("P1") == ()
+    await following.close()
+    assert said[-1].why_not in ("", words)

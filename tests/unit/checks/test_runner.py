@@ -121,6 +121,22 @@ async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: Runtime
     assert log.read_text().split() == ["in", "out"] * 6
 
 
+async def test_whoever_has_no_patience_gives_up_its_turn_and_only_that(runtime: Runtime) -> None:
+    trees = runtime.service.trees(stage(runtime, a="a1\n").id)
+    hangs, quick = Check(name="hangs", run="echo under way; sleep 98765.5"), Check(name="quick", run="true")
+    under_way = asyncio.Event()
+    first = asyncio.create_task(
+        runtime.checks.run(hangs, trees, lambda result: under_way.set() if result.progress else None)
+    )
+    await under_way.wait()
+    with pytest.raises(TimeoutError):
+        await runtime.checks.run(quick, trees, patience=0)
+    assert not first.done()
+    first.cancel()
+    await asyncio.wait({first})
+    assert (await runtime.checks.run(quick, trees, patience=60)).state is State.PASSED
+
+
 async def test_a_check_is_nice_and_gets_no_key(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     result = await checked(runtime, stage(runtime, a="a1\n"), "nice; env")
