@@ -103,10 +103,8 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             from app.cli.doctor import doctor
 
             return _in_workspace(doctor)
-        case "demo-server":
-            from app.cli.demo_server import serve_demo
-
-            return serve_demo
+        case "mcp" | "demo-server":
+            return _server(name)
         case "keys":
             from app.cli.keys import keys
 
@@ -115,6 +113,16 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             from app.cli.completion import completion
 
             return completion
+
+
+def _server(name: str) -> Callable[[argparse.Namespace], int]:
+    if name == "mcp":
+        from app.cli.mcp import serve_mcp
+
+        return serve_mcp
+    from app.cli.demo_server import serve_demo
+
+    return serve_demo
 
 
 def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:

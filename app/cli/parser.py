@@ -17,6 +17,7 @@ COMMANDS = (
     "undo",
     "redo",
     "stage",
+    "mcp",
     "sessions",
     "export",
     "log",
@@ -38,6 +39,7 @@ commands:
   deny ID             discard a proposal, with feedback for the model if you like
   undo ID, redo ID    take back an approval, byte for byte, or a denial; or do it again
   stage [FILE]        review a diff made elsewhere (`git diff | signoff stage -`)
+  mcp                 for other agents: a server through which their edits wait here (see the README)
   sessions            the conversations of this workspace
   export SESSION      a session as Markdown or JSON
   log                 who decided what and when: the audit trail
@@ -145,6 +147,17 @@ def command_parser() -> argparse.ArgumentParser:
         "file", nargs="?", default="-", metavar="FILE", help="the diff; - or nothing reads standard input"
     )
 
+    mcp = _command(
+        commands, "mcp", "An MCP server on standard input and output, for another agent to start.", json=False
+    )
+    mcp.add_argument(
+        "--wait",
+        type=_seconds,
+        default=0,
+        metavar="SECONDS",
+        help="hold each proposing call so long for your decision, and give it back as the result (default: 0)",
+    )
+
     sessions = _command(commands, "sessions", "List the sessions of this workspace, the latest first.")
     sessions.add_argument(
         "--prune",
@@ -231,6 +244,12 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
     parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
     parser.add_argument("--gate", metavar="POLICY", type=_gate, help="every-edit (default), chain, or chain:N")
+
+
+def _seconds(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 5 or int(text) > 86_400:
+        raise argparse.ArgumentTypeError("give whole seconds, up to 86400")
+    return int(text)
 
 
 def _rate(text: str) -> float:

@@ -129,10 +129,14 @@ def _problem(item: Any, known: set[str]) -> str:
             return f"{where} is missing"
         case "extra_forbidden":
             name = str(item["loc"][-1])
+            if name in known:
+                return f"{where} is not an argument here"
             parts = [part for part in re.split(r"[_-]|(?<=[a-z])(?=[A-Z])", name) if part in known]
             close = parts[:1] or difflib.get_close_matches(name.lower(), sorted(known), 1, 0.6)
             return f"{where} is not an argument" + (f"; did you mean {close[0]}?" if close else "")
         case _:
+            if item["type"] == "value_error":
+                return f"{where}: {item['ctx']['error']}"
             shown = repr(item.get("input"))
             message = item["msg"][:1].lower() + item["msg"][1:]
             return f"{where}: {message}, not {shown if len(shown) <= 80 else shown[:79] + '…'}"

@@ -67,7 +67,7 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
         Rejected: The user said no.
         ToolError: A path is not one to touch.
     """
-    for path, reason in await asyncio.to_thread(_secrets, context, paths):
+    for path, reason in await asyncio.to_thread(secrets_among, context.workspace, context.draft, paths):
         folder = PurePosixPath(path).parent.as_posix()
         answer = await context.confirm(
             Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
@@ -76,9 +76,9 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
             raise Rejected(f"The user did not let you see {path}: it looks like a secret.", answer.feedback)
 
 
-def _secrets(context: ToolContext, paths: Sequence[str]) -> list[tuple[str, str]]:
-    """Those of the files that look like secrets, each with the reason."""
-    reasons = ((path, _on_disk(context.workspace, path) or _pending(context.draft, path)) for path in paths)
+def secrets_among(workspace: Workspace, draft: DraftPort, paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Those of the files that look like secrets, on disk or pending, each with the reason; raises ToolError."""
+    reasons = ((path, _on_disk(workspace, path) or _pending(draft, path)) for path in paths)
     return [(path, reason) for path, reason in reasons if reason]
 
 

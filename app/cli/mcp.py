@@ -1,0 +1,46 @@
+"""`signoff mcp`: the server between the pipes of a host.
+
+Kept apart: it has the standard streams for itself, and loads little, since hosts start it with every session.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from app.doors.mcp.messages import Outlet, read_lines
+from app.doors.mcp.server import Server, Tools
+
+
+def serve_mcp(arguments: argparse.Namespace) -> int:
+    """Serve until the host closes standard input or says by a signal that it is enough; always 0."""
+    if sys.stdin.isatty():
+        sys.stderr.write(
+            "signoff: An agent starts this command and speaks MCP with it; see the README. Ctrl-D ends.\n"
+        )
+    # Whatever else prints goes to standard error: the host would take it for a message.
+    outlet = Outlet(os.dup(1))
+    os.dup2(2, 1)
+    server = Server(lambda: _tools(Path(arguments.workspace), arguments.wait), outlet.send)
+    for line in read_lines(0, _ending()):
+        server.take(line)
+    server.end()
+    return 0
+
+
+def _tools(workspace: Path, wait_seconds: int) -> Tools:
+    from app.cli.output import print_error
+    from app.doors.mcp.tools import ProposalTools
+
+    return ProposalTools(workspace, wait_seconds, print_error)
+
+
+def _ending() -> int:
+    """A descriptor that has something to read once the host wants an end."""
+    wanted, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: None)
+    return wanted

@@ -1,0 +1,48 @@
+"""Who calls: the agent, and where it tells, its model, session and turn."""
+
+from dataclasses import dataclass
+from typing import Any
+
+_CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
+_CODEX_KEY = "x-codex-turn-metadata"
+_LONGEST = 80
+_AGENTS = {"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp-client": "gemini"}
+"""Agents that the hooks know, by the names under which they speak MCP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a call says of whoever makes it; empty where it doesn't."""
+
+    agent: str = ""
+    """Its short name: `claude`."""
+    model: str = ""
+    session: str = ""
+    turn: str = ""
+    """Its own id of the turn; only some agents send one."""
+
+
+def caller_of(client: dict[str, Any], meta: dict[str, Any]) -> Caller:
+    """Who calls.
+
+    Args:
+        client: What the host said of itself when it was greeted.
+        meta: The `_meta` of the call, where a stateless host says who it is, and Codex says more.
+    """
+    said = meta.get(_CLIENT_KEY)
+    name = _text(said if isinstance(said, dict) else client, "name")
+    turn = meta.get(_CODEX_KEY)
+    turn = turn if isinstance(turn, dict) else {}
+    return Caller(
+        agent=_AGENTS.get(name, name),
+        model=_text(turn, "model"),
+        session=_text(turn, "session_id"),
+        turn=_text(turn, "turn_id"),
+    )
+
+
+def _text(values: dict[str, Any], key: str) -> str:
+    """A short text of one line, whatever the host has sent."""
+    value = values.get(key)
+    line = " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
+    return line.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,42 @@
+"""The gate on an agent from outside: one proposal, then the user has the word.
+
+Kept apart: signoff's own gate is a fold over a session's log, and an agent from outside has none here.
+"""
+
+from dataclasses import dataclass
+
+from app.doors.mcp.caller import Caller
+from app.doors.waiting import Standing
+
+REFUSED = (
+    "Refused, and nothing of this call was staged: {id}, which you proposed before, awaits the user's decision. "
+    "Nothing is written. End your turn now and say in a few sentences what {id} does and what to look at. Don't call "
+    "tools; don't make the change in another way. proposal_status gives the decision once there is one."
+)
+
+
+@dataclass(slots=True)
+class Gate:
+    """Open until something is staged; then closed until the user has decided on that, or says something new."""
+
+    proposal: str = ""
+    """What was staged last."""
+    _turn: str = ""
+
+    def shut(self, proposal: str, caller: Caller) -> None:
+        """Something was staged."""
+        self.proposal, self._turn = proposal, caller.turn
+
+    def refusal(self, caller: Caller, on_top_of: str, standing: Standing) -> str:
+        """Why a call may not stage anything; empty if it may.
+
+        Args:
+            caller: Who calls. A turn that is another than that of the last proposal is one that the user has begun.
+            on_top_of: What the agent says the user wants more on top of, for one that tells no turns.
+            standing: Where the last proposal stands.
+        """
+        if standing.decided or (caller.turn and caller.turn != self._turn):
+            return ""
+        if not caller.turn and on_top_of.strip().upper() == self.proposal:
+            return ""
+        return REFUSED.format(id=self.proposal)

@@ -1,0 +1,40 @@
+"""The text that files have once a decision is carried out, as far as it can be quoted.
+
+Kept apart: the one place where a door gives out whole files.
+"""
+
+from app.plural import plural
+from app.proposals.models import HunkState, Proposal
+from app.proposals.text.document import Document
+from app.runtime.workspace import Runtime
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.secrets import secret_reason
+
+QUOTED = 24_000
+"""Characters of all files together."""
+
+
+def resulting_text(runtime: Runtime, proposal: Proposal) -> str:
+    """What the files of which something was written hold now; empty if nothing was, or it was undone."""
+    if not proposal.written_in_part:
+        return ""
+    room = QUOTED
+    parts: list[str] = []
+    for change in proposal.files:
+        states = {change.state, *(hunk.state for hunk in change.hunks)}
+        if HunkState.APPLIED not in states or change.result is None:
+            continue
+        try:
+            data = runtime.workspace.read(change.path)
+        except (OSError, WorkspaceError):
+            continue
+        document = Document(data)
+        if document.binary or secret_reason(change.path, data):
+            continue
+        texts = document.texts
+        if sum(len(text) + 1 for text in texts) > room:
+            parts.append(f"{change.path} has {plural(len(texts), 'line')} now; read what you need of it.")
+            continue
+        room -= sum(len(text) + 1 for text in texts)
+        parts.append("\n".join([f"{change.path} reads now:", *texts]))
+    return "\n\n".join(parts)

@@ -1,0 +1,200 @@
+"""What the tools of the server do: propose, wait for the user, and tell what became of it.
+
+Nothing of this is loaded before the first call, and the workspace is not opened: what is wrong with either is the
+answer to that call, and the next one tries again.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from app.agent.feedback import Feedback
+from app.config import ConfigError
+from app.doors import waiting
+from app.doors.decision_words import tell
+from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
+from app.doors.mcp.caller import Caller
+from app.doors.mcp.drafting import draft_files, draft_patch
+from app.doors.mcp.gate import Gate
+from app.doors.mcp.resulting import resulting_text
+from app.doors.mcp.server import Running
+from app.proposals.draft import Draft
+from app.proposals.errors import ProposalError
+from app.proposals.models import Proposal
+from app.proposals.origin import Origin, OriginKind
+from app.proposals.reports import EditReport
+from app.runtime.recovery import put_right
+from app.runtime.workspace import Runtime, open_runtime
+from app.storage.errors import StorageError
+from app.tools.contract import ToolError, escape_surrogates
+from app.tools.schemas import parse_arguments
+from app.tools.staging import staged_text
+from app.workspace.path_rules import WorkspaceError
+
+PROGRESS_SECONDS = 5.0
+"""How often a call that waits says so."""
+_NOT_YET = (
+    "{id} awaits the user's decision in signoff. Nothing is written: files still read as before. End your turn now "
+    "and say in a few sentences what the change does and what to look at; don't make it in another way. "
+    "proposal_status gives the decision, with the user's words, once there is one."
+)
+
+
+class _Answer(NamedTuple):
+    """What the model reads."""
+
+    text: str
+    failed: bool = False
+
+
+class ProposalTools:
+    """The tools over one workspace, for one agent; `call` may run on many threads at once."""
+
+    def __init__(self, root: Path, wait_seconds: int, say: Callable[[str], None]) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            root: The workspace.
+            wait_seconds: How long a proposing call waits that doesn't say it.
+            say: Takes a line for the user.
+        """
+        self._root = root
+        self._wait_seconds = wait_seconds
+        self._say = say
+        self._runtime: Runtime | None = None
+        self._opening = threading.Lock()
+        self._staging = threading.Lock()
+        self._gate = Gate()
+        self._own: list[str] = []
+        """The proposals of this agent, oldest first."""
+        self._told: dict[str, int] = {}
+        """Of each, the number of the last decision that the agent has read."""
+
+    def call(self, name: str, arguments: dict[str, object], caller: Caller, running: Running) -> tuple[str, bool]:
+        """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
+        try:
+            answer = self._call(name, arguments, caller, running)
+        except (ToolError, ProposalError) as error:
+            answer = _Answer(str(error), failed=True)
+        except (StorageError, ConfigError, WorkspaceError, OSError) as error:
+            answer = _Answer(f"signoff can't do it, and nothing was staged or written: {error}", failed=True)
+        except Exception as error:
+            # A defect. The agent is told, since it waits; the user finds it where the host keeps what servers say.
+            problem = f"{name} failed: {type(error).__name__}: {error}"
+            self._say(problem)
+            answer = _Answer(f"signoff can't do it, and nothing was written. {problem}", failed=True)
+        return escape_surrogates(answer.text), answer.failed
+
+    def close(self) -> None:
+        """Close the workspace, once no call runs."""
+        if self._runtime is not None:
+            self._runtime.close()
+
+    def _call(self, name: str, given: dict[str, object], caller: Caller, running: Running) -> _Answer:
+        match name:
+            case "propose_edit":
+                edit = parse_arguments(name, EditArguments, given)
+                return self._propose(
+                    lambda runtime, draft: draft_files(runtime, draft, edit.files, self._own), edit, caller, running
+                )
+            case "propose_patch":
+                patch = parse_arguments(name, PatchArguments, given)
+                return self._propose(
+                    lambda runtime, draft: draft_patch(runtime, draft, patch.patch), patch, caller, running
+                )
+            case _:
+                return self._status(parse_arguments(name, StatusArguments, given), running)
+
+    def _open(self) -> Runtime:
+        with self._opening:
+            if self._runtime is None:
+                runtime = open_runtime(self._root)
+                try:
+                    put_right(runtime, self._say)
+                except BaseException:
+                    runtime.close()
+                    raise
+                self._runtime = runtime
+            return self._runtime
+
+    def _propose(
+        self,
+        fill: Callable[[Runtime, Draft], str],
+        arguments: EditArguments | PatchArguments,
+        caller: Caller,
+        running: Running,
+    ) -> _Answer:
+        runtime = self._open()
+        with self._staging:
+            if running.cancelled:
+                return _Answer("Nothing was staged: the call was cancelled.", failed=True)
+            if last := self._gate.proposal:
+                standing = waiting.standing(runtime.database, runtime.name, last)
+                if refusal := self._gate.refusal(caller, arguments.on_top_of or "", standing):
+                    return _Answer(refusal, failed=True)
+            proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller)
+            self._gate.shut(proposal.id, caller)
+            self._own.append(proposal.id)
+        seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
+        if seconds and self._await(runtime, proposal.id, seconds, running).decided:
+            return _Answer(self._tell(runtime, proposal.id))
+        report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
+        return _Answer(f"{staged_text(proposal.id, report)}\n{_NOT_YET.format(id=proposal.id)}")
+
+    def _stage(
+        self, runtime: Runtime, fill: Callable[[Runtime, Draft], str], summary: str, caller: Caller
+    ) -> tuple[Proposal, str]:
+        draft = runtime.service.draft("")
+        draft.origin = Origin(
+            kind=OriginKind.AGENT,
+            agent=caller.agent,
+            model=caller.model,
+            session=caller.session,
+            prompt=caller.turn,
+        )
+        notes = fill(runtime, draft)
+        return runtime.service.stage(draft, " ".join(summary.split()), self._unanswered(runtime)), notes
+
+    def _unanswered(self, runtime: Runtime) -> tuple[str, ...]:
+        """The agent's proposals that were denied with words which a next one may answer, the latest first."""
+        feedback = Feedback()
+        for name in self._own:
+            if not runtime.service.get(name).superseded_by:
+                for record in runtime.sessions.decisions(name):
+                    feedback.apply(record.decided)
+        return feedback.unanswered
+
+    def _await(self, runtime: Runtime, name: str, seconds: float, running: Running) -> waiting.Standing:
+        """Wait for a decision, and tell the host meanwhile that the call is alive."""
+        began = time.monotonic()
+        told = self._told.get(name, 0)
+        while True:
+            waited = time.monotonic() - began
+            running.progress(round(waited, 3), seconds, f"{name} waits for the user's decision in signoff")
+            step = min(PROGRESS_SECONDS, seconds - waited)
+            standing = waiting.wait(
+                runtime.database, runtime.name, runtime.signal, name, told=told, seconds=step, stop=running.stop
+            )
+            if standing.decided or running.stop.is_set() or time.monotonic() - began >= seconds:
+                return standing
+
+    def _tell(self, runtime: Runtime, name: str) -> str:
+        """What became of a proposal; what the user said is told whenever it is asked for."""
+        text, self._told[name] = tell(runtime, name)
+        return text
+
+    def _status(self, arguments: StatusArguments, running: Running) -> _Answer:
+        runtime = self._open()
+        wanted = arguments.proposal or self._gate.proposal
+        if not wanted:
+            raise ToolError("You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.")
+        name = runtime.service.get(wanted).id
+        standing = waiting.standing(runtime.database, runtime.name, name, self._told.get(name, 0))
+        if arguments.wait_seconds and not standing.decided:
+            standing = self._await(runtime, name, arguments.wait_seconds, running)
+        parts = [self._tell(runtime, name), resulting_text(runtime, runtime.service.get(name))]
+        if not standing.decided:
+            parts.append(_NOT_YET.format(id=name))
+        return _Answer("\n\n".join(filter(None, parts)))

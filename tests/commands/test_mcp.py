@@ -1,0 +1,260 @@
+"""`signoff mcp` as a process: with the SDK's own client, and between pipes that break."""
+
+import json
+import random
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from tests.hygiene.test_imports import modules_after
+from tests.terminal.terminal import signoff_command, terminal_environment
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 41))
+THREE = [{"old": f"line {number}\n", "new": f"LINE {number}\n"} for number in (3, 20, 38)]
+TWO_LINES = "Not so.\n  Say goodbye instead."
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (folder := tmp_path / "ws").mkdir()
+    (folder / "a.txt").write_text(TEXT)
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return terminal_environment(tmp_path / "home")
+
+
+def signoff(root: Path, environment: dict[str, str], *words: str) -> str:
+    """A command of the user's, in another process."""
+    done = subprocess.run(
+        signoff_command(*words), cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# The SDK's own client
+
+
+@asynccontextmanager
+async def connected(root: Path, environment: dict[str, str], mode: Any) -> AsyncIterator["Client"]:
+    # It takes longer to import than anything else here.
+    from mcp import Client, StdioServerParameters
+
+    command, *arguments = signoff_command("mcp")
+    server = StdioServerParameters(command=command, args=arguments, env=environment, cwd=root)
+    async with Client(server, mode=mode) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+async def test_the_official_client_proposes_waits_and_hears_the_words(
+    root: Path, environment: dict[str, str], mode: str, version: str
+) -> None:
+    async with connected(root, environment, mode) as client:
+        assert client.protocol_version == version
+        assert "nothing is written until" in (client.instructions or "")
+        listed = await client.list_tools()
+        assert [tool.name for tool in listed.tools] == ["propose_edit", "propose_patch", "proposal_status"]
+        told: list[str | None] = []
+        waits = anyio.Event()
+        found: list[Any] = []
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            told.append(message)
+            waits.set()
+
+        async def propose() -> None:
+            arguments = {"files": [{"path": "a.txt", "edits": THREE}], "wait_seconds": 600}
+            found.append(await client.call_tool("propose_edit", arguments, progress_callback=heard))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(propose)
+            await waits.wait()
+            # Others are answered while it waits.
+            status = await client.call_tool("proposal_status", {})
+            assert "P1 waits for the user's decision" in status.content[0].text  # type: ignore[union-attr]
+            await anyio.to_thread.run_sync(lambda: signoff(root, environment, "approve", "P1", "--hunks", "2"))
+            await anyio.to_thread.run_sync(lambda: signoff(root, environment, "deny", "P1", "-m", TWO_LINES))
+        (result,) = found
+        assert not result.is_error and told
+        assert result.content[0].text.startswith(
+            f"P1: hunk 2 written, 1 and 3 denied.\n\nThe user says:\n\n{TWO_LINES}"
+        )
+    assert (root / "a.txt").read_text() == TEXT.replace("line 20\n", "LINE 20\n")
+
+
+async def test_the_official_client_reads_what_was_wrong(root: Path, environment: dict[str, str]) -> None:
+    from mcp import MCPError
+
+    async with connected(root, environment, "auto") as client:
+        result = await client.call_tool("propose_edit", {"files": [{"path": "a.txt"}]})
+        assert result.is_error and "give `edits`" in result.content[0].text  # type: ignore[union-attr]
+        with pytest.raises(MCPError, match="The tools are: propose_edit"):
+            await client.call_tool("write_file", {})
+
+
+# Between pipes
+
+
+class Pipes:
+    """A server process, spoken to by lines."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+
+    @property
+    def _in(self) -> IO[bytes]:
+        assert self.process.stdin
+        return self.process.stdin
+
+    def send(self, **message: Any) -> None:
+        self._in.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self._in.flush()
+
+    def read(self) -> Any:
+        assert self.process.stdout
+        return json.loads(self.process.stdout.readline())
+
+    def propose(self, name: int, wait: int = 0) -> None:
+        arguments = {"files": [{"path": "a.txt", "edits": THREE}], "wait_seconds": wait}
+        meta = {"progressToken": name}
+        self.send(
+            id=name, method="tools/call", params={"name": "propose_edit", "arguments": arguments, "_meta": meta}
+        )
+
+    def leave(self) -> None:
+        self._in.close()
+
+    def rest(self) -> list[Any]:
+        """What it says until it ends; nothing but messages, and nothing for the user."""
+        assert self.process.stdout and self.process.stderr
+        lines = self.process.stdout.read().splitlines()
+        assert self.process.stderr.read() == b""
+        assert self.process.wait(30) == 0
+        return [json.loads(line) for line in lines]
+
+
+@contextmanager
+def served(root: Path, environment: dict[str, str], *more: str) -> Iterator[Pipes]:
+    with subprocess.Popen(
+        signoff_command("mcp", *more),
+        cwd=root,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield Pipes(process)
+        finally:
+            process.kill()
+
+
+def waiting(root: Path, environment: dict[str, str]) -> list[str]:
+    return [each["id"] for each in json.loads(signoff(root, environment, "proposals", "--json"))]
+
+
+def test_a_host_that_leaves_in_mid_call_finds_it_staged(root: Path, environment: dict[str, str]) -> None:
+    with served(root, environment) as pipes:
+        pipes.propose(1, wait=600)
+        pipes.leave()
+        *_, answer = pipes.rest()
+    assert "P1 awaits the user's decision" in answer["result"]["content"][0]["text"]
+    assert waiting(root, environment) == ["P1"]
+    assert (root / "a.txt").read_text() == TEXT
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_like_a_host_that_leaves(root: Path, environment: dict[str, str], number: int) -> None:
+    with served(root, environment) as pipes:
+        pipes.propose(1, wait=600)
+        assert pipes.read()["method"] == "notifications/progress"
+        pipes.process.send_signal(number)
+        *_, answer = pipes.rest()
+    assert "P1 awaits the user's decision" in answer["result"]["content"][0]["text"]
+
+
+def test_a_host_that_reads_no_more_ends_it_without_a_word(root: Path, environment: dict[str, str]) -> None:
+    with served(root, environment) as pipes:
+        pipes.propose(1, wait=600)
+        assert pipes.read()["method"] == "notifications/progress"
+        assert pipes.process.stdout and pipes.process.stderr
+        pipes.process.stdout.close()
+        pipes.send(id=2, method="ping")
+        pipes.leave()
+        assert (pipes.process.stderr.read(), pipes.process.wait(30)) == (b"", 0)
+    assert waiting(root, environment) == ["P1"]
+
+
+def test_nothing_but_the_protocol_is_printed(root: Path, environment: dict[str, str]) -> None:
+    with served(root, environment) as pipes:
+        pipes.propose(1)
+        pipes.propose(2)
+        pipes.leave()
+        answers = {each["id"]: each["result"]["isError"] for each in pipes.rest()}
+    assert answers == {1: False, 2: True}
+
+
+@pytest.mark.parametrize("words", [("--wait", "-1"), ("--wait", "soon"), ("--wait", "99999999")])
+def test_a_wrong_limit_is_refused_at_once(root: Path, environment: dict[str, str], words: tuple[str, str]) -> None:
+    done = subprocess.run(
+        signoff_command("mcp", *words), cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and done.stdout == "" and "give whole seconds" in done.stderr
+
+
+def killed_at(root: Path, environment: dict[str, str], seconds: float) -> None:
+    with served(root, environment) as pipes:
+        pipes.propose(1, wait=600)
+        try:
+            pipes.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pipes.process.kill()
+    assert {path.name: path.read_text() for path in root.iterdir()} == {"a.txt": TEXT}
+
+
+def kills(root: Path, environment: dict[str, str], count: int) -> None:
+    dice = random.Random(16)
+    for _ in range(count):
+        killed_at(root, environment, dice.uniform(0.02, 1.5))
+        # Whatever it left, the user can go on, and the next one finds its way.
+        for name in waiting(root, environment):
+            signoff(root, environment, "deny", name)
+
+
+def test_killed_at_any_instant_it_has_written_nothing(root: Path, environment: dict[str, str]) -> None:
+    kills(root, environment, 3)
+
+
+@pytest.mark.soak
+def test_killed_at_fifty_instants_it_has_written_nothing(root: Path, environment: dict[str, str]) -> None:
+    kills(root, environment, 50)
+
+
+def test_to_greet_and_to_list_takes_little(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "tools/list"},
+    ]
+    source = tmp_path / "in"
+    source.write_text("".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines))
+    loaded = modules_after(
+        f"import os; os.dup2(os.open({str(source)!r}, os.O_RDONLY), 0)\n"
+        "out = os.dup(1); os.dup2(os.open(os.devnull, os.O_WRONLY), 1)\n"
+        "from app.cli.main import main\nassert main(['mcp']) == 0\nos.dup2(out, 1)"
+    )
+    heavy = {"pydantic", "asyncio", "sqlite3", "watchfiles", "textual", "logging", "email", "pathspec"}
+    assert "json" in loaded and not loaded & heavy

@@ -1,0 +1,427 @@
+"""What an agent can do through the server: propose, be held at the gate, and hear what the user decided."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from app.cli.main import main
+from app.doors.mcp import tools
+from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
+from app.doors.mcp.catalogue import NAMES, TOOLS
+from app.proposals.models import Proposal, ProposalState
+from app.runtime.workspace import Runtime
+from app.tools.schemas import json_schema
+from tests.unit.doors.mcp_host import Host
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 41))
+TWO_LINES = "Not so.\n  Say goodbye instead."
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    (folder / "a.txt").write_text(TEXT)
+    return folder
+
+
+@pytest.fixture
+def host(root: Path) -> Iterator[Host]:
+    started = Host(root)
+    started.greet()
+    yield started
+    started.server.end()
+
+
+@pytest.fixture
+def user(host: Host) -> Iterator[Runtime]:
+    """The workspace as another process of the user's has it open."""
+    runtime = host.runtime()
+    yield runtime
+    runtime.close()
+
+
+def signoff(root: Path, *words: str) -> int:
+    """A command of the user's."""
+    return main([words[0], "--workspace", str(root), *words[1:]])
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def only(user: Runtime) -> Proposal:
+    (proposal,) = user.service.all()
+    return proposal
+
+
+# What is proposed
+
+
+def test_one_call_makes_one_proposal_of_several_files_and_writes_nothing(
+    host: Host, root: Path, user: Runtime
+) -> None:
+    for name in ("gone.txt", "old.txt"):
+        (root / name).write_text(TEXT)
+    before = contents(root)
+    text, failed = host.call(
+        "propose_edit",
+        files=[
+            {"path": "a.txt", "edits": [{"old": "line 3\n", "new": "three\n"}, {"old": "line 30\n", "new": ""}]},
+            {"path": str(root / "sub/new.txt"), "content": "new\n"},
+            {"path": "gone.txt", "delete": True},
+            {"path": "old.txt", "new_path": "moved.txt", "edits": [{"old": "line 7\n", "new": "seven\n"}]},
+        ],
+        summary="All\nat once",
+    )
+    assert not failed and contents(root) == before
+    fact = json.loads(text.splitlines()[0])
+    assert (fact["status"], fact["proposal"], fact["applied"]) == ("staged", "P1", False)
+    assert "Nothing is written" in text and "End your turn now" in text
+    proposal = only(user)
+    assert [(change.path, change.op.value) for change in proposal.files] == [
+        ("a.txt", "edit"),
+        ("gone.txt", "delete"),
+        ("moved.txt", "rename"),
+        ("sub/new.txt", "create"),
+    ]
+    assert (proposal.summary, proposal.origin.kind, proposal.origin.agent) == ("All at once", "agent", "claude")
+    assert signoff(root, "approve", "P1") == 0
+    assert contents(root) == {
+        "a.txt": TEXT.replace("line 3\n", "three\n").replace("line 30\n", "").encode(),
+        "sub/new.txt": b"new\n",
+        "moved.txt": TEXT.replace("line 7\n", "seven\n").encode(),
+    }
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "--- a/a.txt\n+++ b/a.txt\n@@ -2,3 +2,3 @@\n line 2\n-line 3\n+three\n line 4\n",
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n-line 3\n+three\n*** Delete File: b.txt\n*** End Patch",
+    ],
+)
+def test_a_patch_in_either_form_becomes_a_proposal(host: Host, root: Path, user: Runtime, patch: str) -> None:
+    (root / "b.txt").write_text("b\n")
+    before = contents(root)
+    text, failed = host.call("propose_patch", patch=patch, summary="Three")
+    assert not failed and '"proposal": "P1"' in text
+    assert contents(root) == before
+    assert only(user).summary == "Three" and only(user).files[0].added == 1
+
+
+CODEX = {"x-codex-turn-metadata": {"turn_id": "t1", "session_id": "s1", "model": "gpt-5.5"}}
+
+
+def test_where_it_comes_from_is_kept(root: Path) -> None:
+    host = Host(root)
+    host.greet("codex-mcp-client", "2025-06-18")
+    host.edit("a.txt", "line 3\n", "three\n", meta=CODEX)
+    runtime = host.runtime()
+    origin = only(runtime).origin
+    runtime.close()
+    host.server.end()
+    found = (origin.kind, origin.agent, origin.model, origin.session, origin.prompt)
+    assert found == ("agent", "codex", "gpt-5.5", "s1", "t1")
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "files is missing"),
+        ({"files": []}, "files: "),
+        ({"path": "a.txt", "old": "x", "new": "y"}, "path is not an argument here"),
+        ({"files": [{"path": "a.txt"}]}, "give `edits`, `content`, `delete` or `new_path`"),
+        ({"files": [{"path": "a.txt", "edits": [{"old": "x"}]}]}, "files.0.edits.0.new is missing"),
+        ({"files": [{"path": "a.txt", "content": "", "delete": True}]}, "`delete` goes with nothing else"),
+        ({"files": [{"path": "a.txt", "content": "x"}], "wait_seconds": -1}, "wait_seconds"),
+        ({"files": [{"path": "a.txt", "delete": True}, {"path": "./a.txt", "delete": True}]}, "named twice"),
+        ({"files": [{"path": "../b.txt", "content": "x"}]}, "leads out of the workspace"),
+        ({"files": [{"path": ".git/config", "content": "x"}]}, ".git"),
+        ({"files": [{"path": "/etc/passwd", "content": "x"}]}, "outside the workspace"),
+        ({"files": [{"path": "none.txt", "delete": True}]}, "does not exist"),
+        ({"files": [{"path": "a.txt", "content": TEXT}]}, "already has exactly this content"),
+        ({"files": [{"path": "a.txt", "edits": [{"old": "line 333\n", "new": ""}]}]}, "line 33"),
+        ({"files": [{"path": "a.txt", "edits": [{"old": "line", "new": "row"}]}]}, "a.txt"),
+    ],
+)
+def test_what_cannot_be_staged_is_refused_in_words_and_leaves_the_gate_open(
+    host: Host, user: Runtime, arguments: dict[str, Any], words: str
+) -> None:
+    text, failed = host.call("propose_edit", **arguments)
+    assert failed and words in text and "Traceback" not in text
+    assert user.service.all() == []
+    assert host.edit("a.txt", "line 3\n", "three\n")[1] is False
+
+
+def test_one_file_that_does_not_fit_refuses_all(host: Host, user: Runtime) -> None:
+    new = {"path": "b.txt", "content": "b\n"}
+    _, failed = host.call("propose_edit", files=[new, {"path": "a.txt", "edits": [{"old": "no", "new": "x"}]}])
+    assert failed and user.service.all() == []
+    assert host.call("propose_edit", files=[new])[1] is False
+    assert [change.path for change in only(user).files] == ["b.txt"]
+
+
+def test_a_refusal_quotes_no_secret(host: Host, root: Path) -> None:
+    (root / ".env").write_text("TOKEN=abc123secret\nNAME=x\n")
+    text, failed = host.edit(".env", "TOKEN=abc123sekret\n", "TOKEN=\n")
+    assert failed and "abc123secret" not in text and ".env" in text and "looks like a secret" in text
+    patch = "--- a/.env\n+++ b/.env\n@@ -1,2 +1,1 @@\n-TOKEN=abc\n NAME=y\n"
+    text, failed = host.call("propose_patch", patch=patch)
+    assert failed and "abc123secret" not in text
+    assert host.edit(".env", "NAME=x\n", "NAME=y\n")[1] is False
+    assert signoff(root, "approve", "P1") == 0
+    assert "abc123secret" not in host.call("proposal_status")[0]
+
+
+def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, user: Runtime) -> None:
+    draft = user.service.draft("")
+    draft.write("a.txt", TEXT.replace("line 3\n", "three\n"))
+    user.service.stage(draft, "Theirs")
+    text, failed = host.edit("a.txt", "line 3\n", "drei\n")
+    assert failed and "New edits of a.txt build on the pending changes of P1" in text
+    text, failed = host.call("propose_edit", files=[{"path": "a.txt", "content": "mine\n"}])
+    assert failed and "pending changes of P1" in text and "Send `edits`" in text
+    assert host.edit("a.txt", "line 30\n", "thirty\n")[1] is False
+    assert signoff(root, "approve", "P2") == 0
+    assert (root / "a.txt").read_text() == TEXT.replace("line 30\n", "thirty\n")
+
+
+def test_a_workspace_that_cannot_be_used_is_said_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    host = Host(tmp_path / "ws")
+    text, failed = host.call("propose_edit", files=[{"path": "a.txt", "content": "x\n"}])
+    assert failed and "is not a folder" in text and "nothing was staged" in text
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / ".signoff.toml").write_text("nonsense")
+    assert host.call("proposal_status")[1] is True
+    (tmp_path / "ws" / ".signoff.toml").unlink()
+    assert host.call("propose_edit", files=[{"path": "a.txt", "content": "x\n"}])[1] is False
+    host.server.end()
+
+
+# The gate
+
+
+def test_of_four_attempts_one_is_staged_until_the_user_decides(host: Host, root: Path, user: Runtime) -> None:
+    answers = [host.edit("a.txt", f"line {number}\n", "x\n") for number in (3, 3, 5, 30)]
+    assert [failed for _, failed in answers] == [False, True, True, True]
+    assert all("P1" in text and "Nothing is written" in text and "End your turn" in text for text, _ in answers)
+    assert only(user).id == "P1" and contents(root) == {"a.txt": TEXT.encode()}
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    assert host.edit("a.txt", "line 3\n", "goodbye\n")[1] is False
+    _, second = user.service.all()
+    assert (second.supersedes, second.version) == ("P1", 2), "it answers the feedback"
+
+
+def test_a_new_turn_opens_the_gate_where_the_agent_tells_its_turns(host: Host) -> None:
+    host.edit("a.txt", "line 3\n", "x\n", meta=CODEX)
+    assert host.edit("a.txt", "line 5\n", "x\n", meta=CODEX, on_top_of="P1")[1] is True
+    later = {"x-codex-turn-metadata": {"turn_id": "t2"}}
+    assert host.edit("a.txt", "line 5\n", "x\n", meta=later)[1] is False
+    assert host.edit("a.txt", "line 7\n", "x\n", meta=later)[1] is True
+
+
+def test_what_the_user_wants_on_top_can_be_proposed_where_it_does_not(host: Host) -> None:
+    host.edit("a.txt", "line 3\n", "x\n")
+    assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="P7")[1] is True
+    assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="p1")[1] is False
+    assert host.edit("a.txt", "line 7\n", "x\n", on_top_of="P1")[1] is True
+
+
+def test_calls_at_the_same_time_pass_the_gate_once(host: Host, user: Runtime) -> None:
+    edits = [{"old": "line 3\n", "new": "x\n"}]
+    names = [
+        host.begin_call("propose_edit", files=[{"path": "a.txt", "edits": edits}, {"path": name, "content": "x"}])
+        for name in "bcdefgh"
+    ]
+    assert sorted(host.called(name)[1] for name in names) == [False] + [True] * 6
+    assert only(user).id == "P1"
+
+
+# Waiting
+
+
+def waiting(host: Host, **more: Any) -> Any:
+    """A proposing call that waits, once it does."""
+    edits = [{"old": f"line {number}\n", "new": f"LINE {number}\n"} for number in (3, 20, 38)]
+    name = host.begin_call(
+        "propose_edit", {"progressToken": "t"}, files=[{"path": "a.txt", "edits": edits}], wait_seconds=600, **more
+    )
+    host.until(lambda: progress(host) or None)
+    return name
+
+
+def progress(host: Host) -> list[dict[str, Any]]:
+    return [
+        each["params"]
+        for each in host.sent
+        if isinstance(each, dict) and each.get("method") == "notifications/progress"
+    ]
+
+
+def test_a_denial_of_two_lines_reaches_the_waiting_call_whole(host: Host, root: Path) -> None:
+    name = waiting(host)
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    text, failed = host.called(name)
+    assert not failed and text.startswith("P1 is denied; nothing of it was written") and TWO_LINES in text
+    assert contents(root) == {"a.txt": TEXT.encode()}
+
+
+def test_a_part_is_told_by_its_hunks(host: Host, root: Path) -> None:
+    name = waiting(host)
+    assert signoff(root, "approve", "P1", "--hunks", "2") == 0
+    assert (root / "a.txt").read_text() == TEXT.replace("line 20\n", "LINE 20\n")
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    text, _ = host.called(name)
+    assert text.startswith(f"P1: hunk 2 written, 1 and 3 denied.\n\nThe user says:\n\n{TWO_LINES}\n\n")
+    assert "20\tLINE 20" in text
+
+
+def test_a_call_that_waits_keeps_no_other_waiting_and_says_that_it_lives(
+    host: Host, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "PROGRESS_SECONDS", 0.05)
+    name = waiting(host)
+    assert host.ask("ping") == {}
+    assert "P1 waits for the user's decision" in host.call("proposal_status")[0]
+    assert host.edit("a.txt", "line 5\n", "x\n")[1] is True
+    host.until(lambda: len(progress(host)) >= 3 or None)
+    done = [each["progress"] for each in progress(host)]
+    assert done == sorted(set(done)) and {each["progressToken"] for each in progress(host)} == {"t"}
+    assert {each["total"] for each in progress(host)} == {600}
+    assert signoff(root, "approve", "P1") == 0
+    assert host.called(name)[0].startswith("P1 is approved and written to disk")
+
+
+def test_a_call_that_is_cancelled_gets_no_answer_and_its_proposal_waits_on(host: Host, user: Runtime) -> None:
+    name = waiting(host)
+    host.notify("notifications/cancelled", requestId=name, reason="escape")
+    host.notify("notifications/cancelled", requestId="unknown")
+    host.server.end()
+    assert only(user).state is ProposalState.PENDING
+    assert not [each for each in host.sent if each.get("id") == name]
+
+
+def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: Runtime) -> None:
+    name = waiting(host)
+    host.server.end()
+    text, failed = host.called(name)
+    assert not failed and "P1 awaits the user's decision" in text
+    assert only(user).state is ProposalState.PENDING
+
+
+def test_the_server_can_have_every_call_wait(root: Path) -> None:
+    host = Host(root, wait=600)
+    name = host.begin_call(
+        "propose_edit", {"progressToken": 0}, files=[{"path": "a.txt", "edits": [{"old": "line 3\n", "new": "x\n"}]}]
+    )
+    host.until(lambda: progress(host) or None)
+    assert signoff(root, "approve", "P1") == 0
+    assert host.called(name)[0].startswith("P1 is approved")
+    text, _ = host.edit("a.txt", "line 5\n", "x\n", wait_seconds=0)
+    assert "P2 awaits the user's decision" in text
+    host.server.end()
+
+
+# The status
+
+
+def test_the_status_tells_the_decision_the_words_and_the_text(host: Host, root: Path, user: Runtime) -> None:
+    assert host.call("proposal_status") == (
+        "You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.",
+        True,
+    )
+    host.edit("a.txt", "line 3\n", "three\n")
+    text, _ = host.call("proposal_status")
+    assert text.startswith("P1 waits for the user's decision") and "End your turn now" in text
+    user.service.replace_result("P1", "a.txt", TEXT.replace("line 3\n", "drei\n"))
+    assert signoff(root, "approve", "--force", "P1") == 0
+    text, failed = host.call("proposal_status", proposal="p1")
+    assert not failed and text.startswith("P1 is approved and written to disk")
+    assert "The user changed the proposed text of a.txt by hand" in text
+    assert "a.txt reads now:\nline 1\nline 2\ndrei\nline 4\n" in text
+    assert host.call("proposal_status", proposal="P99")[1] is True
+
+
+def test_of_a_long_file_the_status_says_how_long_it_is(host: Host, root: Path) -> None:
+    (root / "long.txt").write_text("line\n" * 20_000)
+    host.call("propose_edit", files=[{"path": "long.txt", "content": "new\n" + "line\n" * 20_000}])
+    assert signoff(root, "approve", "P1") == 0
+    text, _ = host.call("proposal_status")
+    assert "long.txt has 20,001 lines now" in text and len(text) < 1000
+
+
+def test_the_status_waits_for_what_was_not_told_yet(host: Host, root: Path) -> None:
+    name = waiting(host)
+    assert signoff(root, "approve", "P1", "--hunks", "2") == 0
+    host.notify("notifications/cancelled", requestId=name)
+    later = host.begin_call("proposal_status", {"progressToken": "s"}, wait_seconds=600)
+    host.until(lambda: [each for each in progress(host) if each["progressToken"] == "s"] or None)
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    text, failed = host.called(later)
+    assert not failed and TWO_LINES in text and "hunk 2 written, 1 and 3 denied" in text
+
+
+# What the hosts are told
+
+
+@pytest.mark.parametrize(("tool", "model"), zip(TOOLS, (EditArguments, PatchArguments, StatusArguments), strict=True))
+def test_the_schemas_are_those_of_the_arguments(tool: dict[str, Any], model: type[BaseModel]) -> None:
+    def bare(schema: Any) -> Any:
+        match schema:
+            case dict():
+                # The names of properties are names, also `description`; their order is nothing.
+                kept = {key: bare(value) for key, value in schema.items() if key != "description"}
+                return {**kept, "required": sorted(schema["required"])} if "required" in schema else kept
+            case list():
+                return [bare(each) for each in schema]
+        return schema
+
+    assert bare(tool["inputSchema"]) == bare(json_schema(model))
+
+
+def test_the_annotations_are_honest(host: Host, root: Path, user: Runtime) -> None:
+    hints = {tool["name"]: tool["annotations"] for tool in host.ask("tools/list")["tools"]}
+    assert list(hints) == list(NAMES)
+    assert [hints[name]["readOnlyHint"] for name in NAMES] == [False, False, True]
+    assert not any(hints[name]["openWorldHint"] for name in NAMES)
+    host.edit("a.txt", "line 3\n", "x\n")
+    before = user.proposals.generation()
+    host.call("proposal_status")
+    assert user.proposals.generation() == before
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    old=st.text(max_size=12),
+    new=st.text(max_size=12),
+    path=st.text(max_size=8) | st.sampled_from(["a.txt", "b/c.txt", ".git/x", "a.txt/x"]),
+    summary=st.text(max_size=10),
+)
+def test_whatever_is_proposed_nothing_is_written(
+    tmp_path_factory: pytest.TempPathFactory, old: str, new: str, path: str, summary: str
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "ws").mkdir()
+    (folder / "ws" / "a.txt").write_text(TEXT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIGNOFF_HOME", str(folder / "home"))
+        host = Host(folder / "ws")
+        host.edit(path, old, new, summary=summary)
+        host.call("propose_edit", files=[{"path": path, "content": new}], on_top_of="P1")
+        host.call("propose_patch", patch=old)
+        host.server.end()
+    assert contents(folder / "ws") == {"a.txt": TEXT.encode()} and host.said == []
