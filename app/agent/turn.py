@@ -53,7 +53,7 @@ from app.conversation.log import EventLog
 from app.conversation.payload.missing_results import ABORTED_BEFORE, TRUNCATED
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import RequestError
+from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.types import (
     AttemptDiscarded,
     CallProgress,
@@ -65,6 +65,8 @@ from app.llm.types import (
     TextDelta,
 )
 from app.tools.registry import ToolSet
+
+_REFUSED_THERE = "The model called a tool although it was told to stop; the server refused the call."
 
 Cause = Literal["message", "feedback", "answer", "continue"]
 
@@ -232,7 +234,10 @@ class Turn:
             return await self._record(self._partial("interrupted", received, started), received)
         except RequestError as error:
             partial = self._partial("truncated", received, started)
-            failed = RequestFailed(kind=error.kind, message=str(error))
+            failed: Event = RequestFailed(kind=error.kind, message=str(error))
+            if closing and error.kind is FailureKind.TOOL_USE_FAILED:
+                # The gate at work: the endpoint has refused the call before the executor could.
+                failed = Notice(text=_REFUSED_THERE)
             await self._log.append(*received.records, *((partial,) if partial else ()), failed)
             return None
         return await self._record(self._response(received, started), received)

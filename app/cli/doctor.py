@@ -5,7 +5,7 @@ import asyncio
 
 from app.cli.documents import CheckLine, DoctorDocument
 from app.cli.output import CommandError, Exit, print_json, print_line
-from app.llm.capabilities.doctor import Check, Diagnosis, examine
+from app.llm.capabilities.doctor import Check, Diagnosis, examine, learned_check
 from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
 from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of
@@ -24,6 +24,7 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     except (NotConnected, ProfileError) as error:
         raise CommandError(str(error), Exit.USAGE) from error
     commands = asyncio.run(_commands(runtime))
+    learned = learned_check(LearnedProfiles(runtime.sessions), endpoint)
     if arguments.json:
         print_json(
             DoctorDocument(
@@ -31,11 +32,13 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
                 model=endpoint.model,
                 ok=diagnosis.usable,
                 checks=[
-                    CheckLine(name=one.name, ok=one.ok, detail=one.detail) for one in (commands, *diagnosis.checks)
+                    CheckLine(name=one.name, ok=one.ok, detail=one.detail)
+                    for one in (commands, *diagnosis.checks, learned)
                 ],
             )
         )
     else:
+        _print_check(learned)
         _print_check(commands)
         print_line(diagnosis.summary)
     return Exit.DONE if diagnosis.usable else Exit.FAILED

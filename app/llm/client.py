@@ -5,12 +5,14 @@ Importing this module does not import the OpenAI SDK; `ModelClient.preload` does
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from app.llm.capabilities.beliefs import Beliefs, ProfileCache
+from app.llm.capabilities.lessons import Lessons
 from app.llm.capabilities.profile import Profile
-from app.llm.capabilities.profiles import ProfileCache, remember
+from app.llm.capabilities.profiles import seed
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.retry import STANDARD, RetryPolicy
@@ -32,9 +34,6 @@ from app.llm.types import (
     TextDelta,
 )
 
-if TYPE_CHECKING:
-    from app.llm.capabilities.corrections import Correction
-
 NO_FINISH_TOLERATED = 2
 """Clean ends without a finish reason after which they are taken for the server's way to end."""
 
@@ -50,13 +49,13 @@ class ModelClient:
         retry: RetryPolicy = STANDARD,
         timeouts: Timeouts | None = None,
         cache: ProfileCache | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`cache` keeps what is learned about the endpoint beyond this client's life."""
+        """`cache` keeps what is learned about the endpoint beyond this client's life; `clock` dates it."""
         self.endpoint = endpoint
-        self._profile = profile
+        self._beliefs = Beliefs(endpoint, seed(endpoint.base_url, endpoint.model), profile, cache, clock)
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
-        self._cache = cache
         self._reader = FailureReader(endpoint)
         self._transport = Transport(endpoint, self._timeouts, self._reader)
         self._unfinished = 0
@@ -64,7 +63,7 @@ class ModelClient:
     @property
     def profile(self) -> Profile:
         """What the endpoint is known to honour, corrections included."""
-        return self._profile
+        return self._beliefs.profile
 
     def preload(self) -> None:
         """Load the SDK on a thread; returns at once."""
@@ -99,27 +98,28 @@ class ModelClient:
         """
         started = time.monotonic()
         attempt = 0
-        corrected: set[str] = set()
+        self._beliefs.age()
+        lessons = Lessons(self.profile)
         while True:
-            payload = build(self._profile)
-            fields = request_fields(self.endpoint.model, self._profile, payload)
+            payload = build(lessons.profile)
+            fields = request_fields(self.endpoint.model, lessons.profile, payload)
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)
             attempt += 1
             try:
                 async with aclosing(self._attempt(fields, assembly, closing=closing)) as updates:
                     async for update in updates:
+                        if isinstance(update, Completed):
+                            for correction in self._cured(lessons):
+                                yield correction
                         yield update
                 return
             except AttemptFailed as failed:
                 failure, cause = failed.failure, failed
-            self._note(failure)
-            if correction := self._correction(failure, payload, corrected):
-                corrected.add(correction.name)
+            self._note(failure, lessons)
+            if lessons.correct(failure, payload):
                 attempt -= 1
-                self._learn(correction.profile)
                 if not assembly.empty:
                     yield AttemptDiscarded(assembly.text, failure.message)
-                yield ProfileCorrected(correction.profile, correction.notice)
                 continue
             delay = self._retry.delay(failure, attempt, time.monotonic() - started, closing=closing)
             if delay is None:
@@ -204,42 +204,38 @@ class ModelClient:
         ended = assembly.finish_reason is not None or self._ended_without_reason(assembly, done=done)
         completed = assembly.complete(ended=ended)
         if completed.calls and fields.get("tool_choice") == "none":
-            self._learn(self._profile.model_copy(update={"tool_choice_none": "ignored"}))
+            self._beliefs.learn(tool_choice_none="ignored")
         return completed
 
     def _ended_without_reason(self, assembly: ResponseAssembly, *, done: bool) -> bool:
         """No finish reason usually means that the stream was cut; a server that never gives one is told by habit."""
         if any(call.invalid for call in assembly.calls()):
             return False
-        if self._profile.finish_optional:
+        if self.profile.finish_optional:
             return True
         if not done:
             return False
         self._unfinished += 1
         if self._unfinished < NO_FINISH_TOLERATED:
             return False
-        self._learn(self._profile.model_copy(update={"finish_optional": True}))
+        self._beliefs.learn(finish_optional=True)
         return True
 
-    def _correction(self, failure: Failure, payload: Payload, done: Collection[str]) -> "Correction | None":
-        # Imported when something fails: its many patterns take their time to compile.
-        from app.llm.capabilities.corrections import correct
+    def _cured(self, lessons: Lessons) -> list[ProfileCorrected]:
+        """A response has come: keep what made it possible."""
+        changes, corrections = lessons.learned()
+        self._beliefs.learn(**changes)
+        return corrections
 
-        return correct(self._profile, failure, payload, done)
-
-    def _note(self, failure: Failure) -> None:
+    def _note(self, failure: Failure, lessons: Lessons) -> None:
         """Learn what needs no other request."""
+        facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:
-            self._learn(self._profile.model_copy(update={"tool_choice_none": "fails"}))
+            facts["tool_choice_none"] = "fails"
         if failure.context_window is not None:
-            self._learn(self._profile.model_copy(update={"context_window": failure.context_window}))
-
-    def _learn(self, profile: Profile) -> None:
-        if profile == self._profile:
-            return
-        before, self._profile = self._profile, profile
-        if self._cache is not None:
-            remember(self._cache, self.endpoint, before, profile)
+            facts["context_window"] = failure.context_window
+        lessons.note(**facts)
+        self._beliefs.learn(**facts)
 
     def _final(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestError:
         partial = None

@@ -101,7 +101,7 @@ class AttemptDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class ProfileCorrected:
-    """The endpoint refused something; the request is built anew with `profile` and sent again at once."""
+    """The endpoint refused something, and took the request once that followed `profile`. Told with the response."""
 
     profile: Profile
     notice: str

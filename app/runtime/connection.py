@@ -191,7 +191,7 @@ class StoredSessions:
 
 
 class LearnedProfiles:
-    """What was learned of endpoints, kept in the store; implements `app.llm.capabilities.profiles.ProfileCache`."""
+    """What was learned of endpoints, kept in the store; implements `app.llm.capabilities.beliefs.ProfileCache`."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store

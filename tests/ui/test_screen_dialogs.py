@@ -217,6 +217,7 @@ async def test_the_doctor_tells_each_finding(tmp_path: Path, server: WireServer)
         await run.screen("DoctorScreen")
         await run.see("Reachable", "Streaming", "System messages", "Commands", "proposal", server.base_url)
         await run.until(lambda: "examining" not in run.text, "the end")
+        await run.see("Learned")
         await run.pilot.press("escape")
         await run.screen("Workbench")
 

@@ -63,6 +63,38 @@ def openai_fields(body: Body) -> Reply | None:
     return None
 
 
+def ids_of_at_most(longest: int, *, named: bool = True) -> Callable[[Body], Reply | None]:
+    """A limit of another length than OpenAI's, which the refusal names or not."""
+
+    def validate(body: Body) -> Reply | None:
+        for message in body["messages"]:
+            for call in message.get("tool_calls") or ():
+                if len(call["id"]) > longest:
+                    words = f"maximum length {longest}, but got a string with length {len(call['id'])} instead."
+                    end = f" Expected a string with {words}" if named else ""
+                    where = "Invalid 'messages[2].tool_calls[0].id'"
+                    return error(400, f"{where}: string too long.{end}", kind="invalid_request_error")
+        return None
+
+    return validate
+
+
+def mistral_template(status: int) -> Callable[[Body], Reply | None]:
+    """Mistral's chat templates, by which llama.cpp (500) and vLLM (400) render: ids of nine letters and digits."""
+
+    def validate(body: Body) -> Reply | None:
+        for message in body["messages"]:
+            for call in message.get("tool_calls") or ():
+                if not re.fullmatch(r"[A-Za-z0-9]{9}", call["id"]):
+                    words = "Tool call IDs should be alphanumeric strings with length 9!"
+                    if status >= 500:
+                        words = f"Jinja Exception: {words}"
+                    return error(status, words, code=status, kind="BadRequestError")
+        return None
+
+    return validate
+
+
 def system_first(status: int = 400) -> Callable[[Body], Reply | None]:
     """Qwen's template: a system message anywhere but at the beginning is an error, of this status."""
 

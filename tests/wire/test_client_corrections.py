@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from app.llm.capabilities.beliefs import cache_key
 from app.llm.capabilities.profile import Profile
-from app.llm.capabilities.profiles import cache_key, resolve
+from app.llm.capabilities.profiles import resolve
 from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
 from app.llm.types import Payload, ProfileCorrected, RetryScheduled
@@ -21,7 +22,8 @@ Build = Callable[[Profile], Payload]
 
 def history(profile: Profile) -> Payload:
     """A request with a call in its history, written as the profile says."""
-    identity = {"any": "call_" + "x" * 80, "max64": "c" * 64, "alnum9": "abcdef123"}[profile.tool_id]
+    rules = {"any": "call_" + "x" * 80, "max64": "c" * 64, "max40": "c" * 40, "alnum9": "abcdef123"}
+    identity = rules[profile.tool_id]
     assistant, result = called(identity)
     assistant = {**assistant, "content": {"empty": "", "null": None, "absent": None}[profile.empty_content]}
     if profile.reasoning_echo == "required_on_calls":
@@ -66,6 +68,26 @@ def refused_unless(message: str, accepted: Callable[[dict[str, Any]], bool], sta
             id="max_completion_tokens",
         ),
         pytest.param([strict.openai_fields], history, {}, {"tool_id": "max64"}, id="long ids"),
+        pytest.param([strict.ids_of_at_most(40)], history, {}, {"tool_id": "max40"}, id="ids of 80 before 40"),
+        pytest.param(
+            [strict.ids_of_at_most(40)],
+            history,
+            {"tool_id": "max64"},
+            {"tool_id": "max40"},
+            id="ids of 64 before 40",
+        ),
+        pytest.param(
+            [strict.ids_of_at_most(40, named=False)], history, {}, {"tool_id": "max40"}, id="a limit not named"
+        ),
+        pytest.param([strict.mistral_template(400)], history, {}, {"tool_id": "alnum9"}, id="mistral on vLLM"),
+        pytest.param([strict.mistral_template(500)], closing, {}, {"tool_id": "alnum9"}, id="mistral on llama.cpp"),
+        pytest.param(
+            [strict.mistral_template(500), strict.llama_cpp],
+            closing,
+            {},
+            {"tool_id": "alnum9", "mid_system": "fold_first"},
+            id="mistral on llama.cpp, in mid-conversation",
+        ),
         pytest.param([strict.deepseek], history, {}, {"reasoning_echo": "required_on_calls"}, id="deepseek"),
         pytest.param([strict.gemini], history, {}, {"call_extras_echo": True}, id="gemini"),
         pytest.param(
@@ -158,7 +180,9 @@ async def test_a_refusal_is_learned_from(
         sent = len(server.requests)
         await updates_of(client, build)
         assert len(server.requests) == sent + 1
-    assert cache == {cache_key(server.base_url, "test-model"): learned}
+    stored = cache[cache_key(server.base_url, "test-model")]
+    assert {field: value for field, value in stored.items() if field != "learned_at"} == learned
+    assert stored["learned_at"].keys() == learned.keys()
     assert resolve(server.base_url, "test-model", cache=cache) == Profile().model_copy(update=learned)
 
 

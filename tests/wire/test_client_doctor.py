@@ -1,12 +1,15 @@
 """The examination tells the truth about an endpoint, and finds the profile that it needs."""
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine
+from app.llm.capabilities.beliefs import Beliefs
+from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine, learned_check
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import replace_learned, resolve
 from app.llm.types import Endpoint
@@ -23,7 +26,7 @@ from tests.wire.endpoints import (
     Behaviour,
     hoisted,
 )
-from tests.wire.replies import Call, Reply, Turn, document
+from tests.wire.replies import Call, Reply, Turn, document, error
 from tests.wire.server import Request, WireServer
 
 
@@ -206,3 +209,27 @@ async def test_what_cannot_be_examined_stays_as_it_was_learned(server: WireServe
 async def test_what_was_learned_before_is_examined_anew(server: WireServer) -> None:
     server.model(lambda request: follows(request.messages))
     assert (await examined(server, profile=STALE)).profile == Profile()
+
+
+async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> None:
+    endpoint = Endpoint(server.base_url, "test-model")
+    cache: dict[str, dict[str, Any]] = {}
+    assert "nothing" in learned_check(cache, endpoint).detail
+    ages: tuple[tuple[int, dict[str, Any]], ...] = (
+        (3, {"tool_id": "max40"}),
+        (0, {"context_window": 4096}),
+        (200, {"mid_system": "fold_user"}),
+    )
+    for days, field in ages:
+        then = time.time() - days * 86_400
+        Beliefs(endpoint, Profile(), Profile(), cache, partial(float, then)).learn(**field)
+    said = learned_check(cache, endpoint).detail
+    assert 'tool_id = "max40" (3 days ago), context_window = 4096 (today); [profile]' in said
+    assert "mid_system" not in said
+
+
+async def test_what_does_not_help_a_probe_is_not_learned(server: WireServer) -> None:
+    """A template that fails on tools with words of its own: the doctor may not take it for a rule about placement."""
+    server.insist(lambda body: error(500, "Jinja Exception: bad filter", code=500) if body["messages"][2:] else None)
+    server.always(Turn("ok"))
+    assert (await examined(server)).profile.mid_system == "inline"

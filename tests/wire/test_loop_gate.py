@@ -7,7 +7,7 @@ import pytest
 
 from app.agent.gate import GatePolicy
 from app.agent.updates import GateChanged
-from app.conversation.events import Outcome, ProposalStaged, ToolResult
+from app.conversation.events import Notice, Outcome, ProposalStaged, RequestFailed, ToolResult
 from tests.wire.bench import FILE, bench, edit, of_role
 from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, OBEYS, Behaviour
 from tests.wire.replies import Call, Turn
@@ -80,6 +80,20 @@ async def test_calls_under_a_closed_gate_never_run(server: WireServer, tmp_path:
         assert len(refused) == 1
         assert on.stopped == "refused"
         assert [proposal.id for proposal in on.runtime.service.waiting()] == ["P1"]
+
+
+async def test_an_endpoint_that_refuses_the_call_itself_is_the_gate_at_work(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.behave(FAILS_CALLS)
+    eager(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        assert on.stopped == "staged"
+        assert not any(isinstance(event, RequestFailed) for event in on.events)
+        (notice,) = [event.text for event in on.events if isinstance(event, Notice)]
+        assert notice == "The model called a tool although it was told to stop; the server refused the call."
+        assert [request.closing for request in server.requests] == [False, True]
 
 
 async def test_the_instruction_is_in_that_one_request_only(server: WireServer, tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ A derived id is a hash of the call's own uid, so that it is the same in every re
 import hashlib
 import re
 import string
-from typing import Literal
 
 from app.conversation.events import ToolCall
 
 _ALPHABET = string.ascii_letters + string.digits
+_REASONABLE = 64
+"""Characters of an id where no server has named a limit: more than this is a 400 on many."""
+_SIGNED = "__thought__"
+"""Stands in ids in which LiteLLM has Gemini's thought signature travel: they mean something only whole."""
 _NINE = re.compile(r"[A-Za-z0-9]{9}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
@@ -19,8 +22,10 @@ _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 class WireIds:
     """Hands out an id per call, in the order of the log; never the same one twice."""
 
-    def __init__(self, rule: Literal["any", "alnum9", "max64"]) -> None:
-        self._rule = rule
+    def __init__(self, rule: str) -> None:
+        """`rule` is `Profile.tool_id`."""
+        self._nine = rule == "alnum9"
+        self._longest = int(rule[3:]) if rule.startswith("max") else None
         self._taken: set[str] = set()
 
     def assign(self, call: ToolCall) -> str:
@@ -36,19 +41,20 @@ class WireIds:
     def _legal(self, wire_id: str) -> bool:
         if not wire_id.strip() or not wire_id.isprintable():
             return False
-        match self._rule:
-            case "alnum9":
-                # What Mistral's validators accept.
-                return _NINE.fullmatch(wire_id) is not None
-            case "max64":
-                return len(wire_id) <= 64
-        return True
+        if self._nine:
+            # What Mistral's validators accept.
+            return _NINE.fullmatch(wire_id) is not None
+        if self._longest is not None:
+            return len(wire_id) <= self._longest
+        return len(wire_id) <= _REASONABLE or _SIGNED in wire_id
 
     def _derived(self, uid: str, attempt: int) -> str:
         digest = hashlib.sha256(f"{uid}\0{attempt}".encode("utf-8", "replace")).digest()
-        if self._rule == "alnum9":
+        if self._nine:
             return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:9])
-        return f"call_{digest[:12].hex()}"
+        identity = f"call_{digest[:12].hex()}"
+        # The end differs, the beginning does not.
+        return identity if self._longest is None else identity[-self._longest :]
 
 
 def wire_name(name: str) -> str:

@@ -1,16 +1,16 @@
 """What a refusal teaches about an endpoint: pure functions from a profile and a failure to a better profile.
 
 Each correction is tried at most once per request, and only if it changes something, so a server that refuses
-everything ends in its own error message and not in a loop.
+everything ends in its own error message and not in a loop. Which of them were right, `lessons` finds out.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from app.llm.capabilities.profile import Profile
-from app.llm.failures.classification import NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
+from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.errors import Failure, FailureKind
 from app.llm.types import Payload
 
@@ -25,7 +25,8 @@ class Correction:
     notice: str
 
 
-Rule = Callable[[Profile, Failure, Payload], Correction | None]
+Rule = Callable[[Profile, Failure, Payload], Iterator[Correction]]
+"""What may cure the failure, the likeliest first."""
 
 _SYSTEM_REFUSED = re.compile(
     rf"{NO_SYSTEM}|(?:role|message)s? ['\"]?system['\"]? (?:is|are) not (?:supported|allowed)|"
@@ -40,8 +41,8 @@ _ORDER_REFUSED = re.compile(
 _TOOL_CHOICE = re.compile(r"tool[_ ]choice", re.IGNORECASE)
 _REFUSING = re.compile(
     r"not support|n't support|unsupported|not permitted|not allowed|forbidden|unknown|unrecogni[sz]ed|unexpected|"
-    r"invalid|extra inputs|additional propert|must be|should be|no longer|deprecated|not available|literal_error|"
-    r"not implemented",
+    r"invalid(?!_request)|extra inputs|additional propert|must be|should be|no longer|deprecated|not available|"
+    r"literal_error|not implemented",
     re.IGNORECASE,
 )
 _TOOLS = re.compile(
@@ -51,10 +52,14 @@ _TOOLS = re.compile(
     re.IGNORECASE,
 )
 _SINGLE_CALL = re.compile(SINGLE_CALL, re.IGNORECASE)
-_ID_ALNUM9 = re.compile(r"a-z, A-Z, 0-9.{0,20}length of 9", re.IGNORECASE)
+_ID_ALNUM9 = re.compile(NINE_CHARACTERS, re.IGNORECASE)
 _ID_LENGTH = re.compile(
-    r"tool_?calls?.{0,40}\bid\b.{0,80}(?:too long|maximum length|at most)", re.IGNORECASE | re.DOTALL
+    r"tool_?call(?:_id\b|s?.{0,40}\bid\b).{0,80}(?:too long|maximum length|at most|maxLength)",
+    re.IGNORECASE | re.DOTALL,
 )
+_NAMED_LENGTH = re.compile(r"(?:maximum length|at most|maxLength)\D{0,12}(\d{2,3})\b", re.IGNORECASE)
+_USUAL_LENGTHS = (64, 40)
+"""Characters of an id, where the message names no limit: OpenAI's today, and before."""
 _REASONING = re.compile(
     r"reasoning_content`?.{0,80}(?:missing|must be passed|required)|missing.{0,40}reasoning_content", re.I
 )
@@ -69,16 +74,28 @@ _EMPTY_CONTENT = re.compile(
 )
 
 
+_TEACHES_NOTHING = frozenset(
+    {
+        FailureKind.CONTEXT_FULL,
+        FailureKind.AUTH,
+        FailureKind.RATE_LIMITED,
+        FailureKind.QUOTA,
+        # The server takes tools and tool_choice: it has found the model at fault.
+        FailureKind.TOOL_USE_FAILED,
+    }
+)
+
+
 def correct(profile: Profile, failure: Failure, payload: Payload, done: Collection[str] = ()) -> Correction | None:
     """The first correction that explains the failure, changes the profile and is not in `done`; None if none does."""
-    if failure.kind in (FailureKind.CONTEXT_FULL, FailureKind.AUTH, FailureKind.RATE_LIMITED, FailureKind.QUOTA):
+    if failure.kind in _TEACHES_NOTHING:
         return None
     if failure.status is None and failure.kind is not FailureKind.INVALID_REQUEST:
         return None
     for rule in RULES:
-        found = rule(profile, failure, payload)
-        if found is not None and found.name not in done and found.profile != profile:
-            return found
+        for found in rule(profile, failure, payload):
+            if found.name not in done and found.profile != profile:
+                return found
     return None
 
 
@@ -89,79 +106,75 @@ def _changed(name: str, profile: Profile, notice: str, **changes: Any) -> Correc
 def _where(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
     """The rule that a server which says this wants these changes."""
 
-    def rule(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
-        return _changed(name, profile, notice, **changes) if pattern.search(failure.text) else None
+    def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+        if pattern.search(failure.text):
+            yield _changed(name, profile, notice, **changes)
 
     return rule
 
 
-def _stream_usage(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+def _stream_usage(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.stream_usage and re.search(r"stream_options|include_usage", failure.text):
         notice = "The server does not report token counts in the stream; they are estimated."
-        return _changed("stream_usage", profile, notice, stream_usage=False)
-    return None
+        yield _changed("stream_usage", profile, notice, stream_usage=False)
 
 
-def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if payload.max_tokens is None or not re.search(r"max_(?:completion_)?tokens", failure.text):
-        return None
+        return
     other = "max_tokens" if profile.max_tokens_field == "max_completion_tokens" else "max_completion_tokens"
     if not _REFUSING.search(failure.text):
-        return None
-    return _changed(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
+        return
+    yield _changed(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
 
 
-def _parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+def _parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.parallel_tool_calls is not None and "parallel_tool_calls" in failure.text:
-        return _changed(
-            "parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None
-        )
-    return None
+        yield _changed("parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None)
 
 
-def _tools(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+def _tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if payload.tools and profile.tools_supported and _TOOLS.search(failure.text):
         notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
-        return _changed("tools", profile, notice, tools_supported=False)
-    return None
+        yield _changed("tools", profile, notice, tools_supported=False)
 
 
-def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     sent = payload.tool_choice == "none" and profile.tool_choice_none != "rejected"
     if sent and _TOOL_CHOICE.search(failure.text) and _REFUSING.search(failure.text):
         notice = (
             "The server does not take tool_choice; after a staged edit the model is told to stop, and is stopped."
         )
-        return _changed("tool_choice", profile, notice, tool_choice_none="rejected")
-    return None
+        yield _changed("tool_choice", profile, notice, tool_choice_none="rejected")
 
 
-def _developer(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+def _developer(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.developer_role and "developer" in failure.text:
-        return _changed("developer", profile, "The server takes system messages only.", developer_role=False)
-    return None
+        yield _changed("developer", profile, "The server takes system messages only.", developer_role=False)
 
 
-def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if _ID_ALNUM9.search(failure.text):
-        return _changed("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
-    if profile.tool_id == "any" and _ID_LENGTH.search(failure.text):
-        return _changed("tool_id:max64", profile, "The server wants shorter ids of tool calls.", tool_id="max64")
-    return None
+        yield _changed("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
+    if not (found := _ID_LENGTH.search(failure.text)):
+        return
+    named = _NAMED_LENGTH.search(failure.text, found.start())
+    for length in (named[1],) if named else _USUAL_LENGTHS:
+        notice = f"The server wants ids of tool calls of at most {length} characters."
+        yield _changed(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
 
-def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
         notice = "The server wants the tool's name on every result."
-        return _changed("tool_name", profile, notice, tool_name_on_result=True)
-    return None
+        yield _changed("tool_name", profile, notice, tool_name_on_result=True)
 
 
-def _echoes(profile: Profile, failure: Failure, _: Payload) -> Correction | None:
+def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     """Fields beyond the standard ones, on a server that takes no others."""
     if not _REFUSING.search(failure.text):
-        return None
+        return
     changes: dict[str, Any] = {}
     if profile.reasoning_echo != "never" and re.search(r"\breasoning", failure.text):
         changes["reasoning_echo"] = "never"
@@ -172,40 +185,39 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Correction | None
     ):
         changes["tool_name_on_result"] = False
     if not changes:
-        return None
-    return _changed(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
+        return
+    yield _changed(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
 
 
-def _content(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     """What stands as content beside tool calls."""
     if not any(message.get("tool_calls") for message in payload.messages):
-        return None
+        return
     if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
         notice = "The server wants no empty text beside tool calls."
-        return _changed("content:null", profile, notice, empty_content="null")
+        yield _changed("content:null", profile, notice, empty_content="null")
     if profile.empty_content != "empty" and _NULL_CONTENT.search(failure.text):
         notice = "The server wants a text beside tool calls."
-        return _changed("content:empty", profile, notice, empty_content="empty")
-    return None
+        yield _changed("content:empty", profile, notice, empty_content="empty")
 
 
-def _order(profile: Profile, failure: Failure, payload: Payload) -> Correction | None:
+def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     """Templates with rules about who may speak when: the ladder of placements for system messages, then the rest."""
     refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
     if refused and profile.mid_system != "fold_user":
-        return _placed(profile, "fold_user")
+        yield _placed(profile, "fold_user")
     if not refused and not disordered:
-        return None
+        return
     if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
-        return _changed("bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True)
+        yield _changed("bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True)
     if profile.mid_system == "inline" and _has_mid_system(payload):
-        return _placed(profile, "fold_first")
+        yield _placed(profile, "fold_first")
     if not profile.merge_users or not profile.bridge_tool_user:
         notice = "The server wants user and assistant to alternate."
-        return _changed("alternate", profile, notice, merge_users=True, bridge_tool_user=True)
-    if profile.mid_system == "fold_first" and any(message.get("role") == "system" for message in payload.messages):
-        return _placed(profile, "fold_user")
-    return None
+        yield _changed("alternate", profile, notice, merge_users=True, bridge_tool_user=True)
+    folded = profile.mid_system == "fold_first" and any(one.get("role") == "system" for one in payload.messages)
+    if not refused and (folded or _has_mid_system(payload)):
+        yield _placed(profile, "fold_user")
 
 
 def _placed(profile: Profile, placement: str) -> Correction:

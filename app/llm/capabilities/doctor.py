@@ -1,10 +1,13 @@
 """Examination of an endpoint: what works, found out by tiny requests and not by its name."""
 
+import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from app.llm.capabilities.beliefs import ProfileCache, believed
 from app.llm.capabilities.probes import CALL_IT, SAY_IT, WORD, Answer, after_a_call, ask, request
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import seed
@@ -14,6 +17,7 @@ from app.llm.failures.retry import RetryPolicy
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
+from app.plural import plural
 
 CHECKS = ("reachable", "key", "model", "streaming", "usage", "tools", "tool_choice", "mid_system")
 """Every examination reports each of them, in this order."""
@@ -57,6 +61,20 @@ class Diagnosis:
     """signoff can work with it; the gate holds in any case."""
     summary: str
     """One line."""
+
+
+def learned_check(cache: ProfileCache, endpoint: Endpoint) -> Check:
+    """What is believed of an endpoint because it was learned, since when, and how to say otherwise."""
+    beliefs = believed(cache, endpoint.base_url, endpoint.model)
+    if not beliefs:
+        return Check("learned", True, "nothing that differs from what is known of such servers")
+    said = (f"{one.field} = {json.dumps(one.value)} ({_ago(time.time() - one.since)})" for one in beliefs)
+    return Check("learned", True, f"{', '.join(said)}; [profile] in the configuration goes over it")
+
+
+def _ago(seconds: float) -> str:
+    days = int(seconds // 86_400)
+    return "today" if days < 1 else plural(days, "day") + " ago"
 
 
 async def examine(

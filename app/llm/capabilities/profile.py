@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Profile(BaseModel):
@@ -25,8 +25,9 @@ class Profile(BaseModel):
     """The chat template takes one call per assistant message: split the others."""
     merge_users: bool = True
     """Join user messages that follow each other into one."""
-    tool_id: Literal["any", "alnum9", "max64"] = "any"
-    """What ids of tool calls may look like: anything, nine letters and digits (Mistral), at most 64 characters."""
+    tool_id: str = Field(default="any", pattern=r"^(?:any|alnum9|max[1-9]\d{1,2})$")
+    """What ids of tool calls may look like: anything within reason, nine letters and digits (`alnum9`, Mistral),
+    or at most so many characters (`max64`)."""
     tool_name_on_result: bool = False
     """Put the tool's name on every result."""
     empty_content: Literal["empty", "null", "absent"] = "empty"

@@ -3,25 +3,15 @@
 import contextlib
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from app.llm.capabilities.beliefs import ProfileCache, believed, replace
 from app.llm.capabilities.profile import Profile
 from app.llm.transport import is_local
 from app.llm.types import Endpoint
-
-
-class ProfileCache(Protocol):
-    """What was learned, kept by the caller: a mapping from a key to a JSON object. A dict will do."""
-
-    def get(self, key: str, /) -> Mapping[str, Any] | None:
-        """What is stored under the key."""
-
-    def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
-        """Store."""
-
 
 SEEDS: dict[str, Profile] = {
     "unknown": Profile(),
@@ -96,12 +86,11 @@ def resolve(
         ProfileError: `overrides` (the `[profile]` table of the config) has a field or value that does not exist.
     """
     profile = seed(base_url, model)
-    learned = cache.get(cache_key(base_url, model)) if cache is not None else None
-    if learned:
-        known = {field: value for field, value in learned.items() if field in Profile.model_fields}
+    if cache is not None:
+        learned = {belief.field: belief.value for belief in believed(cache, base_url, model)}
         # What another version wrote may be unusable; it will be learned again.
         with contextlib.suppress(ValidationError):
-            profile = Profile.model_validate({**profile.model_dump(), **known})
+            profile = Profile.model_validate({**profile.model_dump(), **learned})
     if not overrides:
         return profile
     try:
@@ -114,27 +103,10 @@ def resolve(
         ) from problem
 
 
-def cache_key(base_url: str, model: str) -> str:
-    """Where the cache keeps what was learned about this endpoint and model."""
-    return f"{base_url.rstrip('/')}|{model}"
-
-
 def replace_learned(cache: ProfileCache, endpoint: Endpoint, profile: Profile) -> None:
-    """Store what an examination found, in place of everything that was learned before."""
-    known = seed(endpoint.base_url, endpoint.model)
-    cache[cache_key(endpoint.base_url, endpoint.model)] = _differences(known, profile)
+    """Store what an examination found, in place of everything that was learned before.
 
-
-def remember(cache: ProfileCache, endpoint: Endpoint, before: Profile, after: Profile) -> None:
-    """Store the fields in which `after` differs from `before`, on top of what is stored already.
-
-    Only differences are kept, so that better seeds and other settings are not hidden by what never was in question.
+    Only what differs from the seed is kept, so that a better one is not hidden by what never was in question.
     """
-    key = cache_key(endpoint.base_url, endpoint.model)
-    if changes := _differences(before, after):
-        cache[key] = {**(cache.get(key) or {}), **changes}
-
-
-def _differences(before: Profile, after: Profile) -> dict[str, Any]:
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    return {field: value for field, value in new.items() if field != "name" and value != old[field]}
+    known = seed(endpoint.base_url, endpoint.model)
+    replace(cache, endpoint, {field: value for field, value in profile if value != getattr(known, field)})

@@ -34,8 +34,10 @@ SPEAKING_ORDER = (
 """A chat template's words where it has rules about who may speak when."""
 NO_SYSTEM = r"system role (?:is )?not supported"
 SINGLE_CALL = r"single tool-calls? at once"
+NINE_CHARACTERS = r"a-z, A-Z, 0-9.{0,20}length of 9|alphanumeric strings?.{0,20}length (?:of )?9"
+"""Of call ids: Mistral's validators, and the templates of its models."""
 _TEMPLATE = re.compile(
-    rf"{SPEAKING_ORDER}|{NO_SYSTEM}|{SINGLE_CALL}|"
+    rf"{SPEAKING_ORDER}|{NO_SYSTEM}|{SINGLE_CALL}|{NINE_CHARACTERS}|"
     r"failed to parse tool call arguments|invalid tool call arguments|UnsupportedParamsError",
     re.IGNORECASE,
 )

@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine
-from app.llm.capabilities.profiles import remember, resolve
+from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine, learned_check
+from app.llm.capabilities.profiles import replace_learned, resolve
 from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles
 from app.runtime.workspace import Runtime
@@ -24,7 +24,7 @@ from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 
 _MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
-_COMMANDS = "commands"
+_COMMANDS, _LEARNED = "commands", "learned"
 _TITLES = {
     "reachable": "Reachable",
     "key": "Key",
@@ -34,6 +34,7 @@ _TITLES = {
     "tools": "Tools",
     "tool_choice": "Closing the gate",
     "mid_system": "System messages",
+    _LEARNED: "Learned",
     _COMMANDS: "Commands",
 }
 
@@ -99,7 +100,8 @@ class DoctorScreen(Dialog[bool]):
                         self._found[finding.name] = finding
                         self._draw(busy=True)
                     case Diagnosis():
-                        await asyncio.to_thread(remember, cache, self._endpoint, profile, finding.profile)
+                        await asyncio.to_thread(replace_learned, cache, self._endpoint, finding.profile)
+                        self._found[_LEARNED] = await asyncio.to_thread(learned_check, cache, self._endpoint)
                         self._learned = True
                         summary.update(verdict(finding))
         except Exception as error:
@@ -110,7 +112,7 @@ class DoctorScreen(Dialog[bool]):
     def _draw(self, *, busy: bool) -> None:
         rows: list[Content] = []
         waiting = busy
-        for name in (*CHECKS, _COMMANDS):
+        for name in (*CHECKS, _LEARNED, _COMMANDS):
             title = _TITLES.get(name, name).ljust(18)
             check = self._found.get(name)
             if check is not None:

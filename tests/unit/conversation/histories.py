@@ -49,7 +49,7 @@ profiles = st.builds(
     bridge_tool_user=st.just(True),
     single_call_turns=st.booleans(),
     merge_users=st.just(True),
-    tool_id=st.sampled_from(["any", "alnum9", "max64"]),
+    tool_id=st.sampled_from(["any", "alnum9", "max64", "max12"]),
     tool_name_on_result=st.booleans(),
     empty_content=st.sampled_from(["empty", "null", "absent"]),
     developer_role=st.booleans(),
@@ -71,7 +71,7 @@ def rules_for(profile: Profile) -> Rules:
         system=_SYSTEM[profile.mid_system],
         alternate=profile.mid_system != "inline" and profile.merge_users and profile.bridge_tool_user,
         single_calls=profile.single_call_turns,
-        id_length=64 if profile.tool_id == "max64" else None,
+        id_length=int(profile.tool_id[3:]) if profile.tool_id.startswith("max") else 64,
         alnum9=profile.tool_id == "alnum9",
     )
 

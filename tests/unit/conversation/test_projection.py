@@ -419,15 +419,27 @@ class TestProfiles:
         assert contents(messages(*log, profile=Profile(merge_users=False)), "user") == ["a", "b"]
 
     def test_tool_ids(self) -> None:
-        long = (*HELLO, response(call(wire_id="x" * 80), call(1, 1, wire_id="abcdefghi"), call(1, 2, wire_id="")))
+        long = (
+            *HELLO,
+            response(
+                call(wire_id="x" * 450),
+                call(1, 1, wire_id="abcdefghi"),
+                call(1, 2, wire_id=""),
+                call(1, 3, wire_id="y" * 50),
+                call(1, 4, wire_id="call_1__thought__" + "z" * 400),
+            ),
+        )
         ids = {
             rule: [one["id"] for one in messages(*long, profile=Profile(tool_id=rule))[2]["tool_calls"]]
-            for rule in ("any", "max64", "alnum9")
+            for rule in ("any", "max64", "max40", "max10", "alnum9")
         }
-        assert ids["any"][:2] == ["x" * 80, "abcdefghi"]
-        assert len(ids["max64"][0]) <= 64
+        assert len(ids["any"][0]) <= 40 and ids["any"][1] == "abcdefghi" and ids["any"][3] == "y" * 50
+        # In which a proxy has a signature travel: it is worth nothing without its end.
+        assert len(ids["any"][4]) > 400
+        for rule, longest in (("max64", 64), ("max40", 40), ("max10", 10)):
+            assert all(0 < len(one) <= longest for one in ids[rule])
         assert all(len(one) == 9 and one.isalnum() for one in ids["alnum9"])
-        assert all(len(set(one)) == 3 for one in ids.values())
+        assert all(len(set(one)) == 5 for one in ids.values())
 
     def test_a_derived_id_depends_on_its_own_call_alone(self) -> None:
         def second_id(first: str) -> str:

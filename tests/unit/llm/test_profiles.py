@@ -1,15 +1,15 @@
 """Profiles: seeds, what was learned, and what the user says, in that order."""
 
+import time
 from typing import Any
 
 import pytest
 
+from app.llm.capabilities.beliefs import Beliefs, believed, cache_key
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import (
     SEEDS,
     ProfileError,
-    cache_key,
-    remember,
     replace_learned,
     resolve,
     server_kind,
@@ -53,12 +53,13 @@ def test_the_kind_of_a_server(base_url: str, model: str, kind: str) -> None:
 def test_what_was_learned_goes_over_the_seed_and_the_user_over_both() -> None:
     cache: dict[str, dict[str, Any]] = {}
     endpoint = Endpoint("http://localhost:11434/v1/", "q")
-    before = resolve(endpoint.base_url, "q", cache=cache)
-    remember(cache, endpoint, before, before.model_copy(update={"mid_system": "fold_first"}))
-    remember(cache, endpoint, before, before.model_copy(update={"context_window": 4096}))
-    assert cache == {
-        cache_key("http://localhost:11434/v1", "q"): {"mid_system": "fold_first", "context_window": 4096}
-    }
+    known = resolve(endpoint.base_url, "q", cache=cache)
+    beliefs = Beliefs(endpoint, known, known, cache, time.time)
+    beliefs.learn(mid_system="fold_first", tool_choice_none="ignored")
+    beliefs.learn(context_window=4096)
+    ((key, stored),) = cache.items()
+    assert key == cache_key("http://localhost:11434/v1", "q")
+    assert {**stored, "learned_at": 0} == {"mid_system": "fold_first", "context_window": 4096, "learned_at": 0}
     learned = resolve("http://localhost:11434/v1", "q", cache=cache)
     assert (learned.tool_choice_none, learned.mid_system, learned.context_window) == ("ignored", "fold_first", 4096)
     told = resolve(endpoint.base_url, "q", cache=cache, overrides={"mid_system": "inline"})
@@ -68,13 +69,48 @@ def test_what_was_learned_goes_over_the_seed_and_the_user_over_both() -> None:
 
 def test_an_examination_replaces_what_was_learned() -> None:
     endpoint = Endpoint("http://localhost:11434/v1", "q")
-    cache: dict[str, dict[str, Any]] = {cache_key(endpoint.base_url, "q"): {"mid_system": "fold_user"}}
+    cache: dict[str, dict[str, Any]] = {}
+    Beliefs(endpoint, Profile(), Profile(), cache, time.time).learn(mid_system="fold_user")
     replace_learned(cache, endpoint, SEEDS["ollama"].model_copy(update={"stream_usage": False}))
-    assert cache == {cache_key(endpoint.base_url, "q"): {"stream_usage": False}}
+    (stored,) = cache.values()
+    assert stored.keys() == {"stream_usage", "learned_at"}
+    assert resolve(endpoint.base_url, "q", cache=cache) == SEEDS["ollama"].model_copy(update={"stream_usage": False})
 
 
-@pytest.mark.parametrize("stored", [{"mid_system": "sideways"}, {"from_the_future": 1}, {"context_window": "x"}])
+def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_much() -> None:
+    endpoint = Endpoint("http://x/v1", "m")
+    cache: dict[str, dict[str, Any]] = {}
+    today = 2_000_000_000.0
+    now = [today]
+    beliefs = Beliefs(endpoint, Profile(), Profile(), cache, lambda: now[0])
+    beliefs.learn(tools_supported=False, mid_system="fold_first")
+    now[0] += 16 * 60
+    beliefs.age()
+    assert beliefs.profile == Profile(mid_system="fold_first")
+    assert [belief.field for belief in believed(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
+    # One that begins with what another has learned forgets it at the same time, but never what the user says.
+    later = Beliefs(endpoint, Profile(), Profile(mid_system="fold_first"), cache, lambda: now[0])
+    told = Beliefs(endpoint, Profile(), Profile(mid_system="fold_user"), cache, lambda: now[0])
+    now[0] = today + 40 * 86_400
+    later.age()
+    told.age()
+    assert later.profile == Profile() and told.profile == Profile(mid_system="fold_user")
+    assert believed(cache, "http://x/v1", "m", now[0]) == []
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"mid_system": "sideways"},
+        {"from_the_future": 1},
+        {"context_window": "x"},
+        {"mid_system": "fold_first", "learned_at": {"mid_system": "yesterday"}},
+        {"mid_system": "fold_first", "learned_at": 7},
+    ],
+)
 def test_what_another_version_stored_does_no_harm(stored: dict[str, Any]) -> None:
+    if "learned_at" not in stored:
+        stored = {**stored, "learned_at": dict.fromkeys(stored, time.time())}
     cache = {cache_key("http://x/v1", "m"): stored}
     assert resolve("http://x/v1", "m", cache=cache) == Profile()
 
