@@ -1,5 +1,6 @@
 """The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
 
+import errno
 from collections.abc import Callable, Collection, Sequence
 from threading import RLock
 
@@ -97,6 +98,8 @@ class Draft:
                 pending = (*pending, *([self._id] if self._id else []))
         if data is None:
             return OverlayFile(None, "", pending)
+        if len(data) > (limit := self._workspace.read_limit):
+            raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", real)
         version = version_of(data, 0).sha256
         self._contents.remember(version, data)
         return OverlayFile(data, version, pending, names)

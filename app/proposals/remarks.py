@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from app.proposals.models import FileChange, FileVersion, Hunk, Op, Proposal, Rung
 from app.proposals.pending_paths import named
-from app.proposals.text.document import Document
+from app.proposals.text.document import MAX_BYTES, Document
 from app.safe_text import Findings, inspect, together
 
 _RUNG_WORDS = {
@@ -46,7 +46,9 @@ def facts_of(change: FileChange) -> Iterator[str]:
     elif change.binary:
         before = size_words(change.base.size) if change.base else "nothing"
         after = size_words(change.result.size) if change.result else "nothing"
-        yield f"Binary file: {before} → {after}. It is decided as a whole."
+        sizes = (version.size for version in (change.base, change.result) if version)
+        kind = "Large" if max(sizes, default=0) > MAX_BYTES else "Binary"
+        yield f"{kind} file: {before} → {after}. It is decided as a whole."
     elif not change.hunks and change.op is Op.RENAME:
         yield "Moved; the content stays the same."
     elif not change.hunks and change.op is Op.CREATE:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.proposals import outcomes, splitting
-from app.proposals.disk.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.disk.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import effective
 from app.proposals.draft import Draft
 from app.proposals.editing import with_text
@@ -52,7 +52,8 @@ class ProposalService:
         """
         self.tell: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
-        limit = workspace.read_limit
+        # More than what tools may read: what a command makes of a large file is kept as a whole.
+        limit = max(workspace.read_limit, LARGEST)
         disk = filesystem or PosixFilesystem(workspace.root, limit, OPEN_FOLDERS)
         self._workspace = workspace
         self._store = store

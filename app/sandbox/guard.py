@@ -19,6 +19,7 @@ from app.sandbox.changes import Change, Found, Leaf, Touched
 from app.sandbox.disk_leaf import leaf_at
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import REPOSITORY, Facts, facts_of, listing
+from app.workspace.reading import same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
 _INDEX, _MARK, _LOCK = "index.json", "running", "lock"
@@ -151,7 +152,9 @@ class Guard:
             return before.is_folder != after.is_folder
         if before.mode != after.mode or before.size != after.size:
             return True
-        return self._before(path, before.size) != leaf_at(self.root / path, after.size)
+        if stat.S_ISLNK(after.mode):
+            return self._before(path, before.size) != leaf_at(self.root / path, after.size)
+        return stat.S_ISREG(after.mode) and not same_bytes(self.store / self._names[path], self.root / path)
 
     def _before(self, path: str, limit: int) -> Leaf | None:
         facts = self.kept.get(path)

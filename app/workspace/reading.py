@@ -7,6 +7,8 @@ end. So nothing is followed, nothing is waited for, only regular files are read,
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -28,13 +30,7 @@ def read_file(
         OSError: As the system says; ELOOP for a link, EISDIR for a folder, EINVAL for what is no regular file, EFBIG
             for one over the limit.
     """
-    descriptor = os.open(name, _OPEN, dir_fd=folder)
-    try:
-        facts = os.fstat(descriptor)
-        if stat.S_ISDIR(facts.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "a folder", str(name))
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(name))
+    with _opened(name, folder) as (descriptor, facts):
         if facts.st_size > limit and not head:
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
         parts: list[bytes] = []
@@ -46,5 +42,33 @@ def read_file(
         if not left and not head and os.read(descriptor, 1):
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
         return b"".join(parts), facts
+
+
+def same_bytes(one: Path, other: Path) -> bool:
+    """Whether two regular files hold the same; however large they are, little of them is in memory at a time.
+
+    Raises:
+        OSError: As by `read_file`.
+    """
+    with _opened(one) as (first, facts), _opened(other) as (second, other_facts):
+        if facts.st_size != other_facts.st_size:
+            return False
+        while (piece := os.read(first, _PIECE)) == os.read(second, _PIECE):
+            if not piece:
+                return True
+        return False
+
+
+@contextmanager
+def _opened(name: str | Path, folder: int | None = None) -> Iterator[tuple[int, os.stat_result]]:
+    """A descriptor of a regular file, and its facts."""
+    descriptor = os.open(name, _OPEN, dir_fd=folder)
+    try:
+        facts = os.fstat(descriptor)
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "a folder", str(name))
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(name))
+        yield descriptor, facts
     finally:
         os.close(descriptor)

@@ -10,7 +10,9 @@ import pytest
 
 from app.agent.updates import CommandOutput, ConfirmationRequested, Update
 from app.conversation.events import Outcome, ToolResult
-from app.tools.contract import ConfirmationAnswer
+from app.proposals.remarks import facts_of
+from app.proposals.text.document import MAX_BYTES
+from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.unit.tools.processes import running
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.replies import Turn
@@ -164,6 +166,42 @@ async def test_very_many_changes_are_staged_only_if_the_user_wants_them(
         assert on.stopped == ("staged" if kept else "answer")
         assert ("thrown away" in of_role(server.last, "tool")[-1]) is not kept
         assert [each.name for each in on.root.iterdir()] == ["greet.py"]
+
+
+async def test_what_is_large_is_staged_whole_shown_by_its_size_written_and_undone(
+    server: WireServer, tmp_path: Path
+) -> None:
+    size = MAX_BYTES + 1
+    async with bench(server, tmp_path) as on:
+        (on.root / "large.txt").write_bytes(b"x\n" * (size // 2 + 1))
+        asked: list[Confirmation] = []
+
+        def answer(update: Update) -> None:
+            if isinstance(update, ConfirmationRequested):
+                asked.append(update.confirmation)
+                on.session.confirm(update.key, ConfirmationAnswer(allowed=True))
+
+        on.session.subscribe(answer)
+        before = (on.root / "large.txt").read_bytes()
+        command = f"printf 'two\\n' >> large.txt; head -c {size} /dev/zero > new.bin; rm greet.py"
+        server.turn(calls=[("run_command", {"command": command})])
+        server.say("There.")
+        await on.say("Make it large")
+        assert "new.bin  21.0 MB" in asked[1].detail
+        (proposal,) = on.runtime.service.waiting()
+        facts = {each.path: " ".join(facts_of(each)) for each in proposal.files}
+        assert "Large file: 21.0 MB → 21.0 MB." in facts["large.txt"] and "nothing → 21.0 MB" in facts["new.bin"]
+        assert [len(each.old) + len(each.new) for each in on.runtime.service.diffs(proposal.id)][1:] == [0, 0]
+        server.turn(calls=[("read_file", {"path": "large.txt"})])
+        server.say("It is too large.")
+        await on.say("Read it")
+        assert "larger than" in of_role(server.last, "tool")[-1]
+        on.runtime.service.approve(proposal.id)
+        assert (on.root / "large.txt").read_bytes() == before + b"two\n"
+        assert (on.root / "new.bin").read_bytes() == bytes(size)
+        on.runtime.service.undo(proposal.id)
+        assert (on.root / "large.txt").read_bytes() == before
+        assert sorted(each.name for each in on.root.iterdir()) == ["greet.py", "large.txt"]
 
 
 async def test_git_can_be_read_and_not_written(server: WireServer, tmp_path: Path) -> None:

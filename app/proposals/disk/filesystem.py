@@ -21,6 +21,8 @@ from app.workspace.reading import read_file
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+LARGEST = 100_000_000
+"""Bytes of the largest file that is kept for a decision; hosts of git take no larger one either."""
 OPEN_FOLDERS = 128
 """Folders kept open at once while applying; the usual limit of a process is 1,024 descriptors, on macOS 256."""
 

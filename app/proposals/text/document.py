@@ -14,7 +14,7 @@ from typing import Literal
 from app.proposals.refusals import NotEditable
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Largest file that is edited as text."""
+"""Largest file that is compared and edited as text; a larger one is decided on as a whole."""
 MAX_LINES = 200_000
 """Most lines of a file that is edited as text."""
 BINARY_WINDOW = 8 * 1024
@@ -90,8 +90,11 @@ class Document:
 
     @cached_property
     def binary(self) -> bool:
-        """Whether the file is no text: a NUL early on, and not UTF-16 with a byte order mark."""
-        return not self.wide and b"\0" in self.data[:BINARY_WINDOW]
+        """Whether the file is only taken as a whole.
+
+        It has a NUL early on and is not UTF-16 with a byte order mark, or it is too large.
+        """
+        return len(self.data) > MAX_BYTES or (not self.wide and b"\0" in self.data[:BINARY_WINDOW])
 
     @cached_property
     def mark(self) -> bytes:

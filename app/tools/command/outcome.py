@@ -3,18 +3,21 @@
 import asyncio
 from dataclasses import replace
 
+from app.proposals.disk.filesystem import LARGEST
 from app.proposals.remarks import size_words
 from app.proposals.reports import EditReport
+from app.proposals.text.document import MAX_BYTES
 from app.sandbox.changes import Change, Found
 from app.sandbox.sandbox import Run
 from app.sandbox.upper import ChangedMeanwhile
 from app.tools.contract import Confirmation, ToolContext, ToolOutput
 from app.tools.staging import refusals_told, staged_text
-from app.workspace.paths import READ_LIMIT
 
 MOST_FILES = 500
 MOST_BYTES = 20 * 1024 * 1024
 """Beyond either, the user is asked before anything is staged."""
+MOST_KEPT = 250_000_000
+"""Bytes before and after of all that one command has changed: as much is in memory at a time."""
 _TOLD = 10
 """Names of each sort that the model is told."""
 _SHOWN = 200
@@ -68,7 +71,7 @@ async def staged(context: ToolContext, output: ToolOutput, changes: list[Change]
 
 
 def _question(found: Found, size: str, command: str) -> Confirmation:
-    names = [each.path for each in found.touched[:_SHOWN]]
+    names = [f"{each.path}  {size_words(each.size)}" for each in found.touched[:_SHOWN]]
     if len(found.touched) > _SHOWN:
         names.append(f"and {len(found.touched) - _SHOWN:,} more")
     return Confirmation(
@@ -76,7 +79,11 @@ def _question(found: Found, size: str, command: str) -> Confirmation:
         f"Stage {size}?",
         "\n".join([f"$ {command}", *names]),
         ".",
-        ("Yes stages all of it as a proposal; no throws it away. The files are as they were either way.",),
+        (
+            "Yes stages all of it as a proposal; no throws it away. The files are as they were either way.",
+            f"What is over {size_words(MAX_BYTES)} is shown by its size and decided as a whole; "
+            f"what is over {size_words(LARGEST)} is left out.",
+        ),
     )
 
 
@@ -96,9 +103,15 @@ def _read(run: Run, found: Found) -> tuple[list[Change], list[str]]:
     """The changes with their contents, and what can't be had, with the reason."""
     changes: list[Change] = []
     left_out: list[str] = []
+    room = MOST_KEPT
     for each in found.touched:
+        if each.size > room:
+            left_out.append(f"{each.path}: all that was changed is over {size_words(MOST_KEPT)}")
+            continue
         try:
-            changes.append(run.read(each.path, READ_LIMIT))
+            change = run.read(each.path, LARGEST)
+            room -= sum(len(leaf.data) for leaf in (change.before, change.after) if leaf)
+            changes.append(change)
         except ChangedMeanwhile:
             left_out.append(f"{each.path}: changed on disk by someone else while the command ran")
         except OSError as error:
