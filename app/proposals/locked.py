@@ -10,7 +10,7 @@ from app.proposals.disk.journal import Action, Transition, plan
 from app.proposals.disk.locking import WorkspaceLock
 from app.proposals.disk.preflight import check
 from app.proposals.disk.recovery import recover
-from app.proposals.errors import DiskFailed, NotWaiting, StaleProposal, UnknownProposal
+from app.proposals.errors import DiskFailed, NotWaiting, StaleProposal, UnknownProposal, WorkspaceBusy
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.overlay import Contents
 from app.proposals.stacking import paths_of, related, restack
@@ -29,6 +29,7 @@ class LockedProposals:
         filesystem: Filesystem,
         lock_path: Path,
         tell: Callable[[str], None],
+        in_use: Callable[[], bool],
     ) -> None:
         """Nothing is read or written yet.
 
@@ -38,6 +39,7 @@ class LockedProposals:
             filesystem: The disk.
             lock_path: The same for every process that works on the workspace.
             tell: Called with a line for the user that no result or error carries.
+            in_use: Whether a command runs directly on the files.
         """
         self.workspace = workspace
         self.store = store
@@ -46,6 +48,7 @@ class LockedProposals:
         self._lock = WorkspaceLock(lock_path)
         self._applier = Applier(filesystem, store, self.contents)
         self._tell = tell
+        self._in_use = in_use
         self._told: set[str] = set()
         """What a recovery came to and was said: what can't be put right yet is tried often, and said once."""
 
@@ -80,6 +83,13 @@ class LockedProposals:
     def wait_until_written(self) -> None:
         """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
         self._lock.wait_until_free()
+
+    def check_free(self) -> None:
+        """Raise WorkspaceBusy while the files are a command's, and are going to be put back."""
+        if self._in_use():
+            raise WorkspaceBusy(
+                "A command is running directly on your files: decide once it has ended. Nothing has changed."
+            )
 
     # Looking up
 
@@ -123,7 +133,10 @@ class LockedProposals:
         """Re-base what waits, oldest first, each on the disk with those before it, and save what changed.
 
         With `paths`, only the proposals that have to do with these are looked at; the others are independent of them.
+        While a command runs directly on the files nothing is re-based onto what they are meanwhile.
         """
+        if self._in_use():
+            return []
         _, changed = restack(self.filesystem, self.contents, related(self.store, paths))
         if changed:
             self.save(*changed)
@@ -144,6 +157,7 @@ class LockedProposals:
         dropped_folders: set[str] | None = None,
     ) -> None:
         """Carry out a decision on disk and save it, in one piece."""
+        self.check_free()
         self.contents.save()
         if not transitions and action == "apply":
             self.store.save_proposal(after)

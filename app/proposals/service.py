@@ -40,7 +40,13 @@ class ProposalService:
     """
 
     def __init__(
-        self, workspace: Workspace, store: ProposalStore, lock_path: Path, filesystem: Filesystem | None = None
+        self,
+        workspace: Workspace,
+        store: ProposalStore,
+        lock_path: Path,
+        filesystem: Filesystem | None = None,
+        *,
+        in_use: Callable[[], bool] = lambda: False,
     ) -> None:
         """Open the proposal service; nothing is read or written yet.
 
@@ -49,6 +55,7 @@ class ProposalService:
             store: Where they are kept.
             lock_path: A file outside the workspace, the same for every process that works on it.
             filesystem: The disk, if not the real one.
+            in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
         """
         self.tell: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
@@ -57,7 +64,7 @@ class ProposalService:
         disk = filesystem or PosixFilesystem(workspace.root, limit, OPEN_FOLDERS)
         self._workspace = workspace
         self._store = store
-        self._proposals = LockedProposals(workspace, store, disk, lock_path, lambda line: self.tell(line))
+        self._proposals = LockedProposals(workspace, store, disk, lock_path, lambda line: self.tell(line), in_use)
         self._contents = self._proposals.contents
         self._reader = PosixFilesystem(workspace.root, limit)
         self._stacks = StackCache(store, disk, self._contents, self._proposals.save)
@@ -119,6 +126,7 @@ class ProposalService:
         Raises:
             PatchRefused: it is no patch, or one for another tree.
         """
+        self._proposals.check_free()
         draft = self.draft("")
         report = taken(draft, text, folder_in_repository(self._workspace.root), self._waits_already)
         with self._proposals.writing():

@@ -85,8 +85,23 @@ class Runtime:
         with self._making:
             if self._service is None:
                 lock = self.places.locks / f"{self.signal.path.name}.lock"
-                self._service = ProposalService(self.workspace, self.proposals, lock)
+                self._service = ProposalService(self.workspace, self.proposals, lock, in_use=self._in_use)
             return self._service
+
+    def _in_use(self) -> bool:
+        """Whether a command runs directly on the files; what one has left that was cut off is put back first."""
+        if not self.places.runs.exists():
+            return False
+        from app.sandbox.guard import Busy, guard_of
+
+        if not guard_of(self.workspace.root, self.places.runs).mark.exists():
+            return False
+        try:
+            if line := self.sandbox.put_back(patient=False):
+                self.service.tell(line)
+        except Busy:
+            return True
+        return False
 
     @property
     def sandbox(self) -> "Sandbox":

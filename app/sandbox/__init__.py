@@ -9,5 +9,5 @@ is thrown away at the end. So a check of one proposal, and of the base without i
 
 where `take` gets the bytes that the program prints, `ended` has its exit code and whether it was stopped at its
 limit, and a cancellation leaves no process. `(await sandbox.means()).way` says whether that is a layer or the user's
-own files, in which pending changes are not.
+own files, which are put back at the end.
 """

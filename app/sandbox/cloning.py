@@ -102,10 +102,14 @@ def lay(pending: Pending, folder: Path) -> None:
         for blocking in _blocked(folder, path):
             blocking.unlink()
         place.parent.mkdir(parents=True, exist_ok=True)
-        if _is_leaf(place):
+        if place.is_symlink() or (leaf.is_link and _is_leaf(place)):
             place.unlink()
         elif place.is_dir():
             shutil.rmtree(place)
+        elif place.exists():
+            # Written and not replaced: in place, its other names and its owner are to stay.
+            with suppress(PermissionError):
+                place.chmod(0o600)
         write_leaf(place, leaf)
 
 

@@ -1,28 +1,35 @@
 """Keeps what git does not ignore before a command that runs in place, and puts it back after it, byte for byte.
 
-What was kept stays for the next command, so that only what is new since is copied. A command that was cut off by the
-end of signoff leaves a mark; whoever comes next puts the files back.
+Once all is kept, what is pending is written to the files, so that the command sees it as it would on a layer; that is
+put back like all that the command writes. What was kept stays for the next command, so that only what is new since is
+copied. A command that was cut off by the end of signoff leaves a mark; whoever comes next puts the files back.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from app.sandbox.changes import Change, Found, Leaf, Touched
-from app.sandbox.disk_leaf import leaf_at
+from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
+from app.sandbox.cloning import lay
+from app.sandbox.disk_leaf import leaf_at, same_content
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import REPOSITORY, Facts, facts_of, listing
 from app.workspace.reading import same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
 _INDEX, _MARK, _LOCK = "index.json", "running", "lock"
+_LOST = (
+    "A command that ran directly on your files was cut off, and what was kept of them can't be read: look through "
+    "them (git status); nothing was put back."
+)
 
 
 class Busy(OSError):
@@ -45,30 +52,44 @@ class Guard:
     """Under which name in the store a file's content is."""
     lock: int = -1
     """An open descriptor as long as it is held: held, too, by whoever inherits that."""
+    _pending: Pending = field(default_factory=dict)
+    """What was laid over the files."""
+    _found: dict[str, Facts] = field(default_factory=dict)
+    """What the command has found, by path."""
     _number: int = 0
 
+    @property
+    def mark(self) -> Path:
+        """A file that is there as long as the files are not as they were, or may not be."""
+        return self.store / _MARK
+
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Have it for oneself; what is just ending is waited for. Raises Busy."""
+    def held(self, *, patient: bool = True) -> Iterator[None]:
+        """Have it for oneself; what is just ending is waited for by who is patient. Raises Busy."""
         self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._take()
+            self._take(_TRIES if patient else 1)
             yield
         finally:
             os.close(self.lock)
             self.lock = -1
 
-    def _take(self) -> None:
-        for _ in range(_TRIES):
+    def _take(self, tries: int) -> None:
+        for number in range(tries):
+            if number:
+                time.sleep(_PAUSE)
             with suppress(BlockingIOError):
                 fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
-            time.sleep(_PAUSE)
         raise Busy
 
-    def keep(self, keeping: Keeping) -> None:
-        """Copy what is new, and leave the mark. Raises OSError; nothing may be run then."""
+    def keep(self, keeping: Keeping, pending: Pending) -> None:
+        """Copy what is new, leave the mark, and lay what is pending over the files.
+
+        Raises:
+            OSError: Nothing may be run then.
+        """
         self._load()
         now = listing(self.root, keeping)
         for path, facts in now.items():
@@ -78,19 +99,21 @@ class Guard:
                 self._names[path] = str(self._number)
             elif stat.S_ISLNK(facts.mode):
                 self._names[path] = f">{(self.root / path).readlink()}"
-        self.kept = now
+        self.kept, self._pending = now, pending
         self._names = {path: name for path, name in self._names.items() if path in now}
         self._save()
-        (self.store / _MARK).touch()
+        self.mark.touch()
         self._clear()
+        lay(pending, self.root)
+        self._found = listing(self.root, keeping) if pending else now
 
     def look(self, keeping: Keeping) -> Found:
         """What has changed since."""
         now = listing(self.root, keeping)
         touched: list[Touched] = []
         left_out: set[str] = set()
-        for path in sorted(self.kept.keys() | now.keys()):
-            before, after = self.kept.get(path), now.get(path)
+        for path in sorted(self._found.keys() | now.keys()):
+            before, after = self._found.get(path), now.get(path)
             if before == after or not self._differs(path, before, after):
                 continue
             if path.partition("/")[0] == REPOSITORY:
@@ -111,6 +134,9 @@ class Guard:
 
     def restore(self, keeping: Keeping) -> int:
         """Put everything back; returns how many names were not as they had been. Raises OSError."""
+        if not self.mark.exists():
+            # Not all was kept, so nothing has run: what was kept before another command says nothing of now.
+            return 0
         now = listing(self.root, keeping)
         changed = [path for path in self.kept.keys() | now.keys() if self.kept.get(path) != now.get(path)]
         for path in sorted(changed, reverse=True):
@@ -129,19 +155,30 @@ class Guard:
         for path in changed:
             if path in self.kept:
                 self.kept[path] = facts_of((self.root / path).lstat())
+        self._pending = {}
         self._save()
-        (self.store / _MARK).unlink(missing_ok=True)
+        self.mark.unlink(missing_ok=True)
         return count
 
-    def left_over(self, keeping: Keeping) -> str:
-        """Put back what a command has changed whose end nobody has seen; a line for the user if there was one."""
-        if not (self.store / _MARK).exists():
+    def left_over(self, keeping_with: Callable[[Pending], Keeping], *, patient: bool) -> str:
+        """Put back what a command has changed whose end nobody has seen; a line for the user if there was one.
+
+        Args:
+            keeping_with: Gives what judges the paths, with what was pending then.
+            patient: Wait for one that is just ending.
+
+        Raises:
+            Busy: It has not ended.
+        """
+        if not self.mark.exists():
             return ""
-        with self.held():
-            if not (self.store / _MARK).exists():
+        with self.held(patient=patient):
+            if not self.mark.exists():
                 return ""
-            self._load()
-            self.restore(keeping)
+            if not self._load():
+                self.mark.unlink()
+                return _LOST
+            self.restore(keeping_with(self._pending))
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
     def _differs(self, path: str, before: Facts | None, after: Facts | None) -> bool:
@@ -152,12 +189,16 @@ class Guard:
             return before.is_folder != after.is_folder
         if before.mode != after.mode or before.size != after.size:
             return True
+        if path in self._pending:
+            return not same_content(self.root / path, self._pending[path])
         if stat.S_ISLNK(after.mode):
             return self._before(path, before.size) != leaf_at(self.root / path, after.size)
         return stat.S_ISREG(after.mode) and not same_bytes(self.store / self._names[path], self.root / path)
 
     def _before(self, path: str, limit: int) -> Leaf | None:
-        facts = self.kept.get(path)
+        if path in self._pending:
+            return self._pending[path]
+        facts = self._found.get(path)
         if facts is None or not facts.is_leaf:
             return None
         name = self._names[path]
@@ -186,6 +227,9 @@ class Guard:
         if not before.is_leaf:
             return False
         name = self._names[path]
+        if not name.startswith(">") and (self.store / name).stat().st_size < before.size:
+            # A power cut has come before all of it was on disk: what is there now is more.
+            return False
         place.parent.mkdir(parents=True, exist_ok=True)
         if name.startswith(">"):
             place.unlink(missing_ok=True)
@@ -201,22 +245,31 @@ class Guard:
         os.utime(place, ns=(before.written, before.written))
         return True
 
-    def _load(self) -> None:
+    def _load(self) -> bool:
+        """Whether what was kept is known."""
         try:
             index = json.loads((self.store / _INDEX).read_bytes())
             self._number = index["number"]
             self.kept = {path: Facts(*facts) for path, (facts, _) in index["paths"].items()}
             self._names = {path: name for path, (_, name) in index["paths"].items() if name}
-        except (OSError, ValueError, KeyError, TypeError):
+            self._pending = dict.fromkeys(index.get("laid", ()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self.kept, self._names = {}, {}
+            return False
+        return True
 
     def _save(self) -> None:
         index = {
             "number": self._number,
+            "laid": sorted(self._pending),
             "paths": {path: (astuple(facts), self._names.get(path, "")) for path, facts in self.kept.items()},
         }
         temporary = self.store / f"{_INDEX}.new"
-        temporary.write_text(json.dumps(index), encoding="ascii")
+        with temporary.open("w", encoding="ascii") as file:
+            json.dump(index, file)
+            file.flush()
+            # What is put back by it must not be what a power cut has left of it.
+            os.fsync(file.fileno())
         temporary.replace(self.store / _INDEX)
 
     def _clear(self) -> None:
@@ -225,6 +278,12 @@ class Guard:
         for place in self.store.iterdir():
             if place.name not in wanted:
                 place.unlink()
+
+
+def guard_of(root: Path, state: Path) -> Guard:
+    """That of a workspace, with its store in a folder for the state of runs."""
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+    return Guard(root, state / f"guard-{name}")
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -17,13 +17,13 @@ from app.sandbox.process_tree import PLATFORM, end_tree
 
 
 class InPlaceRun:
-    """The workspace itself, under guard; pending changes are not in it."""
+    """The workspace itself, under guard."""
 
     def __init__(self, guard: Guard, keeping: Keeping, writable: Sequence[Path]) -> None:
         """Take a workspace that is guarded.
 
         Args:
-            guard: It is held, and has kept what there is.
+            guard: It is held, has kept what there is, and has laid over it what is pending.
             keeping: Judges the paths.
             writable: What else may be written, where the kernel can see to that.
         """

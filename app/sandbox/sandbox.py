@@ -1,8 +1,6 @@
 """Chooses, once for a workspace, how commands run on it, and opens the runs."""
 
 import asyncio
-import hashlib
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from app.sandbox.changes import Change, Found, Leaf, Pending
 from app.sandbox.clone_run import CloneRun, apart
 from app.sandbox.cloning import can_clone
 from app.sandbox.enclosed import StepFailed
-from app.sandbox.guard import Guard
+from app.sandbox.guard import Guard, guard_of
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
 from app.sandbox.mounting import mounts_below
@@ -124,7 +122,7 @@ class Sandbox:
         """
         match (await self.means()).way:
             case Way.IN_PLACE:
-                opened: AbstractAsyncContextManager[Run] = self._in_place()
+                opened: AbstractAsyncContextManager[Run] = self._in_place(pending)
             case Way.OVERLAY:
                 opened = self._overlay(pending)
             case Way.CLONE | Way.CLONE_APART as way:
@@ -133,27 +131,30 @@ class Sandbox:
             yield run
 
     @asynccontextmanager
-    async def _in_place(self) -> AsyncIterator[InPlaceRun]:
-        guard, keeping = self._guard(), Keeping(self._workspace, {})
+    async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:
+        guard, keeping = self._guard(), Keeping(self._workspace, pending)
         with ExitStack() as stack:
             await asyncio.to_thread(stack.enter_context, guard.held())
             try:
-                await _uncancelled(guard.keep, keeping)
+                await _uncancelled(guard.keep, keeping, pending)
                 yield InPlaceRun(guard, keeping, self.writable)
             finally:
                 await _uncancelled(guard.restore, keeping)
 
-    def put_back(self) -> str:
+    def put_back(self, *, patient: bool = True) -> str:
         """Put back what a command in place has changed that was cut off; a line for the user if there was one.
 
+        Args:
+            patient: Wait for one that is just ending.
+
         Raises:
+            Busy: It is running.
             OSError: The disk would not.
         """
-        return self._guard().left_over(Keeping(self._workspace, {}))
+        return self._guard().left_over(lambda pending: Keeping(self._workspace, pending), patient=patient)
 
     def _guard(self) -> Guard:
-        name = hashlib.sha256(os.fsencode(self._workspace.root)).hexdigest()[:16]
-        return Guard(self._workspace.root, self._state / f"guard-{name}")
+        return guard_of(self._workspace.root, self._state)
 
     @asynccontextmanager
     async def _overlay(self, pending: Pending) -> AsyncIterator[OverlayRun]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.sandbox.sandbox import Means, Way
 
-IN_PLACE_TOLD = "[ran on the files as they are on disk, without staged edits; what it changed there was put back]"
+IN_PLACE_TOLD = "[ran directly on the files; staged edits were written there for it; all of that was put back]"
 """For the model."""
 CLONE_APART_TOLD = (
     "[ran in a clone of the workspace elsewhere; use relative paths: by absolute ones nothing can be written]"
@@ -41,8 +41,8 @@ def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
         case Way.IN_PLACE:
             return (
                 "This runs directly on your files; what it changes is put back and will wait as a proposal.",
-                f"There is no layer over them, since {means.why_not}. Change nothing while it runs: that would count "
-                "as the command's. It sees the files on disk, without what is staged.",
+                f"There is no layer over them, since {means.why_not}. While it runs they hold what is staged, and "
+                "nothing can be approved. Change nothing then: that would count as the command's.",
                 f"Outside the workspace it can write {places}, and nothing else."
                 if means.confined
                 else "Nothing keeps it from writing outside the workspace.",

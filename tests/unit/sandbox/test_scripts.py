@@ -76,11 +76,13 @@ def shell(script: str) -> list[str]:
     return ["/bin/bash", "--noprofile", "--norc", "-c", script]
 
 
-async def in_sandbox(root: Path, folder: Path, script: str, ways: list[Way]) -> tuple[ProposalService, str]:
-    """Run a script and stage what it changes; returns the service and the proposal's id, empty if nothing changed."""
-    workspace = Workspace(root)
-    service = ProposalService(workspace, MemoryStore(), folder / "lock")
-    sandbox = Sandbox(workspace, folder / "runs", own=(), ways=ways)
+def service_of(root: Path, folder: Path) -> ProposalService:
+    return ProposalService(Workspace(root), MemoryStore(), folder / "lock")
+
+
+async def in_sandbox(service: ProposalService, root: Path, folder: Path, script: str, ways: list[Way]) -> str:
+    """Run a script over what waits, and stage what it changes; returns the proposal's id, empty if there is none."""
+    sandbox = Sandbox(Workspace(root), folder / "runs", own=(), ways=ways)
     draft = service.draft("s")
     async with sandbox.open(draft.laid_over()) as run:
         await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)
@@ -88,9 +90,21 @@ async def in_sandbox(root: Path, folder: Path, script: str, ways: list[Way]) -> 
         assert not found.left_out and not found.through
         changes = [run.read(each.path, READ_LIMIT) for each in found.touched]
     if not changes:
-        return service, ""
+        return ""
     draft.take(changes)
-    return service, service.stage(draft, "").id
+    return service.stage(draft, "").id
+
+
+def script_of(operations: list[str]) -> str:
+    return "umask 022\n" + "\n".join(f"{{ {each}; }} 2>/dev/null" for each in operations)
+
+
+def ways_from(way: Way) -> list[Way]:
+    return list(Way)[list(Way).index(way) :]
+
+
+def run_bare(root: Path, script: str) -> None:
+    subprocess.run(shell(script), cwd=root, check=False, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("way", list(Way))
@@ -98,16 +112,16 @@ async def in_sandbox(root: Path, folder: Path, script: str, ways: list[Way]) -> 
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
 def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: list[str]) -> None:
-    script = "umask 022\n" + "\n".join(f"{{ {each}; }} 2>/dev/null" for each in operations)
+    script = script_of(operations)
     with tempfile.TemporaryDirectory() as folder:
         root, bare, patched = (Path(folder, name) for name in ("ws", "bare", "patched"))
         make(root)
         before = state(root)
         for copy in (bare, patched):
             shutil.copytree(root, copy, symlinks=True)
-        subprocess.run(shell(script), cwd=bare, check=False, stdin=subprocess.DEVNULL)
-        ways = list(Way)[list(Way).index(way) :]
-        service, proposal = asyncio.run(in_sandbox(root, Path(folder), script, ways))
+        run_bare(bare, script)
+        service = service_of(root, Path(folder))
+        proposal = asyncio.run(in_sandbox(service, root, Path(folder), script, ways_from(way)))
         assert state(root) == before
         wanted = state(bare)
         if not proposal:
@@ -120,3 +134,24 @@ def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: 
         assert state(root) == wanted
         service.undo(proposal)
         assert state(root) == before
+
+
+@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.usefixtures("clones")
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@given(first=st.lists(OPERATIONS, min_size=1, max_size=5), second=st.lists(OPERATIONS, min_size=1, max_size=5))
+def test_a_script_runs_on_what_waits_as_if_that_were_written(way: Way, first: list[str], second: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root, bare = Path(folder, "ws"), Path(folder, "bare")
+        make(root)
+        before = state(root)
+        shutil.copytree(root, bare, symlinks=True)
+        service = service_of(root, Path(folder))
+        for operations in (first, second):
+            # A folder without a file is nothing that could be proposed.
+            run_bare(bare, f"{script_of(operations)}\nfind . -mindepth 1 -type d -empty -delete")
+            asyncio.run(in_sandbox(service, root, Path(folder), script_of(operations), ways_from(way)))
+            assert state(root) == before
+        for proposal in service.waiting():
+            service.approve(proposal.id)
+        assert state(root) == state(bare)

@@ -1,0 +1,148 @@
+"""Commands on the user's own files: what waits is there while they run, and nothing of it afterwards."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.proposals.errors import WorkspaceBusy
+from app.runtime.workspace import Runtime, open_runtime
+from app.sandbox.changes import Leaf
+from app.sandbox.guard import guard_of
+from app.sandbox.keeping import Keeping
+from app.sandbox.sandbox import Sandbox, Way
+from app.workspace.paths import READ_LIMIT, Workspace
+from tests.unit.sandbox.test_clone import printed
+
+PENDING = {
+    "a.txt": Leaf(b"proposed\n", 0o755),
+    "gone/in/file": None,
+    "build/new/file": Leaf(b"waits\n", 0o644),
+    "build/old": Leaf(b"changed\n", 0o644),
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "ws"
+    (root / "gone/in").mkdir(parents=True)
+    (root / "build").mkdir()
+    (root / "a.txt").write_text("on disk\n")
+    (root / "b.txt").write_text("b\n")
+    (root / "gone/in/file").write_text("stays\n")
+    (root / "build/old").write_text("old\n")
+    (root / ".gitignore").write_text("build/\n")
+    os.link(root / "a.txt", tmp_path / "other-name")
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    return root
+
+
+@pytest.fixture
+def sandbox(root: Path) -> Sandbox:
+    return Sandbox(Workspace(root), root.parent / "runs", own=(), ways=[Way.IN_PLACE])
+
+
+def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
+    files = [path for path in root.rglob("*") if ".git" not in path.parts]
+    return {
+        str(path.relative_to(root)): (path.lstat().st_mode, 0, b"")
+        if path.is_dir()
+        else (path.lstat().st_mode, path.lstat().st_mtime_ns, path.read_bytes())
+        for path in files
+    }
+
+
+async def test_what_waits_is_seen_and_only_what_the_command_does_besides_is_told(
+    root: Path, sandbox: Sandbox
+) -> None:
+    before = facts(root)
+    async with sandbox.open(PENDING) as run:
+        assert await printed(run, "cat a.txt build/new/file build/old; test -x a.txt; echo $?; ls gone") == (
+            "proposed\nwaits\nchanged\n0\nls: cannot access 'gone': No such file or directory\n"
+        )
+        await printed(run, "echo more >> a.txt; rm build/new/file; touch build/old; echo b2 > b.txt")
+        found = await run.changes()
+        assert [each.path for each in found.touched] == ["a.txt", "b.txt", "build/new/file"]
+        change = run.read("a.txt", READ_LIMIT)
+        assert change.before == PENDING["a.txt"] and change.after == Leaf(b"proposed\nmore\n", 0o755)
+        assert run.read("build/new/file", READ_LIMIT).after is None
+    assert facts(root) == before
+    assert (root / "a.txt").samefile(root.parent / "other-name")
+
+
+def test_what_waits_is_taken_from_the_files_also_after_a_kill(root: Path, sandbox: Sandbox) -> None:
+    before = facts(root)
+    guard, keeping = guard_of(root, root.parent / "runs"), Keeping(Workspace(root), PENDING)
+    with guard.held():
+        guard.keep(keeping, PENDING)
+        assert (root / "build/new/file").exists() and not (root / "gone").exists()
+        # Here it is killed.
+    assert "every file is as it was before" in sandbox.put_back()
+    assert facts(root) == before and sandbox.put_back() == ""
+
+
+async def test_where_not_all_can_be_kept_nothing_runs_and_nothing_older_is_put_back(
+    root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sandbox.open({}) as run:
+        await printed(run, "echo x > b.txt")
+    (root / "b.txt").write_text("the user's newest\n")
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", refuse)
+    with pytest.raises(OSError, match="No space"):
+        async with sandbox.open({}):
+            pytest.fail("it ran")
+    assert (root / "b.txt").read_text() == "the user's newest\n"
+
+
+def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sandbox: Sandbox) -> None:
+    guard = guard_of(root, root.parent / "runs")
+    with guard.held():
+        guard.keep(Keeping(Workspace(root), {}), {})
+    (guard.store / "index.json").write_text("")
+    before = facts(root)
+    assert "can't be read" in sandbox.put_back()
+    assert facts(root) == before and sandbox.put_back() == ""
+
+
+@pytest.fixture
+def runtime(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    monkeypatch.setenv("SIGNOFF_HOME", str(root.parent / "home"))
+    opened = open_runtime(root, {}, {})
+    yield opened
+    opened.close()
+
+
+async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: Path, runtime: Runtime) -> None:
+    draft = runtime.service.draft("")
+    draft.write("b.txt", "approved\n")
+    proposal = runtime.service.stage(draft, "Edit b")
+    sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), ways=[Way.IN_PLACE])
+    async with sandbox.open(runtime.service.draft("").laid_over()):
+        assert (root / "b.txt").read_text() == "approved\n"
+        assert runtime.service.refresh() == []
+        with pytest.raises(WorkspaceBusy, match="running directly on your files"):
+            await asyncio.to_thread(runtime.service.approve, proposal.id)
+    assert (root / "b.txt").read_text() == "b\n"
+    assert runtime.service.get(proposal.id) == proposal
+    runtime.service.approve(proposal.id)
+    assert (root / "b.txt").read_text() == "approved\n"
+
+
+def test_a_decision_puts_back_first_what_a_command_has_left_that_was_killed(root: Path, runtime: Runtime) -> None:
+    draft = runtime.service.draft("")
+    draft.write("b.txt", "approved\n")
+    proposal = runtime.service.stage(draft, "Edit b")
+    guard = guard_of(root, runtime.places.runs)
+    with guard.held():
+        guard.keep(Keeping(runtime.workspace, {}), {})
+        (root / "a.txt").write_text("by the command\n")
+    runtime.service.approve(proposal.id)
+    assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"
