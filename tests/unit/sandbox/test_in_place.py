@@ -92,8 +92,12 @@ async def test_where_not_all_can_be_kept_nothing_runs_and_nothing_older_is_put_b
         await printed(run, "echo x > b.txt")
     (root / "b.txt").write_text("the user's newest\n")
 
-    def refuse(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    copy = shutil.copyfile
+
+    def refuse(source: Path, target: Path) -> None:
+        if source.is_relative_to(root):
+            raise OSError(28, "No space left on device")
+        copy(source, target)
 
     monkeypatch.setattr(shutil, "copyfile", refuse)
     with pytest.raises(OSError, match="No space"):
