@@ -1,5 +1,6 @@
 """What the README promises is so: its configuration loads, its keys, commands and themes exist."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.actions import ACTIONS
+from app.cli.parser import command_parser
 from app.config import Settings
 from app.keymap import checked, key_name
 from app.ui.slash_commands import COMMANDS
@@ -23,6 +25,20 @@ def test_its_configuration_is_taken_as_it_is_and_names_every_setting() -> None:
     settings = Settings.model_validate(values)
     assert checked(settings.keys)
     assert set(Settings.model_fields) == set(values)
+
+
+def test_its_settings_for_other_agents_load_and_start_what_there_is() -> None:
+    (section,) = re.findall(r"## Other agents\n(.*?)\n## ", README, re.DOTALL)
+    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", section, re.DOTALL)]
+    blocks += [tomllib.loads(block) for block in re.findall(r"```text\n(.*?)```", section, re.DOTALL)]
+    started = [words.split() for words in re.findall(r"claude mcp add signoff -- ([\w -]+)`", section)]
+    for block in blocks:
+        for servers in filter(None, map(block.get, ("mcp", "mcpServers", "mcp_servers"))):
+            command, *more = [servers["signoff"]["command"], *servers["signoff"].get("args", [])]
+            started.append([*command] if isinstance(command, list) else [command, *more])
+    assert started == [["signoff", "mcp"]] * 4
+    for words in re.findall(r"`signoff (mcp[^`]*)`", section):
+        command_parser().parse_args(words.replace("FOLDER", ".").split())
 
 
 def test_its_slash_commands_are_all_there_are() -> None:
