@@ -34,8 +34,8 @@ def test_its_settings_for_other_agents_load_and_start_what_there_is() -> None:
     started = [words.split() for words in re.findall(r"claude mcp add signoff -- ([\w -]+)`", section)]
     for block in blocks:
         for servers in filter(None, map(block.get, ("mcp", "mcpServers", "mcp_servers"))):
-            command, *more = [servers["signoff"]["command"], *servers["signoff"].get("args", [])]
-            started.append([*command] if isinstance(command, list) else [command, *more])
+            command = servers["signoff"]["command"]
+            started.append(command if isinstance(command, list) else [command, *servers["signoff"]["args"]])
     assert started == [["signoff", "mcp"]] * 4
     for words in re.findall(r"`signoff (mcp[^`]*)`", section):
         command_parser().parse_args(words.replace("FOLDER", ".").split())

@@ -1,5 +1,7 @@
 """Who calls: the agent, and where it tells, its model, session and turn."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,21 +24,26 @@ class Caller:
     """Its own id of the turn; only some agents send one."""
 
 
-def caller_of(client: dict[str, Any], meta: dict[str, Any]) -> Caller:
+def caller_of(client: dict[str, Any], meta: dict[str, Any], environment: Mapping[str, str] = os.environ) -> Caller:
     """Who calls.
 
     Args:
         client: What the host said of itself when it was greeted.
         meta: The `_meta` of the call, where a stateless host says who it is, and Codex says more.
+        environment: Where Claude Code names its session.
     """
     said = meta.get(_CLIENT_KEY)
     name = _text(said if isinstance(said, dict) else client, "name")
     turn = meta.get(_CODEX_KEY)
     turn = turn if isinstance(turn, dict) else {}
+    agent = _AGENTS.get(name, name)
+    session = _text(turn, "session_id")
+    if agent == "claude":
+        session = _text({**environment}, "CLAUDE_CODE_SESSION_ID")
     return Caller(
-        agent=_AGENTS.get(name, name),
+        agent=agent,
         model=_text(turn, "model"),
-        session=_text(turn, "session_id"),
+        session=session,
         turn=_text(turn, "turn_id"),
     )
 

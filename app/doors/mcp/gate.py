@@ -10,8 +10,8 @@ from app.doors.waiting import Standing
 
 REFUSED = (
     "Refused, and nothing of this call was staged: {id}, which you proposed before, awaits the user's decision. "
-    "Nothing is written. End your turn now and say in a few sentences what {id} does and what to look at. Don't call "
-    "tools; don't make the change in another way. proposal_status gives the decision once there is one."
+    "Nothing that awaits it is on disk. End your turn now and say in a few sentences what {id} does and what to look "
+    "at. Don't call tools; don't make the change in another way. proposal_status gives the decision once it is made."
 )
 
 

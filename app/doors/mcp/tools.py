@@ -36,9 +36,9 @@ from app.workspace.path_rules import WorkspaceError
 PROGRESS_SECONDS = 5.0
 """How often a call that waits says so."""
 _NOT_YET = (
-    "{id} awaits the user's decision in signoff. Nothing is written: files still read as before. End your turn now "
-    "and say in a few sentences what the change does and what to look at; don't make it in another way. "
-    "proposal_status gives the decision, with the user's words, once there is one."
+    "{id} awaits the user's decision in signoff. {written} End your turn now and say in a few sentences what the "
+    "change does and what to look at; don't make it in another way. proposal_status gives the decision, with the "
+    "user's words, once there is one."
 )
 
 
@@ -138,10 +138,15 @@ class ProposalTools:
             self._gate.shut(proposal.id, caller)
             self._own.append(proposal.id)
         seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
-        if seconds and self._await(runtime, proposal.id, seconds, running).decided:
-            return _Answer(self._tell(runtime, proposal.id))
+        if seconds:
+            standing = self._await(runtime, proposal.id, seconds, running)
+            if standing.decided:
+                return _Answer(self._tell(runtime, proposal.id))
+            if standing.decisions:
+                # In part, and without a word: what of it is written has to be known.
+                return _Answer(f"{self._tell(runtime, proposal.id)}\n\n{_not_yet(runtime, proposal.id)}")
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
-        return _Answer(f"{staged_text(proposal.id, report)}\n{_NOT_YET.format(id=proposal.id)}")
+        return _Answer(f"{staged_text(proposal.id, report)}\n{_not_yet(runtime, proposal.id)}")
 
     def _stage(
         self, runtime: Runtime, fill: Callable[[Runtime, Draft], str], summary: str, caller: Caller
@@ -196,5 +201,12 @@ class ProposalTools:
             standing = self._await(runtime, name, arguments.wait_seconds, running)
         parts = [self._tell(runtime, name), resulting_text(runtime, runtime.service.get(name))]
         if not standing.decided:
-            parts.append(_NOT_YET.format(id=name))
+            parts.append(_not_yet(runtime, name))
         return _Answer("\n\n".join(filter(None, parts)))
+
+
+def _not_yet(runtime: Runtime, name: str) -> str:
+    """That a proposal waits, and what the agent is to do."""
+    if runtime.service.get(name).written_in_part:
+        return _NOT_YET.format(id=name, written="What of it is not written yet is nowhere on disk.")
+    return _NOT_YET.format(id=name, written="Nothing is written: files still read as before.")

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from app.cli.main import main
 from app.doors.mcp import tools
 from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
+from app.doors.mcp.caller import Caller, caller_of
 from app.doors.mcp.catalogue import NAMES, TOOLS
 from app.proposals.models import Proposal, ProposalState
 from app.runtime.workspace import Runtime
@@ -120,6 +121,15 @@ def test_a_patch_in_either_form_becomes_a_proposal(host: Host, root: Path, user:
 CODEX = {"x-codex-turn-metadata": {"turn_id": "t1", "session_id": "s1", "model": "gpt-5.5"}}
 
 
+def test_the_session_of_claude_is_in_the_environment() -> None:
+    environment = {"CLAUDE_CODE_SESSION_ID": "s7"}
+    found = [caller_of({"name": name}, {}, environment) for name in ("claude-code", "zed")]
+    assert [(each.agent, each.session) for each in found] == [("claude", "s7"), ("zed", "")]
+    stateless = {"io.modelcontextprotocol/clientInfo": {"name": "gemini-cli-mcp-client"}}
+    assert caller_of({}, stateless, environment).agent == "gemini"
+    assert caller_of({"name": 7}, {"x-codex-turn-metadata": [1]}, {}) == Caller()
+
+
 def test_where_it_comes_from_is_kept(root: Path) -> None:
     host = Host(root)
     host.greet("codex-mcp-client", "2025-06-18")
@@ -218,7 +228,8 @@ def test_a_workspace_that_cannot_be_used_is_said_and_tried_again(
 def test_of_four_attempts_one_is_staged_until_the_user_decides(host: Host, root: Path, user: Runtime) -> None:
     answers = [host.edit("a.txt", f"line {number}\n", "x\n") for number in (3, 3, 5, 30)]
     assert [failed for _, failed in answers] == [False, True, True, True]
-    assert all("P1" in text and "Nothing is written" in text and "End your turn" in text for text, _ in answers)
+    assert all("P1" in text and "End your turn now" in text for text, _ in answers)
+    assert all("Refused, and nothing of this call was staged" in text for text, _ in answers[1:])
     assert only(user).id == "P1" and contents(root) == {"a.txt": TEXT.encode()}
     assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
     assert host.edit("a.txt", "line 3\n", "goodbye\n")[1] is False
@@ -321,6 +332,15 @@ def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: 
     text, failed = host.called(name)
     assert not failed and "P1 awaits the user's decision" in text
     assert only(user).state is ProposalState.PENDING
+
+
+def test_what_was_written_of_it_when_the_time_is_over_is_told(host: Host, root: Path) -> None:
+    name = waiting(host)
+    assert signoff(root, "approve", "P1", "--hunks", "2") == 0
+    host.server.end()
+    text, _ = host.called(name)
+    assert text.startswith("P1: hunk 2 written, 1 and 3 waiting for the user.")
+    assert "P1 awaits the user's decision" in text and "Nothing is written" not in text
 
 
 def test_the_server_can_have_every_call_wait(root: Path) -> None:
