@@ -28,7 +28,7 @@ from widgets.chat.painting import RIGHT_MARGIN, Painter
 from widgets.common.strip_view import StripView
 from widgets.common.text_colours import selection_style
 
-_BEHIND_INTERVAL = 0.1
+_BEHIND_INTERVAL = 0.5
 """Seconds between two paints while layout lags behind a flood of text."""
 
 
