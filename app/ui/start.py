@@ -268,10 +268,9 @@ def read_end(opened: Opened) -> "Sequence[Event]":
     """The end of the session: to read the whole log takes longer."""
     end = opened.last_turns()
     if end:
-        from widgets.chat import inline
+        from widgets.chat.markdown import preload
 
-        # Else the first message loads it, while the keyboard waits.
-        inline.parser()
+        preload()
     return end
 
 

@@ -76,13 +76,31 @@ def poured(what: str, tokens: int) -> list[bytes | Action]:
     return [event(chunk("", role="assistant")), BREAK, *map(event, chunks)]
 
 
-def serve(what: str, tokens: int) -> None:
+def called(what: str, count: int, asked: str) -> list[bytes | Action]:
+    """The beginning of a response with calls: `edits`, so many of them, or a `command` that prints so many bytes."""
+    match what:
+        case "edits":
+            name = "write_file"
+            every = [{"path": f"made/file{number}.txt", "content": f"{asked}\n"} for number in range(count)]
+        case _:
+            name = "run_command"
+            every = [{"command": f"yes 'one of very many lines that say nothing' | head -c {count}"}]
+    calls = [
+        call_delta(number, call_id=f"c{number}", name=name, arguments=json.dumps(arguments))
+        for number, arguments in enumerate(every)
+    ]
+    return [event(chunk("", role="assistant")), BREAK, *(event(chunk(calls=[call])) for call in calls)]
+
+
+def serve(what: str, count: int) -> None:
     """Pour into every request that is no closing one; prints where, and ends with its standard input."""
-    flood = poured(what, tokens)
+    flood = [] if what in ("edits", "command") else poured(what, count)
 
     def answer(request: Request) -> Reply:
         asked = next(str(one["content"]) for one in reversed(request.messages) if one["role"] == "user")
         end = event(chunk(f"{END} {asked.split()[-1]}."))
+        if not flood and request.messages[-1]["role"] == "user":
+            return stream(*called(what, count, asked), chunk(finish="tool_calls"), DONE)
         if what == "call" and not request.closing:
             return stream(*flood, chunk(finish="tool_calls"), DONE)
         return stream(*(() if request.closing else flood), end, chunk(finish="stop"), DONE)
@@ -125,8 +143,8 @@ class RenderOnce(ChatApp):
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["serve", what, tokens]:
-            serve(what, int(tokens))
+        case ["serve", what, count]:
+            serve(what, int(count))
         case ["receive", base_url]:
             asyncio.run(receive(base_url))
         case ["render", tokens]:

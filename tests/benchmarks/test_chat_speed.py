@@ -20,10 +20,10 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
+from app.agent.updates import CallStreamed, Phase, PhaseChanged, Recorded, TextStreamed
 from app.conversation.events import AssistantMessage, Event
 from tests.benchmarks.flood_program import CHARACTERS_PER_TOKEN, markdown
-from tests.ui.chat_app import ChatApp, conversation, staged
+from tests.ui.chat_app import ChatApp, call, conversation, staged
 from widgets.chat.composer import Composer
 
 SCREEN = (80, 40)
@@ -46,6 +46,8 @@ RATE = 2_000
 """Tokens a second of the fastest models."""
 OPEN_RATIO = 2.0
 """The most that a start into a session of 2,000 messages may cost, in units of an app that shows one Input."""
+CALLS_RATIO = 5.0
+"""The most that four times as many calls in one response may cost."""
 PAGE_RATIO = 3.0
 """The most that a page in a long session may cost, in units of a page in a short one."""
 
@@ -258,6 +260,32 @@ async def test_keys_are_answered_while_the_fastest_model_writes_into_a_long_sess
                 await shown(app, pilot)
             runs.append(app.keys.answered)
     hold_keys(f"{RATE:,} tokens a second into 1,000 messages", idle, runs)
+
+
+async def test_calls_of_one_response_cost_the_same_however_many_they_are() -> None:
+    """Each is announced while it is written, and takes another place once the response is whole."""
+    app = ChatApp()
+
+    async def show(count: int) -> float:
+        calls = tuple(call(f"c{number}", "write_file", path=f"file{number}.py") for number in range(count))
+        app.pane.open_log([])
+        await pilot.pause()
+        start = time.process_time()
+        for number in range(count):
+            app.pane.apply(CallStreamed(number, "write_file", 100))
+        app.pane.apply(Recorded(AssistantMessage(id=1, calls=calls)))
+        while app.pane.is_flushing:
+            await asyncio.sleep(0.005)
+        await pilot.pause()
+        return time.process_time() - start
+
+    async with app.run_test(size=SCREEN) as pilot:
+        await show(100)
+        settle_memory()
+        some = min([await show(500) for _ in range(REPEATS)])
+        many = min([await show(4 * 500) for _ in range(REPEATS)])
+    print(f"\n500 calls {some * 1e3:.0f} ms, 2,000 calls {many * 1e3:.0f} ms: {many / some:.1f} times")
+    assert many <= CALLS_RATIO * some
 
 
 INPUT_PROGRAM = """

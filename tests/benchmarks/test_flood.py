@@ -39,6 +39,11 @@ WORK_RATIO = 3.0
 """The most CPU that a flood may take, in units of reading the response and rendering the finished text once. The rest
 goes into some ten pictures a second of a screen that changes as a whole, and into the turn around it."""
 
+APPROVALS, CHAT = "\x1bOS", "\x1bOQ"
+"""The keys that go there."""
+GRACE = 1.0
+"""Seconds after which a question may be answered."""
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-P", "-m", "tests.benchmarks.flood_program"]
 COLUMNS, ROWS = 160, 45
@@ -127,14 +132,25 @@ def clear(probe: Probe) -> None:
     probe.settle(QUIET)
 
 
-def pour(probe: Probe, number: int, letters: Iterator[str]) -> Flood:
-    """Send a message, and press a key every quarter of a second until the answer is on the screen."""
+def pour(probe: Probe, number: int, letters: Iterator[str], *, permit: bool = False) -> Flood:
+    """Send a message, and press a key every quarter of a second until the answer is on the screen.
+
+    With `permit`, what the model asks for is allowed first.
+    """
     clear(probe)
     end = f"{END} {number}."
     probe.type(f"flood {number}")
     probe.settle(0.2)
     start, cpu, begun = len(probe.raw), probe.cpu(), time.perf_counter()
     probe.type("\r")
+    if permit:
+        probe.wait_until(lambda: probe.since(start, "Run a command?"), "the question")
+        probe.type(APPROVALS)
+        probe.until(time.perf_counter() + GRACE)
+        probe.type("y")
+        probe.type(CHAT)
+        probe.settle(0.1)
+        start, cpu, begun = len(probe.raw), probe.cpu(), time.perf_counter()
     keys: list[float] = []
     while not probe.since(start, end):
         due = begun + (len(keys) + 1) * KEY_INTERVAL
@@ -147,10 +163,10 @@ def pour(probe: Probe, number: int, letters: Iterator[str]) -> Flood:
 
 
 @contextlib.contextmanager
-def served(what: str) -> Iterator[str]:
+def served(what: str, count: int = TOKENS) -> Iterator[str]:
     """The server that pours, in a process of its own; the base URL."""
     with subprocess.Popen(
-        [*PROGRAM, "serve", what, str(TOKENS)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*PROGRAM, "serve", what, str(count)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdin is not None
         assert server.stdout is not None

@@ -33,7 +33,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from tests.ui.chat_app import ChatApp, call, conversation
-from widgets.chat import pace
+from widgets.chat import inline, layout, pace
 from widgets.chat.composer import Composer
 from widgets.chat.entries.base import Put
 from widgets.chat.entry_builder import EntryBuilder
@@ -467,6 +467,35 @@ async def test_typing_goes_on_while_text_floods_in() -> None:
         app.pane.apply(Recorded(AssistantMessage(id=99999, text=text)))
         await shows(app, "Part 499")
         assert app.pane.composer.draft == "x" * (len(text) // 4000 + 1)
+
+
+async def test_of_a_thousand_calls_at_once_those_on_the_screen_are_laid_out_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = tuple(call(f"c{number}", path=f"file{number}.py") for number in range(1000))
+    message = AssistantMessage(id=1, text="All of them.", calls=calls)
+    whole = ChatApp([message])
+    async with whole.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        expected = whole.shown()
+    monkeypatch.setattr(layout, "_BUDGET", 0.0)
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        for number in range(1000):
+            app.pane.apply(CallStreamed(number, "read_file", 10))
+        app.pane.apply(Recorded(message))
+        assert app.pane.transcript.laid_out_count < 100
+        await filled(app, pilot)
+        assert app.shown() == expected
+
+
+async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() -> None:
+    inline.parser.cache_clear()
+    app = ChatApp()
+    async with app.run_test(size=SIZE):
+        app.pane.apply(PhaseChanged(Phase.REQUESTING))
+        await app.workers.wait_for_complete()
+        assert inline.parser.cache_info().currsize == 1
 
 
 async def test_paging_from_the_composer_moves_the_transcript() -> None:

@@ -1,6 +1,6 @@
 """Events and updates to transcript entries. A live session and one read from its log come out alike."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from app.agent.updates import (
@@ -69,8 +69,8 @@ class EntryBuilder:
         self._writing: dict[int, str] = {}
         self._discarded: list[str] = []
         """Keys of the answers whose attempts were discarded, until their events come; empty for one without text."""
-        self._streaming: set[str] = set()
-        """Keys of what is being streamed."""
+        self._streaming: dict[str, None] = {}
+        """Keys of what is being streamed, in the order in which it began."""
         self._overtaken = False
         """Something else was recorded since the stream began, and comes before it in the log."""
         self._tools: dict[str, ToolEntry] = {}
@@ -105,11 +105,11 @@ class EntryBuilder:
             case TextStreamed(text):
                 ended = self._end_reasoning()
                 self._answer += text
-                self._streaming.add(self._key("answer"))
+                self._streaming[self._key("answer")] = None
                 return [*ended, Put(AnswerEntry(self._key("answer"), self._answer, "streaming"))]
             case ReasoningStreamed(text):
                 self._reasoning += text
-                self._streaming.add(self._key("reasoning"))
+                self._streaming[self._key("reasoning")] = None
                 return [Put(ReasoningEntry(self._key("reasoning"), self._reasoning, streaming=True))]
             case CallStreamed(index, name, characters):
                 return [*self._end_reasoning(), *self._call_streamed(index, name, characters)]
@@ -171,11 +171,11 @@ class EntryBuilder:
     def _call_streamed(self, index: int, name: str, characters: int) -> list[Change]:
         key = self._key(f"writing{index}.")
         self._writing[index] = key
-        self._streaming.add(key)
+        self._streaming[key] = None
         return [Put(ToolEntry(key, name, status="writing", characters=characters))]
 
     def _discard(self) -> list[Change]:
-        changes = [Drop(key) for key in self._streaming if key != self._key("answer")]
+        changes = self._drops(kept={self._key("answer")})
         self._discarded.append(self._key("answer") if self._answer else "")
         kept: list[Change] = []
         if self._answer:
@@ -186,14 +186,18 @@ class EntryBuilder:
 
     def _drop_stream(self) -> list[Change]:
         """Take away what streamed in and was never recorded."""
-        changes: list[Change] = [Drop(key) for key in self._streaming]
+        changes = self._drops(kept=())
         self._forget_stream()
         return changes
+
+    def _drops(self, kept: Collection[str]) -> list[Change]:
+        # From the last to the first: of many, none has to be moved up before it goes.
+        return [Drop(key) for key in reversed(self._streaming) if key not in kept]
 
     def _forget_stream(self) -> None:
         self._answer = self._reasoning = ""
         self._writing = {}
-        self._streaming = set()
+        self._streaming = {}
         self._overtaken = False
 
     def _assistant(self, event: AssistantMessage) -> list[Change]:
@@ -205,7 +209,7 @@ class EntryBuilder:
         if event.text.strip() or event.state != "complete":
             entries.append(AnswerEntry(self._key("answer"), event.text, event.state))
         kept = set() if self._overtaken else {entry.key for entry in entries}
-        changes: list[Change] = [Drop(key) for key in self._streaming if key not in kept]
+        changes = self._drops(kept)
         changes += [Put(entry) for entry in entries]
         for call in event.calls:
             changes.extend(self._called(call))

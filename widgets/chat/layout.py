@@ -122,7 +122,9 @@ class Layout:
             if index >= len(self.slots):
                 continue
             slot = self.slots.items[index]
-            if slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.top(index) <= last_row:
+            if time.thread_time() > deadline:
+                self._unfinished.add(slot.entry.key)
+            elif slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.top(index) <= last_row:
                 self.lay_out(index, deadline)
 
     def catch_up(self, last_row: int) -> None:
@@ -163,7 +165,7 @@ class Layout:
 
     def _make_exact(self, index: int) -> None:
         slot = self.slots.items[index]
-        if not (slot.exact and slot.lines is not None) and slot.entry.key not in self._unfinished:
+        if slot.lines is None or not (slot.exact or slot.entry.key in self._unfinished):
             self.lay_out(index)
 
     def at(self, row: int) -> tuple[int, int]:

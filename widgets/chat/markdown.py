@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from widgets.chat.blocks import RenderState, render_chunk
-from widgets.chat.inline import close_marks, link_references
+from widgets.chat.inline import close_marks, link_references, parser
 from widgets.chat.lines import Line
 from widgets.chat.split import LONGEST_PARAGRAPH, Chunk, Splitter
 
@@ -171,3 +171,10 @@ def markdown_lines(text: str, width: int, clean: Callable[[str], str] = str) -> 
     document.finish()
     document.advance()
     return document.lines
+
+
+def preload() -> None:
+    """Load what reads Markdown and code, on any thread: else the first answer does, while the keyboard waits."""
+    import pygments.lexers  # noqa: F401
+
+    parser()

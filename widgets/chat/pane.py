@@ -25,6 +25,7 @@ from app.conversation.log import from_a_turn
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.entries.base import Change, Put
 from widgets.chat.entry_builder import EntryBuilder
+from widgets.chat.markdown import preload
 from widgets.chat.pace import TYPING_PAUSE, Pace
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.status_line import StatusLine
@@ -163,6 +164,8 @@ class ChatPane(Column):
             case CallStreamed():
                 self._collect(update, 0)
             case PhaseChanged(phase, detail, until):
+                if phase is Phase.REQUESTING:
+                    self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
                 self.composer.set_queue(texts)

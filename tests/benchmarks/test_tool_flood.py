@@ -1,0 +1,94 @@
+"""How a key fares, and what is held in memory, while tools pour: from outside, in a pty, with signoff as installed.
+
+Run with `pytest tests/benchmarks/test_tool_flood.py -n0 -s` to see the figures.
+"""
+
+import re
+import statistics
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.test_flood import (
+    LETTERS,
+    QUIET,
+    WORST_KEY_MS,
+    WORST_RATIO,
+    Probe,
+    clear,
+    pour,
+    quiet_keys,
+    served,
+    signoff,
+    started,
+)
+
+MEDIAN_RATIO = 2.0
+"""The most that a key's echo may take, in units of the same key in the quiet app; the median."""
+MEGABYTES = {"edits": 45.0, "command": 20.0}
+"""The most that comes to the memory of the quiet app meanwhile."""
+COUNTS = {"edits": 1_000, "command": 200_000_000}
+"""How many edits in one response, and how many bytes that a command prints."""
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read from /proc"),
+]
+
+
+class Memory:
+    """Watches how much a program holds of its own."""
+
+    def __init__(self, pid: int) -> None:
+        self._rollup = Path(f"/proc/{pid}/smaps_rollup")
+        self.first = self.most = self._now()
+        self._over = threading.Event()
+
+    def _now(self) -> float:
+        found = re.search(r"^Anonymous:\s+(\d+)", self._rollup.read_text(), re.MULTILINE)
+        assert found is not None
+        return int(found[1]) / 1024
+
+    def watch(self) -> None:
+        """Look ten times a second until it is over."""
+        while not self._over.wait(0.1):
+            self.most = max(self.most, self._now())
+
+    @classmethod
+    @contextmanager
+    def watched(cls, probe: Probe) -> "Iterator[Memory]":
+        """Watch a program in a terminal."""
+        memory = cls(probe.pid)
+        thread = threading.Thread(target=memory.watch)
+        thread.start()
+        try:
+            yield memory
+        finally:
+            memory._over.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("what", ["edits", "command"])
+def test_a_key_does_not_wait_behind_tools(tmp_path: Path, what: str) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    letters = iter(LETTERS * 40)
+    with served(what, COUNTS[what]) as base_url, started(signoff(base_url), folder) as probe:
+        probe.wait_until(lambda: probe.since(0, "test-model"), "the status bar")
+        probe.settle(2 * QUIET)
+        clear(probe)
+        quiet = quiet_keys(probe, letters)
+        with Memory.watched(probe) as memory:
+            flood = pour(probe, 1, letters, permit=what == "command")
+    median, bare = statistics.median(flood.keys), statistics.median(quiet)
+    print(
+        f"\n{what}: {flood.seconds:.1f} s, {flood.cpu:.1f} s of CPU; {len(flood.keys)} keys, median {median:.0f} ms, "
+        f"worst {max(flood.keys):.0f} ms; quiet app {bare:.0f} ms, worst {max(quiet):.0f}: x{median / bare:.1f}; "
+        f"memory {memory.first:.0f} MB, at most {memory.most:.0f}"
+    )
+    assert median <= MEDIAN_RATIO * bare
+    assert max(flood.keys) <= max(WORST_KEY_MS, WORST_RATIO * max(quiet))
+    assert memory.most - memory.first <= MEGABYTES[what]
