@@ -33,9 +33,15 @@ from app.llm.types import (
     StreamUpdate,
     TextDelta,
 )
+from app.llm.wires.registry import wire_of
+from app.llm.wires.wire import Decoder, Wire
 
 NO_FINISH_TOLERATED = 2
 """Clean ends without a finish reason after which they are taken for the server's way to end."""
+_LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+"""What the limit of a response is called, on one wire or another."""
+_NONE: tuple[Any, ...] = ("none", {"type": "none"})
+"""What says that no tool may be called, on one wire or another."""
 
 
 class ModelClient:
@@ -76,7 +82,7 @@ class ModelClient:
             RequestError: It gives no list.
         """
         try:
-            return await self._transport.models()
+            return await self._transport.models(wire_of(self.profile))
         except AttemptFailed as failed:
             raise self._final(failed.failure, None) from failed
 
@@ -102,11 +108,12 @@ class ModelClient:
         lessons = Lessons(self.profile)
         while True:
             payload = build(lessons.profile)
-            fields = request_fields(self.endpoint.model, lessons.profile, payload)
+            wire = wire_of(lessons.profile)
+            fields = wire.body(self.endpoint.model, lessons.profile, payload)
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)
             attempt += 1
             try:
-                async with aclosing(self._attempt(fields, assembly, closing=closing)) as updates:
+                async with aclosing(self._attempt(wire, fields, assembly, closing=closing)) as updates:
                     async for update in updates:
                         if isinstance(update, Completed):
                             for correction in self._cured(lessons):
@@ -130,19 +137,20 @@ class ModelClient:
             await asyncio.sleep(delay)
 
     async def _attempt(
-        self, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
+        self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | Completed]:
         """Send once and assemble the response into `assembly`; raises `AttemptFailed`."""
         patience = Patience(self._timeouts, closing=closing)
+        decoder = wire.decoder()
         done = False
         try:
-            async with aclosing(self._transport.exchange(fields, patience)) as items:
+            async with aclosing(self._transport.exchange(wire, fields, patience)) as items:
                 async for item in items:
                     if isinstance(item, StreamEnd):
                         done = item.done
-                        chunk = self._unframed(item.unframed, assembly)
+                        chunk = self._unframed(item.unframed, decoder, assembly)
                     else:
-                        chunk = self._chunk(item)
+                        chunk = self._chunk(item, decoder)
                     for update in self._fed(assembly, chunk):
                         yield update
                         patience.progressed()
@@ -165,26 +173,27 @@ class ModelClient:
         except TooLarge as endless:
             raise AttemptFailed(self._reader.too_large(endless)) from endless
 
-    def _chunk(self, event: ServerEvent) -> Mapping[str, Any]:
+    def _chunk(self, event: ServerEvent, decoder: Decoder) -> Mapping[str, Any]:
         body = parse_body(event.data)
         if event.name == "error":
             raise AttemptFailed(self._reader.in_stream(body))
         if not isinstance(body, dict):
             raise AttemptFailed(self._reader.broken("contains something that is no JSON object", event.data))
-        if event.damaged and _has_call(body):
+        chunk = decoder.read(body)
+        if event.damaged and _has_call(chunk):
             # U+FFFD may stand in a text that people read, but not in what a tool would write.
             raise AttemptFailed(self._reader.broken("has a tool call that is damaged"))
-        return body
+        return chunk
 
-    def _unframed(self, text: str, assembly: ResponseAssembly) -> Mapping[str, Any]:
+    def _unframed(self, text: str, decoder: Decoder, assembly: ResponseAssembly) -> Mapping[str, Any]:
         """A body that was no event stream: a whole completion, an error, or something else altogether."""
         if not text.strip():
             return {}
         body = parse_body(text)
         if isinstance(body, dict):
-            return body
+            return decoder.whole(body)
         if isinstance(body, list) and body and isinstance(body[0], dict):
-            return body[0]
+            return decoder.whole(body[0])
         if assembly.empty:
             raise AttemptFailed(self._reader.not_a_stream(text))
         return {}
@@ -196,14 +205,15 @@ class ModelClient:
     def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
         """The response, if what came is one."""
         if assembly.empty:
-            limited = "max_tokens" in fields or "max_completion_tokens" in fields
-            if assembly.finish_reason in ("length", "model_context_window_exceeded") and not limited:
+            limited = not _LIMITS.isdisjoint(fields)
+            reason = assembly.finish_reason
+            if reason == "model_context_window_exceeded" or (reason == "length" and not limited):
                 raise AttemptFailed(self._reader.overflow())
             if assembly.finish_reason is None:
                 raise AttemptFailed(self._reader.broken("is empty"))
         ended = assembly.finish_reason is not None or self._ended_without_reason(assembly, done=done)
         completed = assembly.complete(ended=ended)
-        if completed.calls and fields.get("tool_choice") == "none":
+        if completed.calls and fields.get("tool_choice") in _NONE:
             self._beliefs.learn(tool_choice_none="ignored")
         return completed
 
@@ -280,26 +290,3 @@ def _error_in(chunk: Mapping[str, Any]) -> Any:
     if chunk.get("object") == "error" or chunk.get("type") == "error" or "detail" in chunk:
         return chunk
     return chunk if isinstance(chunk.get("message"), str) and ("code" in chunk or "status" in chunk) else None
-
-
-def request_fields(model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
-    """The body of the request.
-
-    `tools` is left out only where there are none or the server takes none: an empty list is an error on some, and the
-    prompt cache lives on the list staying the same. `tool_choice` is sent only as "none" and only beside tools: an
-    explicit "auto" is an error on some servers, "none" without tools on others.
-    """
-    fields: dict[str, Any] = {"model": model, "messages": payload.messages, "stream": True}
-    if profile.stream_usage:
-        fields["stream_options"] = {"include_usage": True}
-    if payload.max_tokens is not None:
-        fields[profile.max_tokens_field] = payload.max_tokens
-    if not payload.tools or not profile.tools_supported:
-        return fields
-    fields["tools"] = payload.tools
-    if payload.tool_choice == "none":
-        if profile.tool_choice_none != "rejected":
-            fields["tool_choice"] = "none"
-    elif profile.parallel_tool_calls is not None:
-        fields["parallel_tool_calls"] = profile.parallel_tool_calls
-    return fields

@@ -22,6 +22,7 @@ from app.llm.response.limits import TooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.sdk import Sdk, loaded, preload
 from app.llm.types import Endpoint
+from app.llm.wires.wire import Wire
 
 DRAIN = 0.1
 """Seconds for the rest of a body after its last event, so that the connection can serve the next request."""
@@ -123,7 +124,9 @@ class Transport:
         """Load the SDK on a thread; returns at once."""
         preload(encrypted=self._encrypted)
 
-    async def exchange(self, fields: dict[str, Any], patience: Patience) -> AsyncGenerator[ServerEvent | StreamEnd]:
+    async def exchange(
+        self, wire: Wire, fields: dict[str, Any], patience: Patience
+    ) -> AsyncGenerator[ServerEvent | StreamEnd]:
         """Send a request and give out the events of the response, at last its end.
 
         Closing the generator closes the connection at once.
@@ -142,10 +145,10 @@ class Transport:
                 # Raw, because `chat.completions` checks every message against the SDK's types: that takes twenty
                 # times as long as all the rest, and loading it takes a tenth of a second.
                 response = await client.post(
-                    "/chat/completions",
+                    wire.path(self._endpoint.base_url),
                     cast_to=sdk.httpx2.Response,
                     body=fields,
-                    options={"headers": self._headers(sdk)},
+                    options={"headers": self._headers(sdk, wire)},
                     stream=True,
                 )
             async with contextlib.aclosing(self._events(response, patience)) as items:
@@ -161,7 +164,7 @@ class Transport:
             if response is not None:
                 await response.aclose()
 
-    async def models(self) -> list[str]:
+    async def models(self, wire: Wire) -> list[str]:
         """The ids of the endpoint's models.
 
         Raises:
@@ -171,7 +174,9 @@ class Transport:
         try:
             async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
                 response = await self._connected(sdk).get(
-                    "/models", cast_to=sdk.httpx2.Response, options={"headers": self._headers(sdk)}
+                    wire.path(self._endpoint.base_url, "models"),
+                    cast_to=sdk.httpx2.Response,
+                    options={"headers": self._headers(sdk, wire)},
                 )
         except TimeoutError as silence:
             raise AttemptFailed(self._reader.timed_out(self._timeouts.write, "the list of models")) from silence
@@ -220,16 +225,18 @@ class Transport:
             )
         return self._client
 
-    def _headers(self, sdk: Sdk) -> dict[str, Any]:
+    def _headers(self, sdk: Sdk, wire: Wire) -> dict[str, Any]:
         """Per request, because only there can the SDK's own be left out: whose account pays is between the user and
-        OpenAI, and where no key was given none is sent."""
+        OpenAI, where no key was given none is sent, and where the wire has a header of its own for it only there."""
         headers: dict[str, Any] = {}
         if urlsplit(self._endpoint.base_url).hostname != "api.openai.com":
             headers |= {"OpenAI-Organization": sdk.openai.Omit(), "OpenAI-Project": sdk.openai.Omit()}
         named = {name.lower() for name in self._endpoint.headers}
-        if self._endpoint.api_key is None and "authorization" not in named:
+        key = self._endpoint.api_key
+        own = wire.headers(key.get_secret_value().strip() if key is not None else "")
+        if (key is None or "x-api-key" in own) and "authorization" not in named:
             headers["Authorization"] = sdk.openai.Omit()
-        return headers
+        return headers | {name: value for name, value in own.items() if name not in named}
 
     async def _events(self, response: Any, patience: Patience) -> AsyncGenerator[ServerEvent | StreamEnd]:
         decoder = EventDecoder()

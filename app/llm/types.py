@@ -23,10 +23,14 @@ class Payload:
     """What one request says; a pure projection of the log. `tools` is the same list, byte for byte, in every one."""
 
     messages: list[dict[str, Any]]
+    """The conversation, in the form of the profile's wire."""
     tools: list[dict[str, Any]]
+    """As chat completions has them; the wire gives them its form."""
     tool_choice: Literal["none"] | None = None
     max_tokens: int | None = None
     """Limit of the response; sent when set."""
+    system: str | list[dict[str, Any]] = ""
+    """The system prompt, where the wire has it apart from the messages."""
 
 
 class ReceivedCall(BaseModel):

@@ -23,7 +23,8 @@ def text_tokens(text: str) -> int:
 
 def payload_tokens(payload: Payload) -> int:
     """Tokens of a payload, uncalibrated."""
-    return sum(message_tokens(message) for message in payload.messages) + _tool_tokens(payload.tools)
+    system = message_tokens({"content": payload.system}) if payload.system else 0
+    return system + sum(message_tokens(message) for message in payload.messages) + _tool_tokens(payload.tools)
 
 
 def message_tokens(message: dict[str, Any]) -> int:

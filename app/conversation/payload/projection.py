@@ -14,7 +14,7 @@ from app.conversation.payload.placement import place
 from app.conversation.payload.wire_ids import WireIds
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
-from app.llm.wires import chat
+from app.llm.wires.registry import wire_of
 
 _KEPT_CHARACTERS = 24_000
 """How much of the user's own words from before a compaction stays verbatim, at most."""
@@ -45,11 +45,15 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
     The same arguments give the same bytes, and an event at the end changes only the end of the messages, unless it is
     a compaction, a pruning, or a note that the profile folds into the first message.
     """
+    wire = wire_of(profile)
+    profile = wire.fitted(profile)
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
     items = place(history, facts.system_prompt, profile, facts.endpoint, facts.model)
     closing = facts.closing and profile.tools_supported and profile.tool_choice_none != "rejected"
+    written = wire.written(items, profile)
     return Payload(
-        messages=chat.messages(items, profile),
+        messages=written.messages,
+        system=written.system,
         tools=facts.tools if profile.tools_supported else [],
         tool_choice="none" if closing else None,
     )

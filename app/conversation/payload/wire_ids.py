@@ -25,6 +25,7 @@ class WireIds:
     def __init__(self, rule: str) -> None:
         """`rule` is `Profile.tool_id`."""
         self._nine = rule == "alnum9"
+        self._word = rule == "word64"
         self._longest = int(rule[3:]) if rule.startswith("max") else None
         self._taken: set[str] = set()
 
@@ -44,6 +45,8 @@ class WireIds:
         if self._nine:
             # What Mistral's validators accept.
             return _NINE.fullmatch(wire_id) is not None
+        if self._word:
+            return _NAME.fullmatch(wire_id) is not None
         if self._longest is not None:
             return len(wire_id) <= self._longest
         return len(wire_id) <= _REASONABLE or _SIGNED in wire_id

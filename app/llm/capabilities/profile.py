@@ -12,6 +12,8 @@ class Profile(BaseModel):
 
     name: str = "unknown"
     """The kind of server, a key of `app.llm.capabilities.profiles.SEEDS`; nothing depends on it."""
+    wire: Literal["chat", "anthropic", "responses"] = "chat"
+    """The protocol: chat completions, Anthropic's messages, or OpenAI's Responses."""
     mid_system: Literal["inline", "fold_first", "fold_user"] = "inline"
     """Where a system message in mid-conversation goes: in place, appended to the first system message, or as a
     marked block at the head of the next user message (only where the server takes no system message at all)."""
@@ -25,9 +27,9 @@ class Profile(BaseModel):
     """The chat template takes one call per assistant message: split the others."""
     merge_users: bool = True
     """Join user messages that follow each other into one."""
-    tool_id: str = Field(default="any", pattern=r"^(?:any|alnum9|max[1-9]\d{1,2})$")
+    tool_id: str = Field(default="any", pattern=r"^(?:any|alnum9|word64|max[1-9]\d{1,2})$")
     """What ids of tool calls may look like: anything within reason, nine letters and digits (`alnum9`, Mistral),
-    or at most so many characters (`max64`)."""
+    at most so many characters (`max64`), or 64 letters, digits, `_` and `-` (`word64`, Anthropic)."""
     tool_name_on_result: bool = False
     """Put the tool's name on every result."""
     empty_content: Literal["empty", "null", "absent"] = "empty"
@@ -45,6 +47,12 @@ class Profile(BaseModel):
     `reasoning_content` beside every tool call, even if empty (DeepSeek, Moonshot)."""
     call_extras_echo: bool = False
     """Opaque fields of tool calls go back as they came (Gemini's thought signature)."""
+    opaque_echo: bool = True
+    """Signed thinking (Anthropic) and encrypted reasoning (Responses) go back to the model that made them."""
+    cache_breakpoints: bool = True
+    """Say how far the prompt can be cached, where the wire wants it said (Anthropic)."""
+    output_limit: int | None = None
+    """Tokens that a response may have, where the wire wants a limit said (Anthropic); by the model, if not set."""
     finish_optional: bool = False
     """The server never sends a finish reason: a clean end is an end."""
     context_window: int | None = None

@@ -9,13 +9,14 @@ from app.llm.response.calls import CallAssembly
 from app.llm.response.limits import TooLarge
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
+from app.llm.wires.items import OPAQUE_BLOCKS
 
 CUT_SHORT = frozenset(
     {"length", "max_tokens", "content_filter", "error", "model_context_window_exceeded", "sensitive"}
 )
 """Finish reasons that leave a response unfinished: its calls must not run."""
 
-_ECHOED_LISTS = ("reasoning_details", "thinking_blocks")
+_ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
 _MERGED_TEXTS = ("text", "summary", "thinking")
 
 

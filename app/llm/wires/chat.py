@@ -1,32 +1,86 @@
 """Chat completions: one list of messages, in which the profile says what goes where."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from app.llm.capabilities.profile import Profile
+from app.llm.types import Payload
 from app.llm.wires.items import OPAQUE_BLOCKS, CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.wire import Decoder, Written
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """What no extra field of a response may overwrite, or that is another wire's."""
 
 
-def messages(items: Sequence[Item], profile: Profile) -> list[dict[str, Any]]:
-    """The value of `messages`."""
-    written: list[dict[str, Any]] = []
-    for item in items:
-        match item:
-            case SystemText():
-                role = "developer" if profile.developer_role else "system"
-                written.append({"role": role, "content": item.whole()})
-            case UserText(text=text):
-                written.append({"role": "user", "content": text})
-            case ModelTurn(calls=()):
-                echo = _echoed(item.echo, profile, calls=False)
-                written.append({"role": "assistant", "content": item.text, **echo})
-            case ModelTurn():
-                written.append(_with_calls(item, profile))
-                written += [_result(call, profile) for call in item.calls]
-    return written
+class ChatWire:
+    """What most servers speak, each in its own dialect."""
+
+    name: Literal["chat"] = "chat"
+    title = "chat completions"
+
+    def fitted(self, profile: Profile) -> Profile:
+        """As it is: it is made for this wire."""
+        return profile
+
+    def written(self, items: Sequence[Item], profile: Profile) -> Written:
+        """The value of `messages`."""
+        written: list[dict[str, Any]] = []
+        for item in items:
+            match item:
+                case SystemText():
+                    role = "developer" if profile.developer_role else "system"
+                    written.append({"role": role, "content": item.whole()})
+                case UserText(text=text):
+                    written.append({"role": "user", "content": text})
+                case ModelTurn(calls=()):
+                    echo = _echoed(item.echo, profile, calls=False)
+                    written.append({"role": "assistant", "content": item.text, **echo})
+                case ModelTurn():
+                    written.append(_with_calls(item, profile))
+                    written += [_result(call, profile) for call in item.calls]
+        return Written(written)
+
+    def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+        """The body of the request.
+
+        `tools` is left out only where there are none or the server takes none: an empty list is an error on some,
+        and the prompt cache lives on the list staying the same. `tool_choice` is sent only as "none" and only beside
+        tools: an explicit "auto" is an error on some servers, "none" without tools on others.
+        """
+        fields: dict[str, Any] = {"model": model, "messages": payload.messages, "stream": True}
+        if profile.stream_usage:
+            fields["stream_options"] = {"include_usage": True}
+        if payload.max_tokens is not None:
+            fields[profile.max_tokens_field] = payload.max_tokens
+        if not payload.tools or not profile.tools_supported:
+            return fields
+        fields["tools"] = payload.tools
+        if payload.tool_choice == "none":
+            if profile.tool_choice_none != "rejected":
+                fields["tool_choice"] = "none"
+        elif profile.parallel_tool_calls is not None:
+            fields["parallel_tool_calls"] = profile.parallel_tool_calls
+        return fields
+
+    def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
+        """Below the base URL, which ends before it."""
+        return "/models" if resource == "models" else "/chat/completions"
+
+    def headers(self, key: str) -> dict[str, str]:
+        """None: the key is a bearer token."""
+        return {}
+
+    def decoder(self) -> Decoder:
+        """Its chunks are what is read."""
+        return _AsItIs()
+
+
+class _AsItIs:
+    def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        return event
+
+    def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        return document
 
 
 def _with_calls(turn: ModelTurn, profile: Profile) -> dict[str, Any]:

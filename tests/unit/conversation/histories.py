@@ -34,6 +34,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.llm.capabilities.profile import Profile
+from app.llm.wires.items import OPAQUE_BLOCKS
 from app.llm.wires.marking import NOTE_CLOSING, NOTE_OPENING
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from tests.unit.conversation.validity import Rules
@@ -56,6 +57,26 @@ profiles = st.builds(
     reasoning_echo=st.sampled_from(["never", "same_model", "required_on_calls"]),
     call_extras_echo=st.booleans(),
 )
+
+
+def _opaque(wire: str, *blocks: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    entries = [{"wire": wire, "index": index, "at": at, "block": block} for index, (at, block) in enumerate(blocks)]
+    return {OPAQUE_BLOCKS: entries}
+
+
+_THINKING = {"type": "thinking", "thinking": "hm", "signature": "signed by anthropic"}
+_REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed by openai"}
+_EXTRAS: list[dict[str, Any]] = [
+    {},
+    {"reasoning_details": [{"text": "hm"}]},
+    {"role": "user"},
+    _opaque("anthropic", (0, _THINKING), (2, {"type": "redacted_thinking", "data": "signed"})),
+    _opaque("anthropic", (1, _THINKING), (9, _THINKING)),
+    _opaque("responses", (0, _REASONING), (1, {**_REASONING, "id": "rs_2"}), (3, {**_REASONING, "id": "rs_3"})),
+    _opaque("responses", (0, {"type": "message", "phase": "commentary"}), (9, _REASONING)),
+    {OPAQUE_BLOCKS: "no list"},
+]
+"""What came with a response, from any wire: a session may change it at any time."""
 
 
 _SYSTEM: dict[str, Literal["anywhere", "first", "none"]] = {
@@ -240,7 +261,8 @@ class Simulation:
             calls=calls,
             finish_reason=self.draw(st.sampled_from([None, "stop", "tool_calls", "length", "other"])),
             state=state,
-            extras=self.draw(st.sampled_from([{}, {"reasoning_details": [{"text": "hm"}]}, {"role": "user"}])),
+            extras=self.draw(st.sampled_from(_EXTRAS)),
+            model=self.draw(st.sampled_from(["", "", "another"])),
         )
         return self.add(message)  # type: ignore[return-value]
 

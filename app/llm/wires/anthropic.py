@@ -1,0 +1,185 @@
+"""Anthropic's messages, https://platform.claude.com/docs/en/api/messages.
+
+User and model take turns, and results are the user's; the system prompt stands apart. A system message in
+mid-conversation (Claude Opus 4.8 and later) comes after a message of the user and before one of the model, or last:
+so what the program says waits for the next such place. Where the user has said nothing, a marked note stands in.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from app.llm.capabilities.profile import Profile
+from app.llm.types import Payload
+from app.llm.wires.anthropic_stream import AnthropicDecoder
+from app.llm.wires.items import CallWithResult, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.marking import NO_BEGINNING, tagged
+from app.llm.wires.wire import Decoder, Written
+
+VERSION = "2023-06-01"
+"""Of the protocol; `anthropic-version` says it in every request."""
+NOTHING_SAID = "The user wrote nothing here."
+_LIMITS = ((r"claude-3-5-", 8_192), (r"claude-3-(?!7)|claude-2|claude-instant", 4_096))
+"""Most tokens of a response, by model; others take `_LIMIT`."""
+_LIMIT = 32_000
+_BREAKPOINT = {"type": "ephemeral"}
+
+
+class AnthropicWire:
+    """What Anthropic's own API speaks, and what others offer at a base URL that ends in `/anthropic`."""
+
+    name: Literal["anthropic"] = "anthropic"
+    title = "Anthropic messages"
+
+    def fitted(self, profile: Profile) -> Profile:
+        """Results and what the user says next are one message here, and ids have an alphabet."""
+        return profile.model_copy(
+            update={
+                "bridge_tool_user": False,
+                "merge_users": True,
+                "single_call_turns": False,
+                "tool_id": profile.tool_id if profile.tool_id == "alnum9" else "word64",
+            }
+        )
+
+    def written(self, items: Sequence[Item], profile: Profile) -> Written:
+        """Messages that alternate, begin and end with the user's, and hold each result right after its call."""
+        writer = _Writer(profile)
+        for item in items:
+            match item:
+                case SystemText():
+                    writer.system(item)
+                case UserText():
+                    writer.user({"type": "text", "text": item.text}, cacheable=item.spoken)
+                case ModelTurn():
+                    writer.model(item)
+        return writer.written()
+
+    def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+        """The body of the request; tools as ever, so that what is cached stays so."""
+        fields: dict[str, Any] = {
+            "model": model,
+            "max_tokens": payload.max_tokens or profile.output_limit or _limit(model),
+            "stream": True,
+        }
+        if payload.system:
+            fields["system"] = payload.system
+        fields["messages"] = payload.messages
+        if not payload.tools or not profile.tools_supported:
+            return fields
+        fields["tools"] = [_tool(tool) for tool in payload.tools]
+        if payload.tool_choice == "none":
+            if profile.tool_choice_none != "rejected":
+                fields["tool_choice"] = {"type": "none"}
+        elif profile.parallel_tool_calls is False:
+            fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
+        return fields
+
+    def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
+        """Below the base URL, which may name the version or leave it out."""
+        path = "/models" if resource == "models" else "/messages"
+        return path if urlsplit(base_url).path.rstrip("/").endswith("/v1") else f"/v1{path}"
+
+    def headers(self, key: str) -> dict[str, str]:
+        """The version, and the key in a header of its own."""
+        return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+
+    def decoder(self) -> Decoder:
+        """For one response."""
+        return AnthropicDecoder()
+
+
+class _Writer:
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._head: list[dict[str, Any]] = []
+        self._messages: list[dict[str, Any]] = []
+        self._held: list[str] = []
+        """What the program says, until a place for it comes."""
+        self._cacheable: dict[int, dict[str, Any]] = {}
+        """By message, the last block in the user's name that will be the same in the next request."""
+
+    def system(self, item: SystemText) -> None:
+        """The program speaks: apart, as long as nobody has spoken, else as soon as it may."""
+        if self._messages:
+            self._held += [item.text, *item.folded]
+            return
+        folded = "\n\n".join(item.folded)
+        self._head += [{"type": "text", "text": text} for text in (item.text, folded) if text.strip()]
+
+    def user(self, block: dict[str, Any], *, cacheable: bool) -> None:
+        """One more block in the user's name."""
+        if self._role != "user":
+            self._messages.append({"role": "user", "content": []})
+        self._messages[-1]["content"].append(block)
+        if cacheable:
+            self._cacheable[len(self._messages)] = block
+
+    def model(self, turn: ModelTurn) -> None:
+        """A turn of the model, and the results of its calls."""
+        self._end_of_user()
+        if self._role not in ("user", "system"):
+            self._stand_in(NOTHING_SAID if self._messages else NO_BEGINNING)
+        self._messages.append({"role": "assistant", "content": _content(turn, self._profile)})
+        for call in turn.calls:
+            result = {"type": "tool_result", "tool_use_id": call.id, "content": call.result}
+            self.user(result, cacheable=True)
+
+    def written(self) -> Written:
+        """Everything, with the places marked up to which it can be cached."""
+        self._end_of_user()
+        if self._role not in ("user", "system"):
+            self._stand_in(NOTHING_SAID)
+        if self._profile.cache_breakpoints:
+            # The last one of the request before this is among them, however many blocks have come since.
+            for block in [*self._head[:1], *list(self._cacheable.values())[-2:]]:
+                block["cache_control"] = _BREAKPOINT
+        return Written(self._messages, self._head)
+
+    @property
+    def _role(self) -> str:
+        return str(self._messages[-1]["role"]) if self._messages else ""
+
+    def _end_of_user(self) -> None:
+        """What waited has its place here."""
+        if not self._held:
+            return
+        if self._role != "user":
+            self._stand_in(NOTHING_SAID)
+        self._messages.append({"role": "system", "content": "\n\n".join(self._held)})
+        self._held.clear()
+
+    def _stand_in(self, note: str) -> None:
+        self.user({"type": "text", "text": tagged(note)}, cacheable=False)
+
+
+def _content(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
+    """Text and calls, with signed thinking where it stood; the last block is never thinking."""
+    thinking = turn.echo.blocks("anthropic") if profile.opaque_echo else {}
+    content = list(thinking.get(0, ()))
+    last = 0
+    if turn.text.strip():
+        content.append({"type": "text", "text": turn.text})
+        last = len(content)
+    for number, call in enumerate(turn.calls, start=1):
+        content += thinking.get(number, ())
+        content.append(_call(call))
+        last = len(content)
+    return content[:last]
+
+
+def _call(call: CallWithResult) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    function = tool["function"]
+    described = {"description": function["description"]} if function.get("description") else {}
+    schema = function.get("parameters") or {"type": "object", "properties": {}}
+    return {"name": function["name"], **described, "input_schema": schema}
+
+
+def _limit(model: str) -> int:
+    return next((limit for pattern, limit in _LIMITS if re.search(pattern, model)), _LIMIT)

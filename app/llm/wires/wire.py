@@ -1,0 +1,66 @@
+"""What the client needs to know of a protocol: where a request goes, what it says, and how its answer is read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from app.llm.capabilities.profile import Profile
+from app.llm.types import Payload
+from app.llm.wires.items import Item
+
+
+class Written(NamedTuple):
+    """A conversation in the form of a wire."""
+
+    messages: list[dict[str, Any]]
+    system: str | list[dict[str, Any]] = ""
+    """The system prompt, where it does not stand among the messages."""
+
+
+class Decoder(Protocol):
+    """Reads one response as the chunks of chat completions, which is what `ResponseAssembly` takes."""
+
+    def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What one event adds; empty for one that adds nothing. An error is a chunk with `error`."""
+        ...
+
+    def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A document that came where a stream was asked for."""
+        ...
+
+
+class Wire(Protocol):
+    """One protocol."""
+
+    @property
+    def name(self) -> Literal["chat", "anthropic", "responses"]:
+        """As in `Profile.wire`."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        ...
+
+    def fitted(self, profile: Profile) -> Profile:
+        """The profile with what this wire demands or has no need of, whatever the endpoint."""
+        ...
+
+    def written(self, items: Sequence[Item], profile: Profile) -> Written:
+        """The items as messages; valid whatever they are."""
+        ...
+
+    def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+        """The body of the request."""
+        ...
+
+    def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
+        """Where it is sent, below the base URL; or where the list of models is."""
+        ...
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Headers of the protocol; those that carry the key only where it does not go as a bearer token."""
+        ...
+
+    def decoder(self) -> Decoder:
+        """For one response."""
+        ...

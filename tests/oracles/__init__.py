@@ -1,0 +1,1 @@
+"""What the vendors of the wires are known to refuse, as checks of whole request bodies."""

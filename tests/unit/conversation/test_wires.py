@@ -1,0 +1,218 @@
+"""What holds for the request of every log on every wire, also where the session has changed its wire or model."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.conversation.events import Event, Intervention, InterventionKind, RequestSent
+from app.conversation.payload.projection import Facts, project
+from app.llm.capabilities.profile import Profile
+from app.llm.wires.registry import wire_of
+from tests.oracles import anthropic, responses
+from tests.unit.conversation.histories import (
+    BLOCK,
+    PROMPT,
+    Simulation,
+    damaged_logs,
+    marks,
+    profiles,
+    sessions,
+    words_of,
+)
+from tests.unit.conversation.test_projection_properties import said_by_user
+
+WireName = Literal["anthropic", "responses"]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "read_file", "description": "Reads.", "parameters": {"type": "object"}},
+    }
+]
+FACTS = Facts(PROMPT, TOOLS)
+ORACLES: dict[WireName, Callable[..., list[str]]] = {
+    "anthropic": anthropic.violations,
+    "responses": responses.violations,
+}
+thorough = settings(suppress_health_check=list(HealthCheck))
+each_wire = pytest.mark.parametrize("wire", ORACLES)
+
+
+def body_of(events: list[Event], profile: Profile, facts: Facts = FACTS) -> dict[str, Any]:
+    """The body of the request, as the client makes it."""
+    payload = project(events, profile, facts)
+    return wire_of(profile).body("some-model", profile, payload)
+
+
+def on(wire: WireName, profile: Profile) -> Profile:
+    return profile.model_copy(update={"wire": wire})
+
+
+def violations(body: dict[str, Any], profile: Profile) -> list[str]:
+    return ORACLES[profile.wire](body, mid_system=profile.mid_system == "inline")  # type: ignore[index]
+
+
+def said(body: dict[str, Any]) -> list[tuple[str, str]]:
+    """Who says what in a body, in order: each text with its role, a result's as `tool`."""
+    system = body.get("system") or body.get("instructions") or []
+    texts = [("system", one if isinstance(one, str) else one["text"]) for one in _listed(system)]
+    for message in body.get("messages") or body["input"]:
+        if message.get("type") == "function_call_output":
+            texts.append(("tool", message["output"]))
+        for part in _listed(message.get("content") or []):
+            if isinstance(part, str):
+                texts.append((message["role"], part))
+            elif part["type"] == "tool_result":
+                texts.append(("tool", part["content"]))
+            elif part["type"] == "text":
+                texts.append((message["role"], part["text"]))
+    return [("system" if role == "developer" else role, text) for role, text in texts]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def without_breakpoints(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: without_breakpoints(one) for name, one in value.items() if name != "cache_control"}
+        case list():
+            return [without_breakpoints(one) for one in value]
+    return value
+
+
+def conversation(body: dict[str, Any]) -> list[Any]:
+    return list(body.get("messages") or body["input"])
+
+
+@each_wire
+@thorough
+@given(session=sessions(), profile=profiles, data=st.data())
+def test_a_log_that_breaks_off_anywhere_gives_a_request_that_the_vendor_takes(
+    wire: WireName, session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    profile = on(wire, profile)
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    # A model that did not make the opaque blocks is as valid as the one that did.
+    facts = Facts(PROMPT, TOOLS, data.draw(st.booleans()), model=data.draw(st.sampled_from(["", "another"])))
+    body = body_of(events, profile, facts)
+    assert violations(body, profile) == []
+    if facts.closing and profile.tool_choice_none != "rejected":
+        assert body["tool_choice"] in ("none", {"type": "none"})
+    assert body["tools"] == body_of([], profile)["tools"]
+
+
+@each_wire
+@thorough
+@given(events=damaged_logs(), profile=profiles)
+def test_a_damaged_log_gives_a_request_that_the_vendor_takes(
+    wire: WireName, events: list[Event], profile: Profile
+) -> None:
+    profile = on(wire, profile)
+    body = body_of(events, profile)
+    assert violations(body, profile) == []
+    assert set(said_by_user(events)) <= {mark for _, text in said(body) for mark in marks(text)}
+
+
+@each_wire
+@thorough
+@given(session=sessions(), profile=profiles, data=st.data())
+def test_each_word_goes_out_once_and_as_whose_it_is(
+    wire: WireName, session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    profile = on(wire, profile)
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    users: list[str] = []
+    notes: list[str] = []
+    for role, text in said(body_of(events, profile)):
+        found = marks(text)
+        if role == "user":
+            spoken = marks(words_of(text))
+            assert all(mark.startswith("U") for mark in spoken)
+            users += spoken
+            for block in BLOCK.findall(text):
+                assert not any(mark.startswith("U") for mark in marks(block))
+                notes += marks(block)
+        else:
+            # What is answered to a question is the result of the call that asked.
+            users += [mark for mark in found if mark.startswith("U") and role == "tool"]
+            assert role == "tool" or not any(mark.startswith("U") for mark in found)
+            assert role == "system" or not any(mark.startswith("P") for mark in found)
+            notes += [mark for mark in found if mark.startswith("P")]
+    assert Counter(users) == Counter(said_by_user(events))
+    assert [mark for mark, times in Counter(notes).items() if times > 1] == []
+    assert notes.count("P0") == 1
+
+
+@each_wire
+@thorough
+@given(session=sessions(), inline=st.booleans(), data=st.data())
+def test_the_closing_instruction_is_system_text_after_all_results_and_leaves_the_prefix_as_it_was(
+    wire: WireName, session: Simulation, inline: bool, data: st.DataObject
+) -> None:
+    profile = Profile(wire=wire, mid_system="inline" if inline else "fold_first")
+    sent = [at for at, event in enumerate(session.events) if isinstance(event, RequestSent) and event.closing]
+    if not sent:
+        return
+    at = data.draw(st.sampled_from(sent))
+    before = [event for event in session.events[:at] if not _closes(event)]
+    note = Intervention(kind=InterventionKind.STAGED, text="⟪P999⟫ hand back", scope="request")
+    closing = body_of([*before, note], profile, Facts(PROMPT, TOOLS, closing=True))
+    opened = body_of(before, profile)
+    told = [at for at, (role, text) in enumerate(said(closing)) if "P999" in text and role == "system"]
+    assert violations(closing, profile) == []
+    # Folded, and after a turn of the model, it is a marked note: at the front it would change what comes before.
+    assert told or (not inline and json.dumps(closing, ensure_ascii=False).count("P999") == 1)
+    sent_before = without_breakpoints(conversation(opened))
+    if inline and len(sent_before) > 1:
+        assert told == [len(said(closing)) - 1]
+        # What the program says at the very end may be one message with the instruction.
+        stable = sent_before if sent_before[-1].get("role") != "system" else sent_before[:-1]
+        assert without_breakpoints(conversation(closing))[: len(stable)] == stable
+        changed = {name for name in closing if closing[name] != opened.get(name)}
+        assert changed <= {"tool_choice", "messages", "input"}
+
+
+def _closes(event: Event) -> bool:
+    return isinstance(event, Intervention) and event.scope == "request"
+
+
+@thorough
+@given(sessions(scoped=False))
+def test_what_was_cached_stays_a_prefix_with_its_end_marked(session: Simulation) -> None:
+    """Two breakpoints move along: the later one of a request is the earlier one of the next."""
+    profile = Profile(wire="anthropic")
+    bodies = [
+        body_of([one for one in session.events[:at] if not _closes(one)], profile)
+        for at, event in enumerate(session.events)
+        if isinstance(event, RequestSent)
+    ]
+    for body in bodies:
+        marked = [at for at, message in enumerate(body["messages"]) if "cache_control" in json.dumps(message)]
+        users = [at for at, one in enumerate(body["messages"]) if one["role"] == "user" and _stays(one)]
+        assert marked == users[-2:]
+
+
+def _stays(message: dict[str, Any]) -> bool:
+    return any(part["type"] == "tool_result" or words_of(part["text"]).strip() for part in message["content"])
+
+
+@each_wire
+@thorough
+@given(session=sessions(), profile=profiles)
+def test_opaque_blocks_go_to_the_model_and_the_wire_that_made_them(
+    wire: WireName, session: Simulation, profile: Profile
+) -> None:
+    other = "sealed by openai" if wire == "anthropic" else "signed by anthropic"
+    assert other not in json.dumps(body_of(session.events, on(wire, profile)))
+    foreign = Facts(PROMPT, TOOLS, model="a third", endpoint="elsewhere")
+    for switched_off in (profile.model_copy(update={"opaque_echo": False}), profile):
+        facts = FACTS if switched_off is not profile else foreign
+        sent = json.dumps(body_of(session.events, on(wire, switched_off), facts))
+        assert "sealed by openai" not in sent and "signed by anthropic" not in sent
+    assert "sealed by" not in (chat := json.dumps(body_of(session.events, profile))) and "signed by" not in chat
