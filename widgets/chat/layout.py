@@ -112,26 +112,28 @@ class Layout:
             oldest = next(iter(self._laid_out))
             self._laid_out.pop(oldest).forget()
 
-    def update(self, indices: Iterable[int], last_row: int) -> None:
-        """Lay out what has changed down to `last_row`, as much as there is time for at once.
+    def update(self, indices: Iterable[int], near: range) -> None:
+        """Lay out what has changed in the rows `near` the view, as much as there is time for at once.
 
-        What is further down is laid out when it comes into view.
+        What is elsewhere is laid out when it comes into view.
         """
         deadline = time.thread_time() + _BUDGET
+        late = False
         for index in sorted(indices):
             if index >= len(self.slots):
                 continue
             slot = self.slots.items[index]
-            if time.thread_time() > deadline:
+            if late:
                 self._unfinished.add(slot.entry.key)
-            elif slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.top(index) <= last_row:
+            elif slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.top(index) in near:
                 self.lay_out(index, deadline)
+                late = time.thread_time() > deadline
 
-    def catch_up(self, last_row: int) -> None:
+    def catch_up(self, near: range) -> None:
         """Go on with what did not fit into its time."""
         indices = [index for key in self._unfinished if (index := self.slots.index_of(key)) is not None]
         self._unfinished.clear()
-        self.update(indices, last_row)
+        self.update(indices, near)
 
     def show_end(self, height: int) -> None:
         """Make the last `height` rows exact."""

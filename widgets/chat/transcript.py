@@ -141,7 +141,7 @@ class Transcript(StripView, can_focus=True):
         changed = {index for change in changes if (index := self._take(change)) is not None}
         if not self._width:
             return True
-        self._layout.update(changed, self._last_row)
+        self._layout.update(changed, self._near)
         if (added := len(self._slots) - count) > 0 and not self._following:
             self._unseen += added
             self.post_message(self.FollowChanged(False, self._unseen))
@@ -151,7 +151,7 @@ class Transcript(StripView, can_focus=True):
     def work_on(self) -> bool:
         """Go on with layout that did not fit into its budget; returns True when nothing is left."""
         if self._layout.behind:
-            self._layout.catch_up(self._last_row)
+            self._layout.catch_up(self._near)
             self._settle_unless_behind()
         return not self._layout.behind
 
@@ -161,9 +161,10 @@ class Transcript(StripView, can_focus=True):
         return self._layout.take(change)
 
     @property
-    def _last_row(self) -> int:
-        """The last row that is worth being laid out at once: somewhat below the screen."""
-        return self.scroll_offset.y + 3 * self.size.height
+    def _near(self) -> range:
+        """The rows that are worth being laid out at once: those on the screen, and somewhat around it."""
+        row, height = self.scroll_offset.y, self.size.height
+        return range(row - height, row + 3 * height)
 
     def _settle_unless_behind(self) -> None:
         """Paint, but not after every slice of work: a paint costs more than a slice."""
