@@ -94,7 +94,7 @@ async def test_what_a_command_changes_is_staged_with_the_step_and_closes_the_gat
         [result] = [
             one for one in on.events if isinstance(one, ToolResult) and one.proposal and "exit" in one.summary
         ]
-        assert result.outcome is Outcome.STAGED and result.summary.endswith("2 files changed → P1")
+        assert result.outcome is Outcome.STAGED and result.summary == "exit 0, 1 line, 2 files changed → P1"
         on.runtime.service.approve("P1")
         assert on.file == FILE.replace("(name)", "(person)").replace("Hello", "Hi")
         assert (on.root / "data.bin").read_bytes() == b"\0\1"

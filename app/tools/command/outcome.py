@@ -54,8 +54,17 @@ async def settle(run: Run, context: ToolContext, output: ToolOutput, command: st
     return _told(output, notes, ""), changes
 
 
-async def staged(context: ToolContext, output: ToolOutput, changes: list[Change], command: str) -> ToolOutput:
+async def staged(
+    context: ToolContext, output: ToolOutput, changes: list[Change], command: str, *, put_back: bool
+) -> ToolOutput:
     """Stage what a command has changed, and tell of it.
+
+    Args:
+        context: The call's.
+        output: What there is to say by now.
+        changes: What is to be staged.
+        command: The command line.
+        put_back: It has run on the user's files.
 
     Raises:
         ToolError: It can't be staged; nothing was.
@@ -67,7 +76,7 @@ async def staged(context: ToolContext, output: ToolOutput, changes: list[Change]
     proposal = context.draft.proposal_id
     told = staged_text(proposal, report, context.staging_steps_left)
     notes = [f"[{count}; the workspace is as it was]", told]
-    return replace(_told(output, notes, f"{count} → {proposal}"), staged=True)
+    return replace(_told(output, notes, f"{count}{' and put back' if put_back else ''} → {proposal}"), staged=True)
 
 
 def _question(found: Found, size: str, command: str) -> Confirmation:

@@ -13,7 +13,7 @@ from app.sandbox.process import Ended, StartFailed
 from app.sandbox.sandbox import Run, Sandbox, Way
 from app.tools.command.outcome import settle, staged
 from app.tools.command.output import HeadAndTail, LiveOutput, PlainText
-from app.tools.command.wording import CLONE_APART_TOLD, IN_PLACE_TOLD, PLAN_NOTES, doctor_words, permission_notes
+from app.tools.command.wording import CLONE_APART_TOLD, IN_PLACE_TOLD, doctor_words, permission_notes
 from app.tools.contract import Confirmation, Rejected, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import explained, locate
 
@@ -62,8 +62,8 @@ class RunCommand(Tool):
         _check_folder(context, folder)
         means = await self._sandbox.means()
         if context.planning and means.way is Way.IN_PLACE:
-            raise ToolError(f"Not run: plan mode is on, and here commands can only {doctor_words(means)}.")
-        notes = PLAN_NOTES if context.planning else permission_notes(means, self._sandbox.writable)
+            raise ToolError(f"Not run in plan mode, since commands here {doctor_words(means)}.")
+        notes = permission_notes(means, self._sandbox.writable, planning=context.planning)
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
             raise Rejected("The user did not allow this command. It did not run.", answer.feedback)
@@ -79,7 +79,8 @@ class RunCommand(Tool):
         except OSError as error:
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:
-            output = await staged(context, output, changes, arguments.command)
+            in_place = means.way is Way.IN_PLACE
+            output = await staged(context, output, changes, arguments.command, put_back=in_place)
         if answer.unasked:
             return replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
         return output
@@ -133,7 +134,8 @@ class _Printed:
             head += "\n[processes that it left running were ended]"
         text = self._kept.text()
         lines = self._kept.lines
-        summary += f", {lines} line{'' if lines == 1 else 's'}"
+        if lines:
+            summary += f", {lines} line{'' if lines == 1 else 's'}"
         return f"{head}\n{text}" if text else f"{head}\n[no output]", summary
 
 

@@ -11,42 +11,50 @@ CLONE_APART_TOLD = (
     "[ran in a clone of the workspace elsewhere; use relative paths: by absolute ones nothing can be written]"
 )
 """For the model."""
-PLAN_NOTES = ("Plan mode: what it changes in the workspace is thrown away.",)
-
 _IGNORED = "What git ignores is written at its end; Escape throws that away, too."
+_PLAN = "Plan mode: what it changes in the workspace is thrown away."
 
 
-def permission_notes(means: Means, writable: Sequence[Path]) -> tuple[str, ...]:
-    """What the user has to know before a yes, the most important first."""
+def permission_notes(means: Means, writable: Sequence[Path], *, planning: bool) -> tuple[str, ...]:
+    """What the user has to know before a yes, the most important first, of which there may be room for a few words.
+
+    Args:
+        means: How commands run here; in plan mode never in place.
+        writable: What they may write outside the workspace.
+        planning: Nothing that it changes is kept.
+    """
     places = ", ".join(map(short, writable))
+    kept = "what it changes will wait as a proposal."
+    at_its_end = "" if planning else f" {_IGNORED}"
     match means.way:
         case Way.OVERLAY:
-            return (
+            notes = [
                 "What it changes in your files will wait as a proposal.",
-                f"Written at once: {places}; nothing else outside the workspace. {_IGNORED}",
-            )
+                f"Written at once: {places}; nothing else outside the workspace.{at_its_end}",
+            ]
         case Way.CLONE:
-            return (
-                "What it changes in your files will wait as a proposal.",
-                f"It runs on a clone of the workspace, since {means.why_not}: slower, the more files there are.",
-                f"Written at once: {places}; nothing else outside the workspace. {_IGNORED}",
-            )
+            notes = [
+                f"This runs on a clone of your files; {kept}",
+                f"There is no layer over them, since {means.why_not}. It takes longer, the more files there are.",
+                f"Written at once: {places}; nothing else outside the workspace.{at_its_end}",
+            ]
         case Way.CLONE_APART:
-            return (
-                "What it changes will wait as a proposal: this runs in a clone of the workspace, at another path.",
-                f"There is no layer over your files, since {means.why_not}. By an absolute path it can read them, "
-                "but not write them.",
-                f"Written at once: {places or 'nothing'}. {_IGNORED} It sees your processes.",
-            )
+            notes = [
+                f"This runs on a clone of your files at another path; {kept}",
+                f"There is no layer over them, since {means.why_not}. By an absolute path it can read your own, but "
+                "not write them.",
+                f"Written at once: {places or 'nothing'}.{at_its_end} It sees your processes.",
+            ]
         case Way.IN_PLACE:
-            return (
-                "This runs directly on your files; what it changes is put back and will wait as a proposal.",
+            notes = [
+                f"This runs directly on your files; they are put back, and {kept}",
                 f"There is no layer over them, since {means.why_not}. While it runs they hold what is staged, and "
                 "nothing can be approved. Change nothing then: that would count as the command's.",
                 f"Outside the workspace it can write {places}, and nothing else."
                 if means.confined
                 else "Nothing keeps it from writing outside the workspace.",
-            )
+            ]
+    return (_PLAN, *notes[1:]) if planning else tuple(notes)
 
 
 def doctor_words(means: Means) -> str:

@@ -150,6 +150,8 @@ def test_a_script_runs_on_what_waits_as_if_that_were_written(way: Way, first: li
         for operations in (first, second):
             # A folder without a file is nothing that could be proposed.
             run_bare(bare, f"{script_of(operations)}\nfind . -mindepth 1 -type d -empty -delete")
+            # Nor is that two names are of one file.
+            bare = shutil.copytree(bare, Path(folder, f"{bare.name}-"), symlinks=True)
             asyncio.run(in_sandbox(service, root, Path(folder), script_of(operations), ways_from(way)))
             assert state(root) == before
         for proposal in service.waiting():

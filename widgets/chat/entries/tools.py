@@ -114,7 +114,8 @@ class ToolEntry(Entry):
         # A failure is told with the path that the line begins with anyway.
         summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
         facts = [shorten(visible(summary), max(20, width // 2)) or _TOOL_WORDS.get(self.status, "")]
-        if self.status == "staged" and self.proposal:
+        # A command's summary ends in it.
+        if self.status == "staged" and self.proposal and f"→ {self.proposal}" not in summary:
             facts.append(f"staged in {self.proposal}")
         return [*facts, seconds(self.duration)]
 
