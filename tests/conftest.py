@@ -5,13 +5,12 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 import textual.screen
 from hypothesis import settings
-from textual.pilot import Pilot
 
+from tests.pilots import wait_for_what_was_done
 from tests.stylesheets import parse_once
 
 os.environ.update(
@@ -45,27 +44,7 @@ textual.screen.UPDATE_PERIOD = 1 / int(os.environ.get("TEXTUAL_FPS", "20"))  # t
 
 parse_once()
 
-_handled = Pilot._wait_for_screen
-_ROUNDS = 5
-"""How often a picture may ask for another before a test goes on: a spinner asks for ever."""
-
-
-async def _painted(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
-    """Wait until what a pilot did was handled, the picture painted, and what waited for the picture done."""
-    done = await _handled(pilot, timeout)
-    for _ in range(_ROUNDS):
-        screen = pilot.app.screen
-        due = screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets
-        if not (done and (due or screen._callbacks)):
-            break
-        screen._on_timer_update()
-        done = await _handled(pilot, timeout)
-    return done
-
-
-Pilot._wait_for_screen = _painted  # type: ignore[assignment, method-assign]
-"""A pilot's keys are handled when it goes on, but painted with the next frame: too late, on a loaded machine."""
-
+wait_for_what_was_done()
 
 settings.register_profile("signoff", deadline=None, max_examples=40)
 settings.register_profile("soak", deadline=None, max_examples=120)

@@ -1,6 +1,5 @@
 """A small app around the review, for its tests: it keeps proposals in memory and records every message."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
 from app.tools.contract import Confirmation
 from tests.ui.screen_text import screen_text
+from tests.waiting import until
 from widgets.approval.messages import DiffsWanted, TakeLines, VersionsWanted
 from widgets.approval.review import Review
 from widgets.diff.colours import diff_variable_defaults
@@ -68,13 +68,13 @@ class ReviewApp(App[None]):
 
     async def pass_grace(self) -> None:
         """Let the grace period go by, and wait until all is painted."""
-        review = self.review
-        for _ in range(200):
-            now = time.monotonic()
-            if review.readiness.picture.had(now) and (review.readiness.sight.had(now) or not review.in_focus):
-                break
-            await asyncio.sleep(0.01)
+        await until(self.painted, "the picture of what would be decided")
         self.clock.pass_grace()
+
+    def painted(self) -> bool:
+        """Whether what a key would decide is on the screen as it is now."""
+        now, readiness = time.monotonic(), self.review.readiness
+        return readiness.picture.had(now) and (readiness.sight.had(now) or not self.review.in_focus)
 
     def tell(self) -> None:
         """Hand the proposals to the review."""

@@ -15,11 +15,9 @@ from app.runtime.workspace import Runtime, open_runtime
 from app.ui.app import SignoffApp
 from app.ui.start import Opened
 from tests.ui.screen_text import screen_text
+from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
-
-_PATIENCE = 60.0
-"""Seconds before what was waited for is held not to come; a test may take longer, since it waits more than once."""
 
 
 class Running:
@@ -51,17 +49,13 @@ class Running:
 
     async def until(self, condition: Callable[[], Any], what: str = "the condition") -> None:
         """Wait for something to become true, and until what made it so is dealt with."""
-        end = time.monotonic() + _PATIENCE
-        waited = False
-        while not (holds := condition()):
-            if time.monotonic() > end:
-                raise AssertionError(f"{what} did not come; the screen says:\n{self.text}")
-            # A pause of the pilot's sends a message to every widget and has the screen painted at once.
-            await asyncio.sleep(0.02)
-            waited = True
-        assert not callable(holds), f"{holds!r} would always hold; call it"
-        if waited:
-            await self.pilot.pause(0)
+        if not condition():
+            await until(condition, lambda: f"{self.text}\n{what}")
+            await self.painted()
+
+    async def painted(self) -> None:
+        """Wait until all that has happened is on the screen."""
+        await self.pilot.pause(0)
 
     async def see(self, *texts: str) -> None:
         """Wait until all these are on the screen."""
@@ -89,7 +83,7 @@ class Running:
     async def settled(self) -> None:
         """Wait until control is with the user and the screen is quiet."""
         await self.until(lambda: not self.app.session().busy, "the end of the turn")
-        await self.pilot.pause(0.1)
+        await self.painted()
 
     async def review(self) -> None:
         """Go to the approvals and let the grace period pass."""
@@ -137,7 +131,7 @@ async def running(
             run = Running(app, runtime, pilot)
             if server:
                 await run.until(lambda: app.current_session is not None, "the session")
-                await pilot.pause(0.1)
+                await run.painted()
             yield run
             await app.action_quit()
     finally:

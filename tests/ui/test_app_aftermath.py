@@ -227,7 +227,7 @@ async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path:
             await run.review()
             await run.pilot.press(key)
             await run.until(lambda state=state: run.proposals[0].state is state, state)  # type: ignore[misc]
-            await run.pilot.pause(0.1)
+            await run.painted()
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: run.file == APPROVED, "the file")
@@ -248,8 +248,7 @@ async def test_the_last_decision_leads_back_to_the_composer_and_no_other(
             await run.until(run.can_decide, "the diff")
             await run.pilot.press(key)
             await run.until(lambda number=number: not run.proposals[number].state.waiting)  # type: ignore[misc]
-            await run.pilot.pause(0.1)
-            assert run.app.workbench.review.in_focus is waits
+            await run.until(lambda waits=waits: run.app.workbench.review.in_focus is waits)  # type: ignore[misc]
         await run.until(lambda: in_composer(run), "the way back")
 
 

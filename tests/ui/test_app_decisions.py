@@ -93,7 +93,6 @@ async def test_feedback_reaches_the_model_as_the_users_words(tmp_path: Path, ser
         server.always(Turn("I see."))
         await run.review()
         await run.pilot.press("r")
-        await run.pilot.pause(0.1)
         await run.write("Say Ahoy")
         await run.pilot.press("ctrl+s")
         await run.until(lambda: len(server.requests) == 3, "the request with the feedback")
@@ -178,7 +177,6 @@ async def test_a_revised_proposal_is_compared_with_the_one_before(tmp_path: Path
         server.call(*edit(new="'Ahoy '"))
         server.say("Like this?")
         await run.pilot.press("r")
-        await run.pilot.pause(0.1)
         await run.write("Say Ahoy")
         await run.pilot.press("ctrl+s")
         await run.until(lambda: len(run.proposals) == 2, "the answer")
@@ -238,7 +236,6 @@ async def test_comments_are_at_hand_after_a_restart_to_be_ticked_off(tmp_path: P
         await run.see("1 comment")
         await run.until(run.can_decide, "the moment to decide")
         await run.pilot.press("r")
-        await run.pilot.pause(0.1)
         await run.pilot.press("ctrl+s")
         await run.see("P2", "☐ greet.py:")
     async with running(tmp_path, server, resume=True) as run:

@@ -6,6 +6,7 @@ import io
 import sqlite3
 import stat
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from app.ui.screens.setup import SetupScreen
 from app.ui.start import Opened
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
+from tests.waiting import PATIENCE, until
 from tests.wire.server import WireServer
 from widgets.common.status_bar import StatusBar
 
@@ -70,14 +72,10 @@ async def test_the_models_of_this_machine_are_offered(
     reader = await asyncio.start_server(_list_models, "127.0.0.1", 0)
     port = reader.sockets[0].getsockname()[1]
     monkeypatch.setattr(discovery, "USUAL_PORTS", (port,))
+    # A busy machine may not answer within the half second that the screen waits.
+    monkeypatch.setattr(discovery, "local_servers", partial(discovery.local_servers, patience=PATIENCE))
     async with reader, running(tmp_path) as run:
         await run.screen("SetupScreen")
-        for _ in range(20):
-            # A busy machine may not answer within the half second that the screen waits; the user would look again.
-            if "local-model" in run.text:
-                break
-            await run.pilot.press("r")
-            await run.pilot.pause(0.6)
         await run.see("local-model", f"127.0.0.1:{port}", "The demo model", "1 model on this machine")
         assert isinstance(run.app.screen, SetupScreen)
         await run.pilot.press("enter")
@@ -107,7 +105,7 @@ async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_
             app = run.app
             monkeypatch.setattr(StatusBar, "render", broken)
             app.workbench.status.refresh()
-            await asyncio.sleep(1)
+            await until(lambda: not app.is_running, "the end of the app")
     assert "LookupError" in app.crash_report.getvalue()
     log = tmp_path / "state" / "signoff.log"
     errors = io.StringIO()

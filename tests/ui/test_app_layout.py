@@ -32,7 +32,6 @@ async def test_a_notice_never_covers_the_head_of_the_diff(
         await with_proposal(run)
         if full:
             await run.pilot.press("f")
-        await run.pilot.pause(0.1)
         heads = run.text.split("\n")[:4]
         run.app.tell("Something happened that takes a good many words to say, " * 3)
         await run.see("Something happened")
@@ -59,7 +58,6 @@ async def test_the_focused_pane_is_plain_to_see(tmp_path: Path, server: WireServ
         looks = {}
         for key in marks:
             await run.pilot.press(key)
-            await run.pilot.pause(0.1)
             looks[key] = {name: look() for name, look in marks.items()}
         for key, others in (("f3", ("f4", "f2")), ("f4", ("f3", "f2")), ("f2", ("f3", "f4"))):
             assert all(looks[key][key] != looks[other][key] for other in others)

@@ -23,7 +23,7 @@ async def click(run: Running, text: str, *, last: bool = False) -> None:
     """Click on a text."""
     await run.see(text)
     await run.pilot.click(offset=where(run, text, last=last) + Offset(1, 0))
-    await run.pilot.pause(0.05)
+    await run.painted()
 
 
 async def test_a_card_in_the_chat_opens_its_proposal(tmp_path: Path, server: WireServer) -> None:

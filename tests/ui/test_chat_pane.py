@@ -1,6 +1,5 @@
 """The pane as a whole: streaming, questions, the status line, and quiet when nothing moves."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -33,6 +32,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from tests.ui.chat_app import ChatApp, call, conversation
+from tests.waiting import until
 from widgets.chat import inline, layout, pace
 from widgets.chat.composer import Composer
 from widgets.chat.entries.base import Put
@@ -51,16 +51,13 @@ SIZE = (80, 30)
 
 async def filled(app: ChatApp, pilot: Pilot[None]) -> None:
     await app.workers.wait_for_complete()
-    while app.pane.is_flushing:
-        await pilot.pause()
+    await until(lambda: not app.pane.is_flushing, "the end of the text")
     await pilot.pause()
 
 
 async def shows(app: ChatApp, text: str) -> None:
     """Wait until a row of the transcript contains the text."""
-    async with asyncio.timeout(10):
-        while not any(text in row for row in app.shown()):
-            await asyncio.sleep(0.005)
+    await until(lambda: any(text in row for row in app.shown()), text)
 
 
 async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> None:
@@ -434,15 +431,13 @@ async def test_failures_outside_of_the_log_are_told() -> None:
 
 async def test_nothing_ticks_when_nothing_moves() -> None:
     app = ChatApp(conversation(20))
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=SIZE):
         app.pane.apply(PhaseChanged(Phase.STREAMING))
         app.pane.apply(TextStreamed("text"))
         app.pane.apply(Recorded(AssistantMessage(id=9999, text="text")))
         app.pane.apply(PhaseChanged(Phase.IDLE))
         await shows(app, "text")
-        async with asyncio.timeout(60):
-            while app.pane.is_flushing:
-                await pilot.pause(0.05)
+        await until(lambda: not app.pane.is_flushing, "the end of the text")
         assert not app.pane.status_line.is_ticking
         assert not app.pane.composer.editor.cursor_blink
 

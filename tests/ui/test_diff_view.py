@@ -11,6 +11,7 @@ from textual.widgets import Input
 from tests.ui.review_app import ReviewApp
 from tests.ui.review_states import hostile, kinds
 from tests.ui.sample_diffs import blocks, file_diff, many_lines, proposal, retry_proposal
+from tests.waiting import until
 from widgets.diff.minimap import MiniMap
 from widgets.diff.rows import FileRow, FoldRow, LineRow
 from widgets.diff.view import DiffView
@@ -221,8 +222,7 @@ async def test_a_file_comes_to_the_top_with_its_head(hunks: int) -> None:
 
 async def searched(pilot: Pilot[None], view: DiffView) -> None:
     """Wait until the search in the thread has its result."""
-    while view.search.running:
-        await pilot.pause(0.01)
+    await until(lambda: not view.search.running, "the end of the search")
     await pilot.pause()
 
 

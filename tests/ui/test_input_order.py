@@ -19,6 +19,7 @@ from app.ui.screens.ask import AskScreen
 from tests.ui.running_app import Running, running
 from tests.ui.screen_text import screen_text
 from tests.ui.test_app_decisions import stage
+from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common.input_order import OrderedApp
@@ -115,11 +116,7 @@ class Order(OrderedApp):
         return [self.query_one(f"#{name}", Input).value for name in ("first", "last")]
 
     async def until(self, wanted: list[str]) -> None:
-        for _ in range(200):
-            if self.values() == wanted:
-                return
-            await asyncio.sleep(0.02)
-        assert self.values() == wanted
+        await until(lambda: self.values() == wanted, lambda: f"{wanted} instead of {self.values()}")
 
 
 @pytest.mark.parametrize(
@@ -147,11 +144,7 @@ async def test_a_dialog_gets_what_is_typed_before_it_is_there() -> None:
     app = Order()
     async with app.run_test():
         hand_in(app, "ctrl+p", "hello")
-        for _ in range(200):
-            if app.screen.query("#in-dialog") and app.screen.query_one(Input).value == "hello":
-                break
-            await asyncio.sleep(0.02)
-        assert app.screen.query_one(Input).value == "hello"
+        await until(lambda: app.screen.query("#in-dialog") and app.screen.query_one(Input).value == "hello", "hello")
 
 
 async def test_a_click_has_its_place_among_the_keys() -> None:
@@ -225,18 +218,11 @@ async def test_a_dialog_is_not_answered_by_a_key_that_came_before_its_picture() 
     app = Asking()
     async with app.run_test() as pilot:
         hand_in(app, "ctrl+p", "y")
-        for _ in range(200):
-            if "came before" in screen_text(app):
-                break
-            await pilot.pause(0.02)
-        assert "came before" in screen_text(app)
+        await until(lambda: "came before" in screen_text(app), "the refusal")
         assert not answers
         await pilot.pause()
         await pilot.press("y")
-        for _ in range(200):
-            if answers:
-                break
-            await pilot.pause(0.02)
+        await until(lambda: answers, "the answer")
         assert answers == [True]
         # What comes after it has closed goes where the focus is then.
         hand_in(app, "ctrl+p", "escape", "word")
@@ -282,7 +268,6 @@ async def test_a_decision_that_came_before_its_picture_is_refused_and_counts_whe
     async with running(tmp_path, server, size=size) as run:
         await in_review(run, server)
         await run.pilot.press("f2")
-        await run.pilot.pause(0.1)
         for keys in (("f3", "y"), ("f2", "f4", "n"), ("f2", "f3", "Y"), ("f1", "escape", "y"), ("f2", "f3", "r")):
             hand_in(run.app, *keys)
             await run.see("before this was on the screen")

@@ -180,7 +180,6 @@ async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) ->
         }
         for scopes, key in ((("app", "composer"), "f2"), (("app", "review", "diff"), "f3"), (("review",), "f4")):
             await run.pilot.press(key)
-            await run.pilot.pause(0.1)
             expected = {action.id for action in ACTIONS if action.scope in scopes and action.keys}
             missing = {action for action in expected - of_other_times if not is_bound(run, action)}
             assert not missing, f"after {key}"
@@ -206,7 +205,6 @@ async def test_a_keymap_that_swaps_decisions_is_refused_whole(tmp_path: Path, se
     async with running(tmp_path, server, keys={"review.approve": "n", "app.settings": "f9"}) as run:
         await run.see("standard keys are in force")
         await run.pilot.press("f9")
-        await run.pilot.pause(0.1)
         assert type(run.app.screen).__name__ == "Workbench"
 
 
@@ -247,7 +245,7 @@ async def test_hostile_text_stays_text_in_every_screen(
         for name in ("sessions", "wire", "model", "settings", "trust", "doctor", "theme", "gate", "help"):
             run.app.action_command(name)
             await run.until(lambda: run.app.screen is not run.app.workbench, name)
-            await run.pilot.pause(0.3)
+            await run.painted()
             shown = run.app.export_screenshot()
             assert "\x1b]0;" not in shown and "\u202e" not in shown, name
             await run.pilot.press("escape")

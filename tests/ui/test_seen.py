@@ -216,7 +216,7 @@ async def test_what_is_covered_or_hidden_is_not_seen() -> None:
     app = of(rewrite(20))
     app.review.display = False
     async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+        await pilot.pause()
         assert unseen(app).lines == 40
         cover = Static("over it")
         cover.styles.layer, cover.styles.width, cover.styles.height = "above", "100%", 8

@@ -11,6 +11,7 @@ from app.agent.session import Session
 from app.agent.updates import Recorded, Update
 from app.conversation.events import TurnEnded
 from app.runtime.open_session import OpenSession
+from tests.waiting import PATIENCE
 
 
 class Hosted:
@@ -29,7 +30,7 @@ class Hosted:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition over the updates holds."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

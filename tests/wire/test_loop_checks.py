@@ -1,6 +1,5 @@
 """Checks that answer the staging step: what the model is told, once, and that the gate is as closed as ever."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from app.proposals.models import ProposalState
 from app.proposals.trees import Trees
 from tests.ui.test_app_checks import TABLE, facts, prepared
 from tests.unit.tools.processes import running
+from tests.waiting import until
 from tests.wire.bench import bench, edit, of_role
 from tests.wire.server import WireServer
 
@@ -68,9 +68,7 @@ async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
         await on.session.send("Change it")
-        async with asyncio.timeout(20):
-            while not running(mark):
-                await asyncio.sleep(0.02)
+        await until(lambda: running(mark), "the check")
         on.session.interrupt()
         await on.session.settled()
         assert not running(mark)

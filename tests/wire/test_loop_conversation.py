@@ -27,6 +27,7 @@ from app.llm.failures.retry import RetryPolicy
 from app.proposals.facts import LineComment
 from app.proposals.models import ProposalState
 from app.tools.contract import ConfirmationAnswer
+from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
 from tests.wire.replies import DONE, STALL, Call, Turn, call_delta, chunk, error, stream
@@ -371,7 +372,7 @@ async def seen(on: Bench, condition: Callable[[], bool]) -> None:
 
     unsubscribe = on.session.subscribe(check)
     check(None)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await happened.wait()
     unsubscribe()
 

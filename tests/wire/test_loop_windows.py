@@ -14,6 +14,7 @@ import pytest
 from app.agent.turns import OpenElsewhere
 from app.agent.updates import GateChanged, ProposalsChanged
 from app.conversation.events import Event, Notice, ProposalDecided, UserMessage
+from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.hosting import Hosted
 from tests.wire.replies import STALL, Reply
@@ -41,7 +42,7 @@ class Window:
 
     async def until(self, condition: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         """Wait for the first thing told that meets a condition."""
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 for one in self.seen:
                     if condition(one):

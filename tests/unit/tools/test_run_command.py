@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 from tests.unit.tools.processes import running
+from tests.waiting import until
 
 
 @pytest.fixture(params=[Way.OVERLAY, Way.IN_PLACE])
@@ -22,14 +22,6 @@ def allowed(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
     return Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), ways=[request.param])
-
-
-async def until(condition: Callable[[], bool]) -> bool:
-    for _ in range(1000):
-        if condition():
-            return True
-        await asyncio.sleep(0.01)
-    return False
 
 
 def lines_of(path: Path) -> int:
@@ -122,7 +114,7 @@ async def test_a_time_limit_ends_the_whole_tree(allowed: Bench, mark: str) -> No
 async def cancelled(bench: Bench, command: str, begun: Path, lines: int) -> None:
     """Run a command, and cancel the call once it has written lines to a file."""
     task = asyncio.create_task(bench.call("run_command", command=command))
-    assert await until(lambda: lines_of(begun) >= lines)
+    await until(lambda: lines_of(begun) >= lines, "all that it begins")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -169,9 +161,8 @@ async def test_what_it_leaves_running_is_ended_with_it(allowed: Bench, mark: str
 async def test_live_output_comes_while_it_runs(allowed: Bench, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     task = asyncio.create_task(allowed.call("run_command", command=f"echo first; cat {tmp_path}/go; echo last"))
-    while not allowed.live:
-        assert not task.done()
-        await asyncio.sleep(0.01)
+    await until(lambda: allowed.live or task.done(), "the first line")
+    assert not task.done()
     assert "".join(allowed.live) == "first\n"
     await asyncio.to_thread((tmp_path / "go").write_text, "between\n")
     await task

@@ -1,0 +1,82 @@
+"""A pilot that goes on when what it did is done and painted, however fast the machine is.
+
+Textual's own looks whether the process has used little of the processor lately, for at least 40 ms after each key: on
+a busy machine it has, before anything was done. Here it asks the event loop, which knows.
+"""
+
+import asyncio
+import time
+from typing import Any
+
+import textual.app
+import textual.pilot
+from textual.app import App
+from textual.pilot import Pilot
+
+_BUSY = 1.0
+"""Seconds to wait for an app that always has something to do."""
+_AT_WORK = 0.3
+"""Seconds to wait for its threads: one may wait for the test. What a thread brings is a condition to wait for."""
+_LOOK = 0.002
+"""Seconds between two looks at a thread, and at a timer."""
+_ROUNDS = 5
+"""How often a picture may ask for another before a test goes on: a spinner asks for ever."""
+
+
+def _threads_at_work(loop: Any) -> bool:
+    """Whether what was handed to a thread is not done."""
+    executor = loop._default_executor
+    return executor is not None and (
+        executor._work_queue.qsize() > 0 or executor._idle_semaphore._value < len(executor._threads)
+    )
+
+
+async def _idle() -> None:
+    """Wait until the loop has nothing that it could do now."""
+    loop: Any = asyncio.get_running_loop()
+    end = time.monotonic() + _BUSY
+    await asyncio.sleep(0)
+    while loop._ready and time.monotonic() < end:
+        await asyncio.sleep(0)
+
+
+def _is_due(app: App[Any]) -> bool:
+    """Whether the screen in front has yet to be laid out or painted, or something waits for that."""
+    screen = app.screen
+    changed = screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets
+    return bool(changed or screen._callbacks)
+
+
+async def _painted(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
+    """Wait until what a pilot did was handled, the picture painted, and what waited for the picture done."""
+    app, loop, end = pilot.app, asyncio.get_running_loop(), time.monotonic() + _AT_WORK
+    rounds = 0
+    await _idle()
+    while app._exception is None and app.screen_stack:
+        if app._resize_timer is not None or (_threads_at_work(loop) and time.monotonic() < end):
+            await asyncio.sleep(_LOOK)
+        elif rounds < _ROUNDS and _is_due(app):
+            rounds += 1
+            app.screen._on_timer_update()
+        else:
+            break
+        await _idle()
+    return app._exception is None
+
+
+async def _press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys one by one, each when the picture of the one before is on the screen."""
+    for key in keys:
+        await pilot.app._press_keys((key,))
+        await pilot._wait_for_screen()
+
+
+async def _no_longer(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
+    """Wait no longer; what Textual does instead of asking."""
+
+
+def wait_for_what_was_done() -> None:
+    """Have every pilot, whoever runs the app, go on when what it did is done and painted."""
+    textual.app.wait_for_idle = textual.pilot.wait_for_idle = _no_longer  # type: ignore[attr-defined]
+    Pilot._wait_for_screen = _painted  # type: ignore[method-assign]
+    Pilot.press = _press  # type: ignore[assignment, method-assign]
