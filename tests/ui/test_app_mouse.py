@@ -1,5 +1,6 @@
 """The whole app by mouse alone; texts are found on the screen, as a hand finds them."""
 
+import time
 from pathlib import Path
 
 from textual.geometry import Offset
@@ -38,7 +39,8 @@ async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, ser
     async with running(tmp_path, server) as run:
         await stage(run, server)
         review = run.app.workbench.review
-        await run.until(lambda: review.preview.diffs, "the diff")
+        ready = review.readiness
+        await run.until(lambda: ready.choice_guard.open and ready.picture.had(time.monotonic()), "the diff")
         await run.pilot.click(offset=where(run, "●›"))
         await run.see("0 of 1 hunks")
         await run.pilot.click(offset=where(run, "○›"))

@@ -1,5 +1,6 @@
 """Checks that answer the staging step: what the model is told, once, and that the gate is as closed as ever."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -86,9 +87,7 @@ async def test_a_step_does_not_wait_for_ever_behind_a_check_that_the_user_has_st
     async with bench(server, tmp_path) as on:
         hangs = Check(name="hangs", run=f"sleep {mark}", seconds=600)
         asked = asyncio.create_task(on.runtime.checks.run(hangs, Trees({}, {}, (), ())))
-        async with asyncio.timeout(20):
-            while not running(mark):
-                await asyncio.sleep(0.02)
+        await until(lambda: running(mark), "the check")
         server.turn(calls=[edit()])
         server.say("Done.")
         await on.say("Change it")
