@@ -78,5 +78,5 @@ async def _no_longer(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
 def wait_for_what_was_done() -> None:
     """Have every pilot, whoever runs the app, go on when what it did is done and painted."""
     textual.app.wait_for_idle = textual.pilot.wait_for_idle = _no_longer  # type: ignore[attr-defined]
-    Pilot._wait_for_screen = _painted  # type: ignore[method-assign]
+    Pilot._wait_for_screen = _painted  # type: ignore[assignment, method-assign]
     Pilot.press = _press  # type: ignore[assignment, method-assign]

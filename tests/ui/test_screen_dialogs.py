@@ -175,7 +175,7 @@ async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) ->
         # What takes back, answers a tool that asks or is about checks is bound once there is something for it.
         of_other_times = {
             *("review.undo", "review.redo", "review.allow_session", "review.allow_project"),
-            *("review.narrower", "review.wider"),
+            *("review.narrower", "review.wider", "review.next_origin"),
             *("review.checks", "review.run_checks", "review.send_findings"),
         }
         for scopes, key in ((("app", "composer"), "f2"), (("app", "review", "diff"), "f3"), (("review",), "f4")):
