@@ -248,6 +248,20 @@ class DecisionLine(Document):
     """null for what earlier versions recorded."""
 
 
+class DoorLine(Document):
+    """`signoff doors --json`: a list of these."""
+
+    agent: str
+    program: str | None
+    """Where it is installed; null where it is not."""
+    hooked: dict[str, str]
+    """The settings files that have signoff's hook, each with the command."""
+    unreadable: dict[str, str]
+    """Those that can't be read, each with the reason."""
+    waiting: str
+    """Id of a proposal that would change the project's settings of it; empty for none."""
+
+
 class KeyLine(Document):
     """`signoff keys --json`: a list of these."""
 

@@ -32,6 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int:
     from app.cli.terminal import show_control_characters
 
+    if words and words[0] == "hook":
+        from app.doors.hook.entry import hook
+
+        return hook(words[1:])
     show_control_characters()
     if words and words[0] in COMMANDS:
         return _run_command(command_parser().parse_args(words))
@@ -99,20 +103,30 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             return _in_workspace(
                 {"sessions": sessions.list_sessions, "export": sessions.export, "log": sessions.log}[name]
             )
-        case "doctor":
-            from app.cli.doctor import doctor
-
-            return _in_workspace(doctor)
+        case "doctor" | "doors" | "keys":
+            return _in_workspace(_telling(name))
         case "mcp" | "demo-server":
             return _server(name)
-        case "keys":
-            from app.cli.keys import keys
-
-            return _in_workspace(keys)
         case _:
             from app.cli.completion import completion
 
             return completion
+
+
+def _telling(name: str) -> Callable[[Any, argparse.Namespace], int]:
+    match name:
+        case "doctor":
+            from app.cli.doctor import doctor
+
+            return doctor
+        case "doors":
+            from app.cli.doors import doors
+
+            return doors
+        case _:
+            from app.cli.keys import keys
+
+            return keys
 
 
 def _server(name: str) -> Callable[[argparse.Namespace], int]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app import __version__
+from app.doors.hook.options import AGENTS, add_hook_arguments, add_hook_options, seconds
 
 COMMANDS = (
     "run",
@@ -18,6 +19,8 @@ COMMANDS = (
     "redo",
     "stage",
     "mcp",
+    "hook",
+    "doors",
     "sessions",
     "export",
     "log",
@@ -39,6 +42,8 @@ commands:
   deny ID             discard a proposal, with feedback for the model if you like
   undo ID, redo ID    take back an approval, byte for byte, or a denial; or do it again
   stage [FILE]        review a diff made elsewhere (`git diff | signoff stage -`)
+  doors               other agents: where signoff is hooked in; `doors install claude`
+  hook AGENT          called by another agent before each tool: its edits wait here
   mcp                 for other agents: a server through which their edits wait here (see the README)
   sessions            the conversations of this workspace
   export SESSION      a session as Markdown or JSON
@@ -147,17 +152,7 @@ def command_parser() -> argparse.ArgumentParser:
         "file", nargs="?", default="-", metavar="FILE", help="the diff; - or nothing reads standard input"
     )
 
-    mcp = _command(
-        commands, "mcp", "An MCP server on standard input and output, for another agent to start.", json=False
-    )
-    mcp.add_argument(
-        "--wait",
-        type=_seconds,
-        default=0,
-        metavar="SECONDS",
-        help="hold each proposing call so long for your decision, and give it back as the result (default: 0)",
-    )
-
+    _add_doors(commands)
     sessions = _command(commands, "sessions", "List the sessions of this workspace, the latest first.")
     sessions.add_argument(
         "--prune",
@@ -189,6 +184,34 @@ def command_parser() -> argparse.ArgumentParser:
         "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
     )
     return parser
+
+
+def _add_doors(commands: Any) -> None:
+    """What other agents call, and what lets them in."""
+    doors = _command(commands, "doors", "Where other agents have signoff hooked in; proposes to change that.")
+    doors.add_argument(
+        "what",
+        nargs="?",
+        choices=("show", "install", "remove"),
+        default="show",
+        help="show (default), or stage a proposal that changes the settings of an agent in this workspace",
+    )
+    doors.add_argument("agent", nargs="?", choices=AGENTS, metavar="AGENT", help="claude, codex or gemini")
+    add_hook_options(doors)
+    hook = _command(
+        commands, "hook", "Answer one call of another agent, from standard input.", json=False, workspace=False
+    )
+    add_hook_arguments(hook)
+    mcp = _command(
+        commands, "mcp", "An MCP server on standard input and output, for another agent to start.", json=False
+    )
+    mcp.add_argument(
+        "--wait",
+        type=seconds,
+        default=0,
+        metavar="SECONDS",
+        help="hold each proposing call so long for your decision, and give it back as the result (default: 0)",
+    )
 
 
 def flags_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
@@ -244,12 +267,6 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
     parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
     parser.add_argument("--gate", metavar="POLICY", type=_gate, help="every-edit (default), chain, or chain:N")
-
-
-def _seconds(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 5 or int(text) > 86_400:
-        raise argparse.ArgumentTypeError("give whole seconds, up to 86400")
-    return int(text)
 
 
 def _rate(text: str) -> float:

@@ -19,8 +19,27 @@ def _root() -> Path | None:
 
 def main() -> int:
     """Run the command line and return its exit code."""
+    if sys.argv[1:2] == ["hook"]:
+        return _hook()
+    return _start()
+
+
+def _start() -> int:
     if root := _root():
         sys.path.insert(0, str(root))
     from app.cli.main import main as run
 
     return run()
+
+
+def _hook() -> int:
+    """The same for what another agent calls before each tool: it loads little, and all that fails is a denial."""
+    try:
+        if root := _root():
+            sys.path.insert(0, str(root))
+        from app.doors.hook.entry import hook
+
+        return hook(sys.argv[2:])
+    except BaseException as error:
+        sys.stderr.write(f"Denied, and nothing was written: signoff does not start ({error}).\n")
+        return 2

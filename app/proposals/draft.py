@@ -39,6 +39,7 @@ class Draft:
         contents: Contents,
         overlay: Callable[[], Overlay],
         reserve: Callable[[], str],
+        proposal_id: str = "",
     ) -> None:
         """An empty draft.
 
@@ -48,6 +49,7 @@ class Draft:
             contents: Remembers what was read, by version.
             overlay: The workspace with all pending proposals, as it is now.
             reserve: Gives a proposal id.
+            proposal_id: One that was reserved for it before; it may have been staged in part.
         """
         self.session = session
         self.summaries: list[str] = []
@@ -60,7 +62,7 @@ class Draft:
         self._held_overlay: Overlay | None = None
         self._reserve = reserve
         self._lock = RLock()
-        self._id = ""
+        self._id = proposal_id
         self._files = HeldFiles()
         self._before_taking: dict[str, Held] | None = None
 

@@ -101,12 +101,15 @@ class ProposalService:
 
     # Staging
 
-    def draft(self, session_id: str) -> Draft:
-        """An empty draft for the edits of one step."""
-        return Draft(session_id, self._workspace, self._contents, self._view, self._store.next_proposal_id)
+    def draft(self, session_id: str, proposal_id: str = "") -> Draft:
+        """An empty draft for the edits of one step; with the id of its proposal, if that was told already."""
+        reserve = self._store.next_proposal_id
+        return Draft(session_id, self._workspace, self._contents, self._view, reserve, proposal_id)
 
     def stage(self, draft: Draft, summary: str, answers: Sequence[str] = ()) -> Proposal:
         """Make a draft a pending proposal, stacked on those that wait.
+
+        If there is a proposal of the draft's id, the draft holds all of it and more: it takes its place.
 
         Args:
             draft: With edits, and their origin.

@@ -45,14 +45,15 @@ def stage(
         NothingStaged: the edits cancel out.
     """
     contents, store = proposals.contents, proposals.store
-    old = answered(map(proposals.get, answers), draft)
+    part = store.proposal(draft.proposal_id)
+    old = answered(map(proposals.get, answers), draft) if part is None else None
     paths = draft.held.keys() | (paths_of(old) if old else set())
     stack = stacks.stack(paths)
-    if old:
-        old = proposals.get(old.id)
-        others = [each for each in related(store, paths) if each.id != old.id]
+    if stands_for := part or old:
+        stands_for = proposals.get(stands_for.id)
+        others = [each for each in related(store, paths) if each.id != stands_for.id]
         overlay, _ = restack(proposals.filesystem, contents, others)
-        denied: Sequence[Proposal] = [*others, old]
+        denied: Sequence[Proposal] = [*others, stands_for]
     else:
         overlay, denied = Overlay(stack.disk, contents, stacks.pending()), stack.denied
     held = draft.held
@@ -67,9 +68,12 @@ def stage(
         update={"origin": draft.origin, "supersedes": old.id if old else "", "version": old.version + 1 if old else 1}
     )
     proposal = with_repeats(rebase(overlay, proposal), [*store.decided_on(paths), *denied])
-    proposal = proposal.model_copy(update={"revision": 1})
+    if part and outcome_of(part.files) == outcome_of(proposal.files):
+        return part
+    grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
+    proposal = proposal.model_copy(update=grown)
     proposals.save(*([superseded(old, proposal.id)] if old else []), proposal)
-    if not old:
+    if not stands_for:
         stacks.staged(stack, proposal)
     return proposal
 

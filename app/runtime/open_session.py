@@ -218,6 +218,8 @@ class OpenSession:
 
     async def _hear_others(self) -> None:
         """Take in what other processes wrote to this workspace."""
+        from app.runtime.captured import stage_captured
+
         seen = await asyncio.to_thread(self.runtime.database.foreign_writes)
         async for _ in self.runtime.signal.heard():
             if self.session is not None and self.session.follows:
@@ -228,6 +230,8 @@ class OpenSession:
             if now == seen:
                 continue
             seen = now
+            for line in await asyncio.to_thread(stage_captured, self.runtime):
+                self._subscriber(Failed(line))
             if self.session is not None:
                 await self.session.catch_up()
             await self._notice_proposals()

@@ -9,6 +9,7 @@ from app.proposals.facts import HunkFact, LastDecision
 from app.proposals.models import HunkState, Proposal
 from app.proposals.states import words
 from app.proposals.text.hunks import header
+from app.runtime.captured import stage_captured
 from app.runtime.workspace import Runtime
 from app.storage.errors import StorageError
 
@@ -17,7 +18,8 @@ PATIENCE = 10.0
 
 
 def recover(runtime: Runtime, *, patience: float = PATIENCE) -> list[str]:
-    """Finish or roll back what was being written, and record decisions that were carried out but not recorded.
+    """Finish or roll back what was being written, stage what hooks have taken, and record decisions that were carried
+    out but not recorded.
 
     Args:
         runtime: the open workspace.
@@ -27,6 +29,7 @@ def recover(runtime: Runtime, *, patience: float = PATIENCE) -> list[str]:
         One line for the user for each thing that was put right.
     """
     lines = runtime.service.recover()
+    lines += stage_captured(runtime)
     with suppress(OSError):
         if runtime.places.runs.exists() and (line := runtime.sandbox.put_back()):
             lines.append(line)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.proposals.service import ProposalService
     from app.sandbox.sandbox import Sandbox
     from app.storage.allowed_commands import AllowedCommandStore
+    from app.storage.captured import CapturedEdits
     from app.storage.proposals import SqliteProposalStore
     from app.storage.sessions import SessionStore
 
@@ -102,6 +103,13 @@ class Runtime:
         except Busy:
             return True
         return False
+
+    @property
+    def captured(self) -> "CapturedEdits":
+        """What the hooks of other agents have taken."""
+        from app.storage.captured import CapturedEdits
+
+        return CapturedEdits(self.database, self.name, self.signal)
 
     @property
     def sandbox(self) -> "Sandbox":

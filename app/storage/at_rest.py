@@ -9,12 +9,14 @@ from app.storage.database import Database
 
 
 def is_at_rest(database: Database, workspace: str) -> bool:
-    """Whether no proposal awaits a decision, no record of an apply is unfinished and no decision is unrecorded."""
+    """Whether no proposal awaits a decision, no record of an apply is unfinished, no decision unrecorded, no edit
+    of another agent still to be made a proposal."""
     rows = database.rows(
         "SELECT EXISTS (SELECT 1 FROM proposals WHERE workspace = ? AND waiting = 1)"
         " OR EXISTS (SELECT 1 FROM journal WHERE workspace = ? AND state IN ('open', 'blocked'))"
-        " OR EXISTS (SELECT 1 FROM unrecorded WHERE workspace = ?)",
-        (workspace, workspace, workspace),
+        " OR EXISTS (SELECT 1 FROM unrecorded WHERE workspace = ?)"
+        " OR EXISTS (SELECT 1 FROM captured WHERE workspace = ? AND staged = 0)",
+        (workspace, workspace, workspace, workspace),
     )
     return not rows[0][0]
 

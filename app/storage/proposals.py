@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from app.proposals.facts import LastDecision
 from app.proposals.models import Proposal
 from app.proposals.store import JournalRecord
+from app.storage.captured import RESERVE
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.pruning import FRESH_SECONDS
@@ -34,11 +35,7 @@ class SqliteProposalStore:
     def next_proposal_id(self) -> str:
         """Reserve the next short id."""
         with self._database.transaction() as connection:
-            row = connection.execute(
-                "INSERT INTO proposal_numbers VALUES (?, 1)"
-                " ON CONFLICT (workspace) DO UPDATE SET last = last + 1 RETURNING last",
-                (self._workspace,),
-            ).fetchone()
+            row = connection.execute(RESERVE, (self._workspace,)).fetchone()
         return f"P{row[0]}"
 
     def save_proposal(self, *proposals: Proposal) -> None:

@@ -137,6 +137,41 @@ _DECISIONS_UNRECORDED = (
 """Each decision by itself, with all that the user said, so that a later one does not take its place. What was left
 over is read off the state of its proposal; 0 stands for a decision that was not counted."""
 
+_CAPTURED = (
+    """
+    CREATE TABLE agent_turns (
+        workspace TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        session TEXT NOT NULL,
+        prompt TEXT NOT NULL,
+        response TEXT NOT NULL,
+        model TEXT NOT NULL,
+        proposal TEXT NOT NULL,
+        closed INTEGER NOT NULL,
+        told INTEGER NOT NULL DEFAULT 0,
+        time REAL NOT NULL,
+        PRIMARY KEY (workspace, proposal)
+    ) STRICT
+    """,
+    "CREATE INDEX agent_turns_of_session ON agent_turns (workspace, agent, session, prompt)",
+    """
+    CREATE TABLE captured (
+        workspace TEXT NOT NULL,
+        proposal TEXT NOT NULL,
+        path TEXT NOT NULL,
+        before BLOB,
+        before_mode INTEGER NOT NULL,
+        after BLOB,
+        staged INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (workspace, proposal, path),
+        FOREIGN KEY (workspace, proposal) REFERENCES agent_turns (workspace, proposal) ON DELETE CASCADE
+    ) STRICT
+    """,
+    "CREATE INDEX captured_to_stage ON captured (workspace) WHERE staged = 0",
+)
+"""Edits of other agents as their hook took them, until someone who looks makes proposals of them; and the turns of
+those agents in which that happened, which are closed until the user has the word."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
@@ -144,5 +179,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _ALLOWED_COMMANDS,
     _PROPOSAL_PATHS,
     _DECISIONS_UNRECORDED,
+    _CAPTURED,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""

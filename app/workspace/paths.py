@@ -111,11 +111,16 @@ class Workspace:
             UnsafePath: It leads out of the workspace, changed into a link meanwhile, or is a device or pipe.
             TooLarge: It has more bytes.
         """
-        return self._read(relative, self.read_limit if limit is None else limit, head=False)
+        return self._read(relative, self.read_limit if limit is None else limit, head=False)[0]
+
+    def read_with_mode(self, relative: str) -> tuple[bytes, int]:
+        """The bytes of a regular file, and its permission bits; raises as `read` does."""
+        data, facts = self._read(relative, self.read_limit, head=False)
+        return data, stat.S_IMODE(facts.st_mode)
 
     def head(self, relative: str, size: int) -> bytes:
         """The first `size` bytes of a regular file; raises as `read` does."""
-        return self._read(relative, size, head=True)
+        return self._read(relative, size, head=True)[0]
 
     def kind(self, relative: str) -> Literal["file", "folder", "other", "missing"]:
         """What the path leads to, links followed."""
@@ -183,12 +188,12 @@ class Workspace:
         except (OSError, UnsafePath):
             return False
 
-    def _read(self, relative: str, limit: int, *, head: bool) -> bytes:
+    def _read(self, relative: str, limit: int, *, head: bool) -> tuple[bytes, os.stat_result]:
         with self.place(relative) as place:
             if place.folder is None:
                 raise FileNotFoundError(f"{relative} does not exist")
             try:
-                return read_file(place.name, limit, folder=place.folder, head=head)[0]
+                return read_file(place.name, limit, folder=place.folder, head=head)
             except FileNotFoundError:
                 raise FileNotFoundError(f"{relative} does not exist") from None
             except IsADirectoryError as error:

@@ -9,6 +9,7 @@ OPENS_OTHER_FILES = {
     "app/ui/commands.py": "the file that the user exports to",
     "app/cli/proposals.py": "the patch that the user names",
     "app/config.py": "the user's own configuration",
+    "app/doors/hook/transcripts.py": "what an agent tells of its own session",
     "app/demo/sample.py": "signoff's own sample",
     "app/demo/words.py": "signoff's own words",
     "app/ui/terminal/editor.py": "a temporary file of its own",

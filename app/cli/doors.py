@@ -1,0 +1,96 @@
+"""`signoff doors`: which other agents there are, where signoff is hooked in, and the proposals that change that."""
+
+import argparse
+
+from app.cli.documents import DoorLine, ProposalLine
+from app.cli.output import CommandError, Exit, print_json, print_line
+from app.cli.waiting import line_of
+from app.doors.agents import AGENTS, Agent, agent_of
+from app.doors.settings import UnreadableSettings, installed, with_hook, without_hook
+from app.proposals.models import Proposal
+from app.proposals.origin import Origin, OriginKind
+from app.runtime.workspace import Runtime
+from app.workspace.reading import read_file
+
+_LARGEST = 1024 * 1024
+"""Bytes of settings that are read."""
+_UNSEEN = (
+    "It sees each call of the agent's tools. It does not see what a command writes, nor a tool of someone else's MCP "
+    "server: --commands deny keeps the shell shut."
+)
+
+
+def doors(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Show the doors, or propose to change the settings of an agent."""
+    if arguments.what == "show":
+        return _show(runtime, arguments)
+    if arguments.agent is None:
+        raise CommandError(f"Say for which agent: `signoff doors {arguments.what} claude`.", Exit.USAGE)
+    agent = agent_of(arguments.agent)
+    draft = runtime.service.draft("")
+    draft.origin = Origin(kind=OriginKind.PROGRAM)
+    before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
+    adds = arguments.what == "install"
+    try:
+        after = with_hook(agent, before, arguments.wait, arguments.commands) if adds else without_hook(agent, before)
+    except UnreadableSettings as error:
+        raise CommandError(f"{agent.settings} can't be changed: {error}.", Exit.REFUSED) from error
+    if after == before:
+        raise CommandError(f"signoff is not hooked in by {agent.settings} here.")
+    if after.strip() == "{}" and not adds:
+        draft.delete(agent.settings)
+    else:
+        draft.write(agent.settings, after)
+    words = "Have the edits of {} wait here" if adds else "Let the edits of {} through again"
+    _tell(arguments, agent, runtime.service.stage(draft, words.format(agent.title)))
+    return Exit.DONE
+
+
+def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> None:
+    if arguments.json:
+        print_json(ProposalLine.of(proposal))
+        return
+    print_line(f"Staged {line_of(proposal)}")
+    print_line(f"Once it is approved: {agent.then}")
+    if arguments.what == "install":
+        print_line(_UNSEEN)
+
+
+def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    found = [_line(runtime, agent) for agent in AGENTS if arguments.agent in (None, agent.name)]
+    if arguments.json:
+        print_json(found)
+        return Exit.DONE
+    for line in found:
+        print_line(f"{line.agent:<7} {line.program or 'not installed'}")
+        for place, how in line.hooked.items():
+            print_line(f"        {place}: {how}")
+        for place, why in line.unreadable.items():
+            print_line(f"        {place} can't be read: {why}")
+        if line.waiting:
+            print_line(f"        {line.waiting} would change {agent_of(line.agent).settings} and waits for you")
+        elif not line.hooked:
+            print_line(f"        not hooked in; `signoff doors install {line.agent}` proposes it")
+    return Exit.DONE
+
+
+def _line(runtime: Runtime, agent: Agent) -> DoorLine:
+    hooked: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
+    for name, path in agent.places(runtime.workspace.root):
+        try:
+            text = read_file(path.resolve(), _LARGEST)[0].decode()
+            if how := installed(agent, text):
+                hooked[name] = how
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            unreadable[name] = str(error)
+    waiting = [one.id for one in runtime.service.waiting() if any(each.path == agent.settings for each in one.files)]
+    return DoorLine(
+        agent=agent.name,
+        program=agent.program,
+        hooked=hooked,
+        unreadable=unreadable,
+        waiting=waiting[-1] if waiting else "",
+    )

@@ -1,0 +1,67 @@
+"""What an agent says when it calls the hook, in one form for all of them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from app.doors.hook.transcripts import Response, claude_response, codex_response, gemini_response
+
+BEFORE_TOOL = ("PreToolUse", "BeforeTool")
+BEFORE_PROMPT = ("UserPromptSubmit", "BeforeAgent")
+_LONGEST = 200
+"""Characters of an id or a name that are kept."""
+
+
+class Call(NamedTuple):
+    """One call of the hook."""
+
+    agent: str
+    event: str
+    """As the agent calls it: `PreToolUse`."""
+    session: str
+    prompt: str
+    """The agent's id of the prompt or turn."""
+    response: str
+    """An id of the model's response that has the call; empty if the agent does not tell."""
+    model: str
+    folder: str
+    """Absolute; where the agent works."""
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+def parsed(agent: str, text: str | bytes) -> Call:
+    """From what stands on standard input; raises ValueError."""
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError("it is not an object")
+    event, session = _name(data, "hook_event_name"), _name(data, "session_id")
+    if event not in BEFORE_TOOL + BEFORE_PROMPT:
+        raise ValueError(f"it is for {event or 'no event'}; signoff is called before a tool or a prompt")
+    if not session:
+        raise ValueError("it names no session")
+    arguments = data.get("tool_input", {})
+    if not isinstance(arguments, dict):
+        raise ValueError("its tool_input is not an object")
+    path, call = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
+    response = Response()
+    if event in BEFORE_TOOL:
+        match agent:
+            case "claude":
+                response = claude_response(path, call)
+            case "codex":
+                response = codex_response(path, call)
+            case _:
+                response = gemini_response(path)
+    prompt = _name(data, "prompt_id") or _name(data, "turn_id") or response.prompt
+    model = _name(data, "model") or response.model
+    folder = str(data.get("cwd") or "")
+    if not folder.startswith("/"):
+        raise ValueError("it does not say where the agent works")
+    tool = _name(data, "tool_name")
+    return Call(agent, event, session, prompt, response.id, model, folder, tool, arguments)
+
+
+def _name(data: Mapping[str, Any], key: str) -> str:
+    value = data.get(key)
+    return value[:_LONGEST] if isinstance(value, str) else ""

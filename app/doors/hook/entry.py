@@ -1,0 +1,109 @@
+"""`signoff hook AGENT`: reads a call on standard input, answers on standard output, and fails closed.
+
+Whatever goes wrong, the exit code is 2, which all three agents take for a denial, with the reason on standard error.
+Any other code but 0 would let the call through.
+"""
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from app.doors.hook.answers import Answer, rendered
+from app.doors.hook.calls import BEFORE_PROMPT, Call, parsed
+from app.doors.hook.gate import Door, decide
+from app.doors.hook.options import hook_parser
+from app.storage.captured import CapturedEdits
+from app.storage.database import Database
+from app.storage.places import places
+from app.storage.signals import Signal
+from app.workspace.paths import Workspace
+
+DENIED = 2
+_SELDOM = 100_000
+"""Objects made before garbage is looked for: the hook ends sooner."""
+
+
+class Stopped(BaseException):
+    """The agent, or the system, has the hook end."""
+
+
+def hook(arguments: Sequence[str]) -> int:
+    """Answer one call; never raises."""
+    gc.set_threshold(_SELDOM)
+    text = b""
+    try:
+        signal.signal(signal.SIGTERM, _stop)
+        options = hook_parser().parse_args(arguments)
+        text = sys.stdin.buffer.read()
+        call = parsed(options.agent, text)
+        _answer_call(call, options.workspace, options.commands, options.wait)
+    except SystemExit as answered:  # by argparse: help, or what is wrong with the words
+        return DENIED if answered.code else 0
+    except BaseException as error:
+        if _of_prompt(text):
+            # Nothing is at stake before a prompt, and to fail there would take the user's words away.
+            return 0
+        words = " ".join(str(error).split()) or type(error).__name__
+        sys.stderr.write(f"Denied, and nothing was written: signoff could not stage this call. {words}\n")
+        return DENIED
+    return 0
+
+
+def _answer_call(call: Call, workspace: str, commands: str, wait: int) -> None:
+    root = Path(workspace or root_of(call))
+    where = places()
+    database = Database(where.database)
+    try:
+        opened = Workspace(root, off_limits=(where.state, where.config))
+        name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
+        door = Door(opened, CapturedEdits(database, name, Signal(where.signals, name)), commands)
+        answer = _with_decision(door, call, decide(door, call), wait)
+        # In one piece, so that an agent never reads half an answer.
+        os.write(1, rendered(call, answer).encode())
+        for proposal, number in answer.told:
+            door.captured.tell(proposal, number)
+    finally:
+        database.close()
+
+
+def _with_decision(door: Door, call: Call, answer: Answer, wait: int) -> Answer:
+    """The answer, or what the user has decided: as far as the agent has not been told, or once it has waited."""
+    root = door.workspace.root
+    turns = door.captured.untold(call.agent, call.session)
+    if call.event in BEFORE_PROMPT:
+        if not turns:
+            return answer
+        from app.doors.hook.telling import told_with_prompt
+
+        return told_with_prompt(root, turns)
+    if turn := next((turn for turn in turns if turn.closed and turn.proposal == answer.proposal), None):
+        from app.doors.hook.telling import told_at_last
+
+        return told_at_last(root, turn, answer)
+    if answer.proposal and wait:
+        from app.doors.hook.telling import waited_for
+
+        return waited_for(root, answer, wait)
+    return answer
+
+
+def root_of(call: Call) -> str:
+    """The project that the agent works on: as it says itself, else the repository, else its folder."""
+    for variable in ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"):
+        named = os.environ.get(variable, "") if call.agent != "codex" else ""
+        if named and Path(call.folder).is_relative_to(named):
+            return named
+    folder = Path(call.folder)
+    return str(next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder))
+
+
+def _of_prompt(text: bytes) -> bool:
+    return any(f'"{event}"'.encode() in text[:4096] for event in BEFORE_PROMPT) and b'"tool_name"' not in text
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped("It was stopped.")

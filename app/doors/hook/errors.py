@@ -1,0 +1,16 @@
+"""What keeps a call from being staged, in words for the agent that made it.
+
+Kept apart: the readers of edits raise it, and import nothing else of the hook.
+"""
+
+
+class NotStaged(Exception):
+    """The call is denied, with these words; the agent may make it again as they say."""
+
+
+def unknown_place(path: str, what: str, found: int) -> NotStaged:
+    """A text that has to be in a file once, and is not."""
+    if found:
+        more = "Give more of the lines around it, so that there is one place, or say that all are meant."
+        return NotStaged(f"{what} is in {path} {found} times. {more}")
+    return NotStaged(f"{what} is not in {path}, as it is on disk. Read the file again and copy the text exactly.")

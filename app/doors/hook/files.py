@@ -1,0 +1,87 @@
+"""The files of a workspace as an agent's turn would have left them: the disk, and what the turn has edited since."""
+
+from collections.abc import Sequence
+
+from app.doors.hook.errors import NotStaged
+from app.storage.captured import CapturedFile
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
+
+
+class Files:
+    """What the edits of one call read and write; nothing of it is on disk."""
+
+    def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFile] = ()) -> None:
+        """Nothing is read yet.
+
+        Args:
+            workspace: Where the files lie.
+            folder: Absolute; what relative paths count from.
+            before: What calls of the same turn have made of files.
+        """
+        self._workspace = workspace
+        self._folder = folder
+        self._before = {file.path: file for file in before}
+        self._edited: dict[str, CapturedFile] = {}
+
+    @property
+    def edited(self) -> list[CapturedFile]:
+        """What the call has changed."""
+        return [file for file in self._edited.values() if file.after != self._start(file.path)]
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes as the turn has left them; None if there is no such file. Raises NotStaged."""
+        return self._file(path).after
+
+    def text(self, path: str) -> str:
+        """The same as text; raises NotStaged, also if there is none."""
+        data = self.read(path)
+        if data is None:
+            raise NotStaged(f"{path} does not exist.")
+        return decoded(path, data)
+
+    def write(self, path: str, data: bytes | None) -> None:
+        """Give a file these bytes, or take it away. Raises NotStaged."""
+        file = self._file(path)
+        self._edited[file.path] = file._replace(after=data)
+
+    def _file(self, path: str) -> CapturedFile:
+        real = self._real(path)
+        known = self._edited.get(real) or self._before.get(real)
+        return known or self._on_disk(real)
+
+    def _real(self, path: str) -> str:
+        if not path:
+            raise NotStaged("The call names no file.")
+        absolute = path if path.startswith("/") else f"{self._folder}/{path}"
+        if self._workspace.inside(absolute) is None:
+            raise NotStaged(
+                f"{path} is outside {self._workspace.root}, the workspace in which edits are reviewed. "
+                "Only files in it can be changed; ask the user."
+            )
+        try:
+            return self._workspace.trace(absolute)[1]
+        except WorkspaceError as error:
+            raise NotStaged(f"{error}.") from error
+
+    def _on_disk(self, real: str) -> CapturedFile:
+        try:
+            data, mode = self._workspace.read_with_mode(real)
+        except FileNotFoundError:
+            return CapturedFile(real, None, 0, None)
+        except IsADirectoryError as error:
+            raise NotStaged(f"{real} is a folder.") from error
+        except (OSError, WorkspaceError) as error:
+            raise NotStaged(f"{real} can't be read: {getattr(error, 'strerror', None) or error}.") from error
+        return CapturedFile(real, data, mode, data)
+
+    def _start(self, real: str) -> bytes | None:
+        return self._before[real].after if real in self._before else self._edited[real].before
+
+
+def decoded(path: str, data: bytes) -> str:
+    """Bytes as text; raises NotStaged for what an agent could only damage."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise NotStaged(f"{path} is not UTF-8 text, which an edit of text would damage.") from error

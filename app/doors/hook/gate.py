@@ -1,0 +1,75 @@
+"""Decides on a call of another agent: an edit waits, a turn in which one waits is over, a decision is told.
+
+The gate on an agent whose requests signoff does not make: what it calls is refused, whatever its model wants, from
+the first edit of a turn until the user has decided on it or has written something new.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from app.doors.hook import answers, claude, codex, gemini
+from app.doors.hook.answers import NONE, Answer
+from app.doors.hook.calls import BEFORE_PROMPT, Call
+from app.doors.hook.errors import NotStaged
+from app.doors.hook.files import Files
+from app.storage.captured import CapturedEdits, Turn
+from app.workspace.paths import Workspace
+
+_EDITS = {"claude": claude.TOOLS, "codex": codex.TOOLS, "gemini": gemini.TOOLS}
+SHELLS: Mapping[str, tuple[str, ...]] = {
+    "claude": ("Bash", "PowerShell", "Monitor"),
+    "codex": ("Bash", "shell", "exec_command", "local_shell"),
+    "gemini": ("run_shell_command",),
+}
+_SHOWN = 5
+
+
+class Door(NamedTuple):
+    """What the hook of one workspace works with."""
+
+    workspace: Workspace
+    captured: CapturedEdits
+    commands: str = "allow"
+    """deny, ask or allow: what is said of a command of the shell while nothing waits."""
+
+
+def decide(door: Door, call: Call) -> Answer:
+    """What is to become of a call; what it would write is in the store when this returns."""
+    if call.event in BEFORE_PROMPT:
+        door.captured.open_unnamed(call.agent, call.session)
+        return NONE
+    turn = door.captured.turn(call.agent, call.session, call.prompt)
+    edit = _EDITS[call.agent].get(call.tool)
+    closed = turn is not None and turn.closed
+    if turn is not None and closed and not (edit and call.response and call.response == turn.response):
+        return answers.refused(turn.proposal)
+    if edit is None:
+        return _command(door, call) if call.tool in SHELLS[call.agent] else NONE
+    mine = turn if turn is not None and closed else None
+    files = Files(door.workspace, call.folder, door.captured.files(mine.proposal) if mine else ())
+    try:
+        edit(files, call.arguments)
+    except NotStaged as error:
+        return answers.not_staged(str(error))
+    except (KeyError, TypeError, ValueError) as error:
+        return answers.not_staged(f"signoff does not understand this call of {call.tool} ({error!r}).")
+    edited = files.edited
+    if not edited:
+        return answers.not_staged("the files have this text already.")
+    proposal = mine.proposal if mine else ""
+    name = door.captured.capture(
+        Turn(call.agent, call.session, call.prompt, call.response, call.model, proposal), edited
+    )
+    paths = ", ".join(file.path for file in edited[:_SHOWN])
+    return answers.staged(name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more")
+
+
+def _command(door: Door, call: Call) -> Answer:
+    line = str(call.arguments.get("command") or call.arguments.get("cmd") or "")
+    if "*** Begin Patch" in line and "apply_patch" in line:
+        # What a shell writes is not seen here; this edit has a tool of its own, which is.
+        return answers.not_staged("call apply_patch as a tool, not through the shell.")
+    verdict = door.commands
+    if verdict == "ask" and call.agent != "claude":
+        verdict = "deny"
+    return answers.command(verdict, "signoff does not let this agent run commands here; ask the user to run it.")

@@ -1,0 +1,277 @@
+"""`signoff hook`: the edits of other agents wait, their turns end, and what the user decides reaches them."""
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.agent_calls import AGENTS, Agent, context, reason, stops
+from tests.commands.forking import Forking, forking
+
+LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
+
+
+class Site:
+    """A workspace, and the command in it."""
+
+    def __init__(self, folder: Path, processes: Forking) -> None:
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir()
+        (self.workspace / "notes.txt").write_text(LINES)
+        self.home = folder / "home"
+        self._processes = processes
+
+    def run(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        clean = {
+            key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_", "CLAUDE"))
+        }
+        environment = {**clean, "SIGNOFF_HOME": str(self.home)}
+        return self._processes.run(arguments, folder=self.workspace, environment=environment, stdin=stdin)
+
+    def hook(self, agent: Agent, payload: dict[str, Any], *options: str) -> str:
+        """What the hook answers."""
+        done = self.run("hook", agent.name, *options, stdin=json.dumps(payload))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def denied(self, agent: Agent, call: tuple[str, dict[str, Any]], *options: str) -> str:
+        """The reason that a call in a response of its own is denied for."""
+        (payload,) = agent.responds(call)
+        words = reason(agent, self.hook(agent, payload, *options))
+        agent.hears(payload, words)
+        return words
+
+    def proposals(self, *options: str) -> list[dict[str, Any]]:
+        done = self.run("proposals", "--json", *options)
+        assert done.returncode == 0, done.stderr
+        found: list[dict[str, Any]] = json.loads(done.stdout)
+        return found
+
+    def tree(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in self.workspace.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Forking]:
+    with forking() as started:
+        yield started
+
+
+@pytest.fixture
+def site(tmp_path: Path, processes: Forking) -> Site:
+    return Site(tmp_path, processes)
+
+
+@pytest.fixture
+def agent_named(site: Site) -> Callable[[str], Agent]:
+    return lambda name: Agent(name, site.workspace)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_four_tries_are_one_proposal_and_nothing_on_disk(name: str, site: Site) -> None:
+    agent, before = Agent(name, site.workspace), site.tree()
+    words = [site.denied(agent, agent.writes("b.txt", "world\n")) for _ in range(4)]
+    assert words[0].startswith("P1 is staged in signoff and awaits the user's decision: b.txt.")
+    assert all(each.startswith("Refused, and nothing of this call was done: P1") for each in words[1:])
+    (proposal,) = site.proposals("--all")
+    origin = proposal["origin"]
+    assert (origin["kind"], origin["agent"], origin["session"]) == ("agent", name, agent.session)
+    assert origin["model"] == {"claude": "claude-opus-5-5", "codex": "gpt-5.5", "gemini": "gemini-2.5-pro"}[name]
+    assert [file["path"] for file in proposal["files"]] == ["b.txt"]
+    assert site.tree() == before
+    assert site.run("approve", "P1").returncode == 0
+    assert site.tree() == {**before, "b.txt": b"world\n"}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_turn_ends_where_that_is_safe_and_never_without_a_denial(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    for call in (agent.edits("notes.txt", "line 03", "three"), agent.reads("notes.txt")):
+        (payload,) = agent.responds(call)
+        out = site.hook(agent, payload)
+        assert reason(agent, out)
+        assert stops(out) is (name != "codex")
+        agent.hears(payload, "denied")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_calls_of_one_response_are_one_proposal_and_the_other_calls_of_it_are_refused(
+    name: str, site: Site
+) -> None:
+    agent = Agent(name, site.workspace)
+    calls = agent.responds(
+        agent.writes("b.txt", "world\n"),
+        agent.edits("notes.txt", "line 03", "three"),
+        agent.edits("notes.txt", "three", "drei"),
+        agent.reads("notes.txt"),
+    )
+    words = []
+    for number, payload in enumerate(calls):
+        words.append(reason(agent, site.hook(agent, payload)))
+        agent.hears(payload, words[-1])
+        if number == 1:
+            assert len(site.proposals()) == 1, "somebody looks in between"
+    assert all(each.startswith("P1 is staged") for each in words[:3]), words
+    assert words[3].startswith("Refused")
+    (proposal,) = site.proposals()
+    assert [file["path"] for file in proposal["files"]] == ["b.txt", "notes.txt"]
+    assert site.run("approve", "P1", "--force").returncode == 0
+    assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 03\n", "drei\n")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_new_prompt_opens_the_gate(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+    assert site.hook(agent, agent.asks("and line 20")) == "", "nothing is decided yet"
+    (payload,) = agent.responds(agent.reads("notes.txt"))
+    assert site.hook(agent, payload) == "", "its own rules decide"
+    assert site.denied(agent, agent.edits("notes.txt", "line 20", "twenty")).startswith("P2 is staged")
+    assert [each["id"] for each in site.proposals()] == ["P1", "P2"]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_denial_of_two_lines_arrives_whole_and_once_with_the_next_prompt(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+    site.run("deny", "P1", "-m", "Not so.\nWrite it <b>in German</b>.")
+    told = context(site.hook(agent, agent.asks("well?")))
+    assert "P1 is denied; nothing of it was written" in told
+    assert "Not so.\nWrite it <b>in German</b>." in told
+    assert site.hook(agent, agent.asks("and now?")) == ""
+    assert site.denied(agent, agent.edits("notes.txt", "line 03", "drei")).startswith("P2 is staged")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_approving_a_hunk_writes_that_alone_and_says_so(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    first, second = agent.responds(
+        agent.edits("notes.txt", "line 03", "three"), agent.edits("notes.txt", "line 20", "twenty")
+    )
+    site.hook(agent, first)
+    site.hook(agent, second)
+    assert site.run("approve", "P1", "--hunks", "2").returncode == 0
+    assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
+    site.run("deny", "P1", "-m", "The third stays.")
+    told = context(site.hook(agent, agent.asks("go on")))
+    assert "P1: hunk 2 written, 1 denied." in told and "The third stays." in told
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_call_that_waits_gets_the_decision_and_the_words(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
+    order = {"input": json.dumps(payload), "text": True, "capture_output": True}
+    environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
+    command = ["signoff", "hook", name, "--wait", "120"]
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def call() -> None:
+        done = subprocess.run(command, cwd=site.workspace, env=environment, check=False, **order)  # type: ignore[call-overload]
+        answers.append(done)
+
+    waiting = threading.Thread(target=call)
+    waiting.start()
+    while not site.proposals():
+        assert waiting.is_alive()
+    site.run("deny", "P1", "-m", "Two lines,\nplease.")
+    waiting.join(60)
+    (answer,) = answers
+    assert "Two lines,\nplease." in reason(agent, answer.stdout), answer.stderr
+    assert not stops(answer.stdout), "it goes on with the user's words"
+    agent.hears(payload, "denied")
+    assert site.denied(agent, agent.edits("notes.txt", "line 03", "drei")).startswith("P2 is staged")
+    assert site.hook(agent, agent.asks("well?")) == "", "that was told already"
+
+
+def test_a_wait_that_is_over_leaves_the_call_denied_and_the_turn_ended(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
+    out = site.hook(agent, payload, "--wait", "1")
+    assert reason(agent, out).startswith("P1 is staged") and stops(out)
+
+
+def test_a_decision_opens_a_turn_that_goes_on_and_is_told_with_the_next_call(site: Site) -> None:
+    agent = Agent("codex", site.workspace)
+    site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+    site.run("approve", "P1")
+    assert site.denied(agent, agent.reads("notes.txt")).startswith("P1 is approved and written to disk")
+    (payload,) = agent.responds(agent.reads("notes.txt"))
+    assert site.hook(agent, payload) == ""
+
+
+def test_edits_of_two_agents_on_one_file_stack(site: Site) -> None:
+    claude, codex = Agent("claude", site.workspace), Agent("codex", site.workspace)
+    site.denied(claude, claude.edits("notes.txt", "line 03", "three"))
+    site.denied(codex, codex.edits("notes.txt", "line 20", "twenty"))
+    first, second = site.proposals()
+    assert second["files"][0]["stacked_on"] == [first["id"]]
+    assert [each["id"] for each in site.proposals("--origin", "codex")] == ["P2"]
+    site.run("deny", "P1")
+    assert site.run("approve", "P2", "--force").returncode == 0
+    assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
+
+
+def test_an_edit_that_does_not_fit_is_denied_with_the_reason_and_may_be_made_again(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    assert "old_string is not in" in site.denied(agent, agent.edits("notes.txt", "line 99", "x"))
+    assert "10 times" in site.denied(agent, agent.edits("notes.txt", "line 2", "x"))
+    assert "have this text already" in site.denied(agent, agent.edits("notes.txt", "line 03\n", "line 03\n"))
+    assert site.denied(agent, agent.edits("notes.txt", "line 03\n", "three\n")).startswith("P1 is staged")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("path", ["../outside.txt", ".git/hooks/pre-commit", "link/x.txt"])
+def test_what_lies_outside_is_denied(name: str, path: str, site: Site) -> None:
+    (site.workspace / "link").symlink_to(site.workspace.parent)
+    agent = Agent(name, site.workspace)
+    assert "Nothing was staged and nothing was written" in site.denied(agent, agent.writes(path, "x\n"))
+    assert site.proposals() == []
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_commands_go_through_denied_or_asked_as_is_wished(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    call = ("run_shell_command" if name == "gemini" else "Bash", {"command": "rm -r ."})
+    (payload,) = agent.responds(call)
+    assert site.hook(agent, payload) == ""
+    assert "does not let this agent run commands" in reason(agent, site.hook(agent, payload, "--commands", "deny"))
+    asked = site.hook(agent, payload, "--commands", "ask")
+    if name == "claude":
+        assert json.loads(asked)["hookSpecificOutput"]["permissionDecision"] == "ask"
+    else:
+        assert reason(agent, asked), "it can't ask"
+
+
+def test_a_patch_through_the_shell_has_to_come_as_a_tool(site: Site) -> None:
+    agent = Agent("codex", site.workspace)
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: b.txt\n+x\n*** End Patch\nEOF"
+    assert "call apply_patch as a tool" in site.denied(agent, ("Bash", {"command": patch}))
+
+
+@pytest.mark.parametrize("stdin", ["", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "Stop"}'])
+@pytest.mark.parametrize("name", AGENTS)
+def test_what_is_not_understood_is_denied(name: str, stdin: str, site: Site) -> None:
+    done = site.run("hook", name, stdin=stdin)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Denied, and nothing was written:")
+
+
+def test_a_store_that_cannot_be_used_denies(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
+    site.home.write_text("in the way")
+    done = site.run("hook", "claude", stdin=json.dumps(payload))
+    assert done.returncode == 2 and "SIGNOFF_HOME" in done.stderr
+    prompt = site.run("hook", "claude", stdin=json.dumps(agent.asks("well?")))
+    assert (prompt.returncode, prompt.stdout) == (0, ""), "the user's words are not taken away"
+
+
+def test_wrong_words_on_the_command_line_deny(site: Site) -> None:
+    assert site.run("hook", "vim", stdin="{}").returncode == 2
+    assert site.run("hook", "claude", "--wait", "long", stdin="{}").returncode == 2

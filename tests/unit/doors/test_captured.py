@@ -1,0 +1,98 @@
+"""From what a hook has taken to a proposal."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.proposals.models import ProposalState
+from app.runtime.captured import stage_captured
+from app.runtime.workspace import Runtime, open_runtime
+from app.storage.captured import CapturedFile, Turn
+
+BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "a.txt").write_bytes(BEFORE)
+    opened = open_runtime(root)
+    yield opened
+    opened.close()
+
+
+def capture(runtime: Runtime, old: bytes, new: bytes, prompt: str = "1", proposal: str = "") -> str:
+    turn = Turn("claude", "s", prompt, "r", "opus", proposal)
+    known = {file.path: file for file in runtime.captured.files(proposal)} if proposal else {}
+    file = known.get("a.txt", CapturedFile("a.txt", BEFORE, 0o755, BEFORE))
+    assert file.after is not None
+    return runtime.captured.capture(turn, [file._replace(after=file.after.replace(old, new))])
+
+
+def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Runtime) -> None:
+    name = capture(runtime, b"line 03\n", b"three\n")
+    assert stage_captured(runtime) == []
+    assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
+    assert stage_captured(runtime) == []
+    (proposal,) = runtime.service.waiting()
+    assert (proposal.id, proposal.revision, len(proposal.hunks)) == (name, 2, 2)
+    runtime.service.approve(name)
+    wanted = BEFORE.replace(b"line 03\n", b"three\n").replace(b"line 20\n", b"twenty\n")
+    assert (runtime.workspace.root / "a.txt").read_bytes() == wanted
+
+
+def test_to_stage_twice_changes_nothing(runtime: Runtime) -> None:
+    name = capture(runtime, b"line 03\n", b"three\n")
+    stage_captured(runtime)
+    runtime.captured.capture(Turn("claude", "s", "1", "r", "opus", name), runtime.captured.files(name))
+    stage_captured(runtime)
+    assert runtime.service.get(name).revision == 1
+    assert runtime.captured.to_stage() == []
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_what_is_decided_on_stays_as_it_is_and_the_rest_stands_beside_it(runtime: Runtime, seen: bool) -> None:
+    name = capture(runtime, b"line 03\n", b"three\n")
+    stage_captured(runtime)
+    if not seen:
+        # The user decides between the hook's look and the staging.
+        assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
+    runtime.service.approve(name)
+    if seen:
+        assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == "P2"
+    assert stage_captured(runtime) == []
+    (other,) = runtime.service.waiting()
+    assert other.id != name
+    runtime.service.approve(other.id)
+    wanted = BEFORE.replace(b"line 03\n", b"three\n").replace(b"line 20\n", b"twenty\n")
+    assert (runtime.workspace.root / "a.txt").read_bytes() == wanted
+    assert runtime.captured.of_proposal(other.id) is not None, "its decision is told to the agent, too"
+
+
+def test_an_answer_to_feedback_is_the_next_version(runtime: Runtime) -> None:
+    first = capture(runtime, b"line 03\n", b"three\n")
+    stage_captured(runtime)
+    runtime.service.deny(first, feedback="In German.")
+    second = capture(runtime, b"line 03\n", b"drei\n", prompt="2")
+    stage_captured(runtime)
+    proposal = runtime.service.get(second)
+    assert (proposal.supersedes, proposal.version) == (first, 2)
+
+
+def test_the_disk_may_move_on_before_anyone_looks(runtime: Runtime) -> None:
+    name = capture(runtime, b"line 03\n", b"three\n")
+    path = runtime.workspace.root / "a.txt"
+    path.write_bytes(b"// head\n" + BEFORE)
+    stage_captured(runtime)
+    runtime.service.approve(name)
+    assert path.read_bytes() == b"// head\n" + BEFORE.replace(b"line 03\n", b"three\n")
+
+
+def test_what_another_has_changed_there_meanwhile_makes_it_stale(runtime: Runtime) -> None:
+    name = capture(runtime, b"line 03\n", b"three\n")
+    (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"drei\n"))
+    stage_captured(runtime)
+    assert runtime.service.get(name).state is ProposalState.STALE
