@@ -116,15 +116,18 @@ def planning() -> Intervention:
     )
 
 
-def repeated_denials(denials_in_row: int) -> Intervention | None:
-    """Advice after denials in a row (`PendingProposals.denials_in_row`); None below the threshold."""
+def repeated_denials(denials_in_row: int, *, asks_by_tool: bool = True) -> Intervention | None:
+    """Advice after denials in a row (`PendingProposals.denials_in_row`); None below the threshold.
+
+    `asks_by_tool` says that the model has our tool for questions, which an agent from outside has not.
+    """
     if denials_in_row < DENIALS_BEFORE_ADVICE:
         return None
     return Intervention(
         kind=InterventionKind.REPEATED_DENIALS,
         text=(
             f"The user has denied {denials_in_row} proposals in a row. Do not propose another edit yet. Say what you "
-            "understood, and ask the user what the change should be (ask_user)."
+            f"understood, and ask the user what the change should be{' (ask_user)' if asks_by_tool else ''}."
         ),
         scope="turn",
     )

@@ -52,7 +52,9 @@ def _without_readers(code: int) -> int:
     """
     for stream, gone in ((sys.stdout, _READER_GONE), (sys.stderr, code)):
         try:
-            stream.flush()
+            # There is none where a program was started with it closed.
+            if stream is not None:
+                stream.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             code = gone

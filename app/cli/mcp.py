@@ -1,6 +1,6 @@
 """`signoff mcp`: the server between the pipes of a host.
 
-Kept apart: it has the standard streams for itself, and loads little, since hosts start it with every session.
+It has the standard streams for itself, and loads little, since hosts start it with every session.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from app.doors.mcp.server import Server, Tools
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
     """Serve until the host closes standard input or says by a signal that it is enough; always 0."""
+    _check_streams()
     if sys.stdin.isatty():
         sys.stderr.write(
             "signoff: An agent starts this command and speaks MCP with it; see the README. Ctrl-D ends.\n"
@@ -27,6 +28,20 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
         server.take(line)
     server.end()
     return 0
+
+
+def _check_streams() -> None:
+    """Raise CommandError if the host gave no pipes; put standard error where nobody minds, if there is none."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError as error:
+            if number < 2:
+                from app.cli.output import CommandError, Exit
+
+                raise CommandError("An MCP server needs standard input and output.", Exit.USAGE) from error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            sys.stderr = os.fdopen(2, "w")
 
 
 def _tools(workspace: Path, wait_seconds: int) -> Tools:

@@ -39,6 +39,11 @@ class Standing:
         """
         return self.spoken or self.state not in _WAITS_FOR_THE_USER
 
+    @property
+    def plainly_denied(self) -> bool:
+        """Whether it was denied without a word that is still to be told: then the word is with the user."""
+        return self.state == "denied" and not self.spoken
+
 
 def standing(database: Database, workspace: str, proposal: str, told: int = 0) -> Standing:
     """Look once.

@@ -2,8 +2,10 @@
 
 import json
 import random
+import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from tests.hygiene.test_imports import modules_after
+from tests.hygiene.test_imports import ROOT, modules_after
 from tests.terminal.terminal import signoff_command, terminal_environment
 
 if TYPE_CHECKING:
@@ -198,13 +200,45 @@ def test_a_host_that_reads_no_more_ends_it_without_a_word(root: Path, environmen
     assert waiting(root, environment) == ["P1"]
 
 
-def test_nothing_but_the_protocol_is_printed(root: Path, environment: dict[str, str]) -> None:
-    with served(root, environment) as pipes:
-        pipes.propose(1)
-        pipes.propose(2)
-        pipes.leave()
-        answers = {each["id"]: each["result"]["isError"] for each in pipes.rest()}
-    assert answers == {1: False, 2: True}
+TALKATIVE = """
+import os, sys
+from app.cli.main import main
+from app.doors.mcp import drafting
+quiet = drafting.draft_files
+def talks(*arguments):
+    print("stray")
+    os.system("echo stray")
+    return quiet(*arguments)
+drafting.draft_files = talks
+sys.exit(main(["mcp"]))
+"""
+
+
+def test_nothing_but_the_protocol_is_printed_whatever_prints(root: Path, environment: dict[str, str]) -> None:
+    call = {"name": "propose_edit", "arguments": {"files": [{"path": "a.txt", "edits": THREE}]}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    done = subprocess.run(
+        [sys.executable, "-c", TALKATIVE],
+        input=json.dumps(message),
+        cwd=root,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["result"]["isError"] is False
+    assert done.returncode == 0 and done.stderr.split() == ["stray", "stray"]
+
+
+@pytest.mark.parametrize(("closed", "code"), [("<&-", 2), (">&-", 2), ("2>&-", 0)])
+def test_a_host_without_pipes_is_told(root: Path, environment: dict[str, str], closed: str, code: int) -> None:
+    command = f"{shlex.join(signoff_command('mcp'))} {closed}"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=root, env=environment, input="", capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (code, "") and "Traceback" not in done.stderr
+    assert ("needs standard input and output" in done.stderr) is (code == 2)
 
 
 @pytest.mark.parametrize("words", [("--wait", "-1"), ("--wait", "soon"), ("--wait", "99999999")])

@@ -6,6 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OPENS_OTHER_FILES = {
     "app/cli/main.py": "the null device",
+    "app/cli/mcp.py": "the null device",
     "app/ui/commands.py": "the file that the user exports to",
     "app/cli/proposals.py": "the patch that the user names",
     "app/config.py": "the user's own configuration",

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from app.doors.mcp.caller import Caller
 from app.doors.waiting import Standing
 
+PLAIN_NO = (
+    "Refused, and nothing of this call was staged: the user denied {id} without a reason. End your turn now, and ask "
+    "what the change should be."
+)
 REFUSED = (
     "Refused, and nothing of this call was staged: {id}, which you proposed before, awaits the user's decision. "
     "Nothing that awaits it is on disk. End your turn now and say in a few sentences what {id} does and what to look "
@@ -35,8 +39,11 @@ class Gate:
             on_top_of: What the agent says the user wants more on top of, for one that tells no turns.
             standing: Where the last proposal stands.
         """
-        if standing.decided or (caller.turn and caller.turn != self._turn):
+        if caller.turn and caller.turn != self._turn:
             return ""
+        if standing.decided:
+            # A plain denial ends the turn, as with signoff's own model; who tells no turns may be in the next.
+            return PLAIN_NO.format(id=self.proposal) if standing.plainly_denied and caller.turn else ""
         if not caller.turn and on_top_of.strip().upper() == self.proposal:
             return ""
         return REFUSED.format(id=self.proposal)

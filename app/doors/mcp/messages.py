@@ -65,7 +65,11 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
     passing = False
     while True:
         ready, _, _ = select.select([source, ended], [], [])
-        chunk = b"" if ended in ready else os.read(source, _CHUNK)
+        try:
+            chunk = b"" if ended in ready else os.read(source, _CHUNK)
+        except BlockingIOError:
+            # The host shares the pipe with another reader, or has made it one that does not wait.
+            continue
         if not chunk:
             break
         buffer += chunk
@@ -133,12 +137,14 @@ class Outlet:
         """Write one message. Text of any origin comes through: what is no Unicode text is escaped."""
         left = memoryview(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
         with self._lock:
-            try:
-                while left and not self._gone:
+            while left and not self._gone:
+                try:
                     left = left[os.write(self._descriptor, left) :]
-            except OSError:
-                # The host is gone; it closes our input too, which ends the server.
-                self._gone = True
+                except BlockingIOError:
+                    select.select([], [self._descriptor], [])
+                except OSError:
+                    # The host is gone; it closes our input too, which ends the server.
+                    self._gone = True
 
 
 def _no_number(name: str) -> NoReturn:

@@ -7,10 +7,12 @@ answer to that call, and the next one tries again.
 import threading
 import time
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from app.agent.feedback import Feedback
+from app.agent.interventions import repeated_denials
 from app.config import ConfigError
 from app.doors import waiting
 from app.doors.decision_words import tell
@@ -22,7 +24,7 @@ from app.doors.mcp.resulting import resulting_text
 from app.doors.mcp.server import Running
 from app.proposals.draft import Draft
 from app.proposals.errors import ProposalError
-from app.proposals.models import Proposal
+from app.proposals.models import Proposal, ProposalState
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.reports import EditReport
 from app.runtime.recovery import put_right
@@ -40,6 +42,7 @@ _NOT_YET = (
     "change does and what to look at; don't make it in another way. proposal_status gives the decision, with the "
     "user's words, once there is one."
 )
+_NO_REASON = "The user gave no reason. End your turn now, and ask what the change should be."
 
 
 class _Answer(NamedTuple):
@@ -188,7 +191,15 @@ class ProposalTools:
     def _tell(self, runtime: Runtime, name: str) -> str:
         """What became of a proposal; what the user said is told whenever it is asked for."""
         text, self._told[name] = tell(runtime, name)
+        if waiting.standing(runtime.database, runtime.name, name).plainly_denied:
+            text = f"{text}\n\n{_NO_REASON}"
+        elif advice := repeated_denials(self._denials_in_row(runtime), asks_by_tool=False):
+            text = f"{text}\n\n{advice.text}"
         return text
+
+    def _denials_in_row(self, runtime: Runtime) -> int:
+        states = (runtime.service.get(name).state for name in reversed(self._own))
+        return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
 
     def _status(self, arguments: StatusArguments, running: Running) -> _Answer:
         runtime = self._open()

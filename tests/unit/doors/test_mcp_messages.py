@@ -14,8 +14,9 @@ from app.doors.mcp import messages
 from app.doors.mcp.messages import Outlet, read_lines
 from tests.unit.doors.mcp_host import Host
 
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=12,
 )
@@ -181,6 +182,26 @@ def test_a_word_from_beside_ends_the_lines(pipe: Any) -> None:
     assert list(lines) == []
     os.close(write)
     os.close(tell)
+
+
+def test_pipes_that_do_not_wait_are_as_good() -> None:
+    read, write = os.pipe()
+    ended, tell = os.pipe()
+    for descriptor in (read, write):
+        os.set_blocking(descriptor, False)
+    text = "x" * 1_000_000
+
+    def feed() -> None:
+        Outlet(write).send({"text": text})
+        os.close(write)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    (line,) = [json.loads(each or b"") for each in read_lines(read, ended)]
+    thread.join()
+    assert line == {"text": text}
+    for descriptor in (read, ended, tell):
+        os.close(descriptor)
 
 
 def test_a_host_that_no_longer_reads_is_no_error(tmp_path: Path) -> None:

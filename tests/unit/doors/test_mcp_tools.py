@@ -1,7 +1,9 @@
 """What an agent can do through the server: propose, be held at the gate, and hear what the user decided."""
 
 import json
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from app.cli.main import main
-from app.doors.mcp import tools
+from app.doors.mcp import drafting, tools
 from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
 from app.doors.mcp.caller import Caller, caller_of
 from app.doors.mcp.catalogue import NAMES, TOOLS
@@ -245,6 +247,44 @@ def test_a_new_turn_opens_the_gate_where_the_agent_tells_its_turns(host: Host) -
     assert host.edit("a.txt", "line 7\n", "x\n", meta=later)[1] is True
 
 
+def test_a_plain_denial_ends_the_turn(host: Host, root: Path) -> None:
+    host.edit("a.txt", "line 3\n", "x\n", meta=CODEX)
+    assert signoff(root, "deny", "P1") == 0
+    text, _ = host.call("proposal_status")
+    assert "The user gave no reason. End your turn now, and ask" in text
+    text, failed = host.edit("a.txt", "line 3\n", "y\n", meta=CODEX)
+    assert failed and "without a reason" in text
+    later = {"x-codex-turn-metadata": {"turn_id": "t2"}}
+    assert host.edit("a.txt", "line 3\n", "y\n", meta=later)[1] is False
+    assert signoff(root, "deny", "P2", "-m", TWO_LINES) == 0
+    assert host.edit("a.txt", "line 3\n", "z\n", meta=later)[1] is False, "words are to be acted on at once"
+
+
+def test_after_three_denials_the_agent_is_told_to_ask(host: Host, root: Path) -> None:
+    for number in (1, 2, 3):
+        host.edit("a.txt", "line 3\n", f"{number}\n")
+        assert signoff(root, "deny", f"P{number}", "-m", "No.") == 0
+        told = "proposals in a row. Do not propose another edit yet" in host.call("proposal_status")[0]
+        assert told is (number == 3)
+
+
+def test_two_agents_on_one_file_stack_and_each_has_a_gate_of_its_own(host: Host, root: Path, user: Runtime) -> None:
+    other = Host(root)
+    other.greet("gemini-cli-mcp-client", "2025-06-18")
+    assert host.edit("a.txt", "line 3\n", "three\n")[1] is False
+    assert other.edit("a.txt", "line 30\n", "thirty\n")[1] is False
+    assert host.edit("a.txt", "line 5\n", "x\n")[1] is True
+    first, second = user.service.all()
+    assert second.files[0].stacked_on == ("P1",)
+    assert (first.origin.agent, second.origin.agent) == ("claude", "gemini")
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    assert signoff(root, "approve", "P2", "--force") == 0
+    assert (root / "a.txt").read_text() == TEXT.replace("line 30\n", "thirty\n")
+    assert TWO_LINES in host.call("proposal_status")[0]
+    assert TWO_LINES not in other.call("proposal_status")[0]
+    other.server.end()
+
+
 def test_what_the_user_wants_on_top_can_be_proposed_where_it_does_not(host: Host) -> None:
     host.edit("a.txt", "line 3\n", "x\n")
     assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="P7")[1] is True
@@ -252,7 +292,17 @@ def test_what_the_user_wants_on_top_can_be_proposed_where_it_does_not(host: Host
     assert host.edit("a.txt", "line 7\n", "x\n", on_top_of="P1")[1] is True
 
 
-def test_calls_at_the_same_time_pass_the_gate_once(host: Host, user: Runtime) -> None:
+def test_calls_at_the_same_time_pass_the_gate_once(
+    host: Host, user: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, draft_files = threading.Barrier(2), drafting.draft_files
+
+    def slow(*arguments: Any) -> str:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.3)
+        return draft_files(*arguments)
+
+    monkeypatch.setattr(tools, "draft_files", slow)
     edits = [{"old": "line 3\n", "new": "x\n"}]
     names = [
         host.begin_call("propose_edit", files=[{"path": "a.txt", "edits": edits}, {"path": name, "content": "x"}])

@@ -144,6 +144,18 @@ def test_a_part_that_is_decided_in_silence_does_not_end_the_wait(
     assert call.over().state == "applied"
 
 
+def test_a_decision_is_waited_for_until_it_is_recorded_too(
+    elsewhere: Runtime, proposal: Proposal, begin: Callable[[], Waiting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE", 60.0)
+    call = begin()
+    result = elsewhere.service.approve(proposal.id)
+    call.look()
+    assert not call.ended.done()
+    record_decision(elsewhere, approval(result))
+    assert call.over().recorded
+
+
 def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: Runtime, proposal: Proposal) -> None:
     stop = threading.Event()
     stop.set()
