@@ -262,6 +262,34 @@ class DoorLine(Document):
     """Id of a proposal that would change the project's settings of it; empty for none."""
 
 
+class BrokenLine(Document):
+    """An entry of the record that is not as it was written."""
+
+    number: int
+    why: str
+
+
+class MovedLine(Document):
+    """A file that no longer holds the bytes that were signed last."""
+
+    path: str
+    proposal: str
+    """The last one that wrote it."""
+
+
+class VerifiedDocument(Document):
+    """`signoff log --verify --json`; with anything in `broken` the exit code is 3."""
+
+    entries: int
+    """Decisions in the record, broken ones included."""
+    head: str
+    """SHA-256 of the last entry: noted elsewhere, it shows a record that was written anew."""
+    broken: list[BrokenLine]
+    files: int
+    """Files that decisions have written."""
+    changed_since: list[MovedLine]
+
+
 class KeyLine(Document):
     """`signoff keys --json`: a list of these."""
 

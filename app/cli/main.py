@@ -99,12 +99,8 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             return _in_workspace(list_proposals, recovering=False)
         case "show" | "stage" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
             return _in_workspace(_proposal_command(name))
-        case "sessions" | "export" | "log":
-            from app.cli import sessions
-
-            return _in_workspace(
-                {"sessions": sessions.list_sessions, "export": sessions.export, "log": sessions.log}[name]
-            )
+        case "sessions" | "export" | "log" | "trailers":
+            return _in_workspace(_record_command(name))
         case "doctor" | "doors" | "keys":
             return _in_workspace(_telling(name))
         case "mcp" | "demo-server":
@@ -139,6 +135,16 @@ def _server(name: str) -> Callable[[argparse.Namespace], int]:
     from app.cli.demo_server import serve_demo
 
     return serve_demo
+
+
+def _record_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
+    if name == "trailers":
+        from app.cli.record import print_trailers
+
+        return print_trailers
+    from app.cli import sessions
+
+    return {"sessions": sessions.list_sessions, "export": sessions.export, "log": sessions.log}[name]
 
 
 def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:

@@ -24,6 +24,7 @@ COMMANDS = (
     "sessions",
     "export",
     "log",
+    "trailers",
     "doctor",
     "keys",
     "completion",
@@ -166,7 +167,16 @@ def command_parser() -> argparse.ArgumentParser:
         "session", metavar="SESSION", type=_text, help="its id or the beginning of it; `latest` for the last one"
     )
     export.add_argument("--format", choices=("md", "json"), default="md", help="Markdown (default) or JSON")
-    _command(commands, "log", "List every decision in this workspace, the oldest first.")
+    log = _command(commands, "log", "List every decision in this workspace, the oldest first.")
+    log.add_argument(
+        "--verify",
+        action="store_true",
+        help="walk the hash chain of the record instead, and compare the files with what was signed",
+    )
+    about = _command(
+        commands, "trailers", "Print the trailers for a commit of what proposals have written.", json=False
+    )
+    about.add_argument("ids", metavar="ID", nargs="+", type=_text, help="the proposal, such as P7; several in order")
     doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
     _add_model(doctor)
     _command(commands, "keys", "List every action with its key.")

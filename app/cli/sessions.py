@@ -75,7 +75,11 @@ def _diffs(runtime: Runtime, events: Sequence[Event]) -> dict[str, str]:
 
 
 def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """List every decision: when, what, which files, which words."""
+    """List every decision: when, what, which files, which words; or say whether the record of them holds."""
+    if arguments.verify:
+        from app.cli.record import verify
+
+        return verify(runtime, arguments)
     decisions = runtime.sessions.decisions()
     if arguments.json:
         print_json(

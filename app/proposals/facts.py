@@ -45,6 +45,30 @@ class LineComment(Value):
     text: str
 
 
+class CheckFact(Value):
+    """How a check of a proposal stood when the user decided."""
+
+    name: str
+    state: str
+    """`app.checks.results.State`."""
+    words: str = ""
+    """`3 failed, 0 before`."""
+
+
+class Circumstances(Value):
+    """What the user had before them when they decided, as far as that is known."""
+
+    through: str = ""
+    """`app` or `command line`."""
+    unseen: int | None = None
+    """How many of the changed lines that it was about were never on the screen; None where no screen was watched."""
+    checks: tuple[CheckFact, ...] = ()
+
+
+UNKNOWN = Circumstances()
+"""Nothing is known of them."""
+
+
 class LastDecision(Value):
     """What the user did last with a proposal: kept with it, so that it can be recorded whatever fails afterwards."""
 
@@ -58,3 +82,4 @@ class LastDecision(Value):
     """Ids of the hunks that it was about, where it was not the whole proposal."""
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
+    circumstances: Circumstances = UNKNOWN

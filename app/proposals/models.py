@@ -4,7 +4,7 @@ import stat
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 
-from app.proposals.facts import FileStat, LastDecision, LineComment, Value
+from app.proposals.facts import UNKNOWN, Circumstances, FileStat, LastDecision, LineComment, Value
 from app.proposals.origin import Origin, OriginKind
 from app.workspace.path_rules import trouble_elsewhere
 
@@ -244,6 +244,7 @@ class Proposal(Value):
         hunks: Collection[str] = (),
         feedback: str = "",
         comments: Sequence[LineComment] = (),
+        circumstances: Circumstances = UNKNOWN,
     ) -> "Proposal":
         """The proposal with what the user has done with it; the arguments are those of `LastDecision`."""
         last = LastDecision(
@@ -253,6 +254,7 @@ class Proposal(Value):
             hunks=tuple(sorted(hunks)),
             feedback=feedback,
             comments=tuple(comments),
+            circumstances=circumstances,
         )
         return self.model_copy(update={"last": last})
 

@@ -11,7 +11,7 @@ from app.proposals.disk.journal import effective
 from app.proposals.draft import Draft
 from app.proposals.editing import with_text
 from app.proposals.errors import ChangedSinceSeen
-from app.proposals.facts import HunkFact, LineComment
+from app.proposals.facts import UNKNOWN, Circumstances, HunkFact, LineComment
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from app.proposals.overlay import Overlay, undecided
@@ -178,6 +178,7 @@ class ProposalService:
         revision: int | None = None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
+        circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
@@ -190,6 +191,7 @@ class ProposalService:
             revision: The one that was shown; None for the one that is stored.
             feedback: The user's words, kept in one piece with the decision.
             comments: The user's words on single lines.
+            circumstances: What the user had before them, for the record.
 
         Raises:
             StaleProposal: the files have moved on in a way that can't be merged.
@@ -210,7 +212,7 @@ class ProposalService:
             outcome = outcomes.approve(self._contents, self._proposals.filesystem, proposal, choice, started)
             after = advance(outcome.proposal, state_of(outcome.proposal))
             word = "partly_approved" if after.state.waiting else "approved"
-            after = after.decided(word, outcome.files, choice.part, feedback, comments)
+            after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances)
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
             changed = self._proposals.settle(proposal)
             facts: tuple[HunkFact, ...] = ()
@@ -226,10 +228,11 @@ class ProposalService:
         hunks: Collection[str] | None = None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
+        circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         """Discard a proposal, or a part of it; nothing on disk changes. Those stacked on it are re-based."""
         with self._proposals.writing():
-            return self._deny(self._proposals.waiting(proposal_id), hunks, feedback, comments)
+            return self._deny(self._proposals.waiting(proposal_id), hunks, feedback, comments, circumstances)
 
     def undo(self, proposal_id: str) -> DecisionResult:
         """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
@@ -306,6 +309,7 @@ class ProposalService:
         hunks: Collection[str] | None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
+        circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         choice = outcomes.choose(proposal, hunks)
         started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
@@ -316,7 +320,7 @@ class ProposalService:
         after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
-        after = after.decided("denied", outcome.files, choice.part, feedback, comments)
+        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances)
         self._proposals.save(after)
         changed = self._proposals.settle(proposal)
         facts = outcomes.hunk_facts(self._contents, self._proposals.filesystem, proposal, choice, ())

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,10 +73,12 @@ class Runtime:
     def proposals(self) -> "SqliteProposalStore":
         """Where proposals are kept."""
         from app.storage.proposals import SqliteProposalStore
+        from app.workspace.git_identity import git_identity
 
         with self._making:
             if self._proposals is None:
-                self._proposals = SqliteProposalStore(self.database, self.name, self.signal)
+                who = partial(git_identity, self.workspace.root)
+                self._proposals = SqliteProposalStore(self.database, self.name, self.signal, who)
             return self._proposals
 
     @property

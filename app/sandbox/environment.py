@@ -60,6 +60,11 @@ def is_secret(name: str, value: str) -> bool:
     """Whether a variable is kept from commands: a secret by name or by value, or a way to run something elsewhere."""
     if name in _STARTS_CODE or name in _OF_OTHERS or name.startswith("BASH_FUNC_"):
         return True
+    return holds_secret(name, value)
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Whether a variable holds a key, a password or a token, by its name or by its value."""
     if name in _NO_SECRETS:
         return False
     return _SECRET_NAME.search(name.upper()) is not None or _SECRET_VALUE.search(value) is not None

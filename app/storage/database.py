@@ -11,6 +11,8 @@ from app.storage.errors import StorageError
 from app.storage.schema import MIGRATIONS
 
 _BUSY_SECONDS = 15.0
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises; the second for its own message about a damaged schema, which quotes it."""
 
 
 class Database:
@@ -38,7 +40,7 @@ class Database:
             raise StorageError(f"Cannot open {path}: {why}. Set SIGNOFF_HOME to a folder that you own.") from error
         try:
             self._prepare()
-        except sqlite3.DatabaseError as error:
+        except _FAILURES as error:
             self._connection.close()
             raise StorageError(_explain(path, error)) from error
         except StorageError:
@@ -106,7 +108,7 @@ class Database:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             raise StorageError(_explain(self.path, error)) from error
 
 
@@ -120,8 +122,9 @@ def _make_private(path: Path) -> None:
     path.chmod(0o600)
 
 
-def _explain(path: Path, error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+def _explain(path: Path, error: Exception) -> str:
+    damage = sqlite3.SQLITE_CORRUPT if isinstance(error, UnicodeDecodeError) else 0
+    code = getattr(error, "sqlite_errorcode", damage) & 0xFF
     match code:
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
             return (

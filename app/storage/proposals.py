@@ -4,7 +4,7 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
@@ -13,11 +13,13 @@ from pydantic import ValidationError
 
 from app.proposals.facts import LastDecision
 from app.proposals.models import Proposal
-from app.proposals.store import JournalRecord
+from app.proposals.record import blob_id, entry_of
+from app.proposals.store import JournalEntry, JournalRecord
 from app.storage.captured import RESERVE
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.pruning import FRESH_SECONDS
+from app.storage.record import add_entry, end_of_chain
 from app.storage.signals import Signal
 
 _Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
@@ -26,8 +28,12 @@ _Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
 class SqliteProposalStore:
     """Proposals, blobs and the apply journal; on disk when a method returns."""
 
-    def __init__(self, database: Database, workspace: str, signal: Signal) -> None:
+    def __init__(
+        self, database: Database, workspace: str, signal: Signal, who: Callable[[], str] = lambda: ""
+    ) -> None:
+        """The store of one workspace; `who` is asked for the name of the user who decides."""
         self._database = database
+        self._who = who
         self._workspace = workspace
         self._signal = signal
         self._writes = 0
@@ -132,7 +138,7 @@ class SqliteProposalStore:
         with self._database.transaction() as connection:
             connection.execute(_UPDATE_JOURNAL, _journal_row(record))
             if proposal:
-                self._save(connection, proposal)
+                self._save(connection, proposal, record.entries if record.state == "done" else ())
         self._signal.send()
 
     def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
@@ -144,18 +150,36 @@ class SqliteProposalStore:
         )
         return [_read(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
 
-    def _save(self, connection: sqlite3.Connection, proposal: Proposal) -> None:
+    def _save(self, connection: sqlite3.Connection, proposal: Proposal, written: Sequence[JournalEntry] = ()) -> None:
         self._writes += 1
         if last := proposal.last:
             name = {"workspace": self._workspace, "number": int(proposal.id[1:]), "id": proposal.id}
             body = {"last": last.number, "time": time.time(), "body": last.model_dump_json()}
-            connection.execute(_DECIDED, name | body)
+            if connection.execute(_DECIDED, name | body).rowcount:
+                self._record(connection, proposal, last, written)
         connection.execute(_SAVE, self._row(proposal))
         names = {path for change in proposal.files for path in (change.path, change.old_path) if path}
         number = int(proposal.id[1:])
         connection.executemany(
             "INSERT INTO proposal_paths VALUES (?, ?, ?)", [(self._workspace, path, number) for path in names]
         )
+
+    def _record(
+        self, connection: sqlite3.Connection, proposal: Proposal, last: LastDecision, written: Sequence[JournalEntry]
+    ) -> None:
+        """Add what the user has decided to the record, in the transaction that makes it so."""
+
+        def git_id(name: str) -> str:
+            row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()
+            return blob_id(row[0]) if row else ""
+
+        key = (self._workspace, int(proposal.id[1:]))
+        (before,) = connection.execute(_BODY, key).fetchone()
+        end = end_of_chain(connection, self._workspace)
+        entry = entry_of(
+            _read(Proposal, before), proposal, last, written, git_id, who=self._who(), after=end, time=time.time()
+        )
+        add_entry(connection, self._workspace, entry)
 
     def _row(self, proposal: Proposal) -> tuple[object, ...]:
         return (
@@ -237,6 +261,7 @@ _PUT = (
     " ON CONFLICT (sha256) DO UPDATE SET data = excluded.data, added = excluded.added"
     f" WHERE added < excluded.added - {FRESH_SECONDS / 2} OR data IS NOT excluded.data"
 )
+_BODY = "SELECT body FROM proposals WHERE workspace = ? AND number = ?"
 _UPDATE_JOURNAL = "UPDATE journal SET state = ?, body = ? WHERE id = ?"
 _DECIDED = """
     INSERT OR IGNORE INTO unrecorded (workspace, proposal, number, time, body)

@@ -172,6 +172,17 @@ _CAPTURED = (
 """Edits of other agents as their hook took them, until someone who looks makes proposals of them; and the turns of
 those agents in which that happened, which are closed until the user has the word."""
 
+_RECORD = (
+    """
+    CREATE TABLE record (
+        workspace TEXT NOT NULL, number INTEGER NOT NULL, sha256 TEXT NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (workspace, number)
+    ) STRICT
+    """,
+    "CREATE TABLE record_ends (workspace TEXT PRIMARY KEY, number INTEGER NOT NULL, sha256 TEXT NOT NULL) STRICT",
+)
+"""The chain of entries, byte for byte as they were hashed, and where it ends, so that a lost end is missed, too."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
@@ -180,5 +191,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _PROPOSAL_PATHS,
     _DECISIONS_UNRECORDED,
     _CAPTURED,
+    _RECORD,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""

@@ -3,10 +3,13 @@
 import os
 import subprocess
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 from app.proposals.errors import CommitFailed
 from app.proposals.models import HunkState, Proposal
+from app.proposals.trailers import trailers
+from app.sandbox.environment import holds_secret
 
 _SECONDS = 60.0
 """How long git and the hooks of the repository may take."""
@@ -30,7 +33,7 @@ def commit_proposal(root: Path, proposal: Proposal, paths: Collection[str] | Non
 
     Args:
         root: The workspace, in a git work tree.
-        proposal: Its summary is the message, its id a trailer.
+        proposal: Its summary is the message, with trailers that say who assisted and what was reviewed.
         paths: What to commit; None for all that the proposal wrote.
 
     Returns:
@@ -42,25 +45,29 @@ def commit_proposal(root: Path, proposal: Proposal, paths: Collection[str] | Non
     names = sorted(written_paths(proposal) if paths is None else paths)
     if not names:
         raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
-    message = f"{proposal.summary}\n\nSignoff-Proposal: {proposal.id}\n"
+    message = "\n".join((proposal.summary, "", *trailers(proposal), ""))
+    git = partial(_git, root)
     present = [name for name in names if (root / name).exists()]
     if present:
-        _git(root, "add", "--intent-to-add", "--", *present)
-    known = set(_git(root, "ls-files", "-z", "--", *names).split("\0"))
+        git("add", "--intent-to-add", "--", *present)
+    known = set(git("ls-files", "-z", "--", *names).split("\0"))
     tracked = [name for name in names if name in known]
     if not tracked:
         raise CommitFailed(f"Git does not track any file of {proposal.id}, so there is nothing to commit.")
-    _git(root, "commit", "--quiet", "--only", "--message", message, "--", *tracked)
-    return _git(root, "rev-parse", "HEAD").strip()
+    git("commit", "--quiet", "--only", "--message", message, "--", *tracked)
+    return git("rev-parse", "HEAD").strip()
 
 
 def _git(root: Path, *arguments: str) -> str:
     """Git's output; paths are taken as they are, not as patterns."""
-    environment = {**os.environ, "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    # The repository's hooks run, as the user wants it, but learn no key that was meant for signoff.
+    environment = {name: value for name, value in os.environ.items() if not holds_secret(name, value)}
+    settings = {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            env=environment,
+            # What the repository would have run to look for changes is nobody's wish.
+            ["git", "-C", str(root), "-c", "core.fsmonitor=false", *arguments],
+            env={**environment, **settings},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS,

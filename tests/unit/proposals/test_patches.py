@@ -17,26 +17,13 @@ from app.proposals.models import Op
 from app.proposals.origin import OriginKind
 from app.proposals.refusals import EditRefused
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
+from tests.unit.proposals.repositories import git, repository
 
 Make = Callable[..., Bench]
 
 
-def git(root: Path, *arguments: str, given: str | bytes | None = None) -> bytes:
-    named = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "core.autocrlf=false")
-    data = given.encode("utf-8", "surrogateescape") if isinstance(given, str) else given
-    done = subprocess.run(["git", "-C", str(root), *named, *arguments], input=data, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
-
-
 def without_git(files: Tree) -> Tree:
     return {path: what for path, what in files.items() if not path.startswith(".git/")}
-
-
-def repository(site: Bench) -> None:
-    git(site.root, "init", "--quiet")
-    git(site.root, "add", "--all")
-    git(site.root, "commit", "--quiet", "--message", "start")
 
 
 def sources() -> list[bytes]:
@@ -243,8 +230,8 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
         commit_proposal(site.root, proposal)
     proposal = site.service.approve(proposal.id).proposal
     commit = commit_proposal(site.root, proposal)
-    shown = git(site.root, "show", "--name-status", "--format=%s|%b", commit).decode()
-    assert shown.startswith("Count in words|Signoff-Proposal: P1")
+    shown = git(site.root, "show", "--name-status", "--format=%s|%(trailers:unfold)", commit).decode()
+    assert shown.startswith("Count in words|Assisted-by: signoff\nReviewed-in: signoff P1 (4/4 hunks)\n")
     changed = [line.split("\t") for line in shown.splitlines() if "\t" in line]
     assert changed == [["M", "a.txt"], ["M", "c[1].txt"], ["D", "gone.txt"], ["A", "new.txt"]]
     assert git(site.root, "diff", "--cached", "--name-only").decode() == "b.txt\n"

@@ -283,14 +283,10 @@ def test_what_an_older_signoff_left_unrecorded_is_still_recorded(
     tmp_path: Path, state: str, decision: str, feedback: str
 ) -> None:
     path = tmp_path / "signoff.db"
-    Database(path).close()
     before = next(at for at, each in enumerate(MIGRATIONS) if "ALTER TABLE unrecorded" in each[0])
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE unrecorded")
-        connection.execute(
-            "CREATE TABLE unrecorded (workspace TEXT NOT NULL, proposal TEXT NOT NULL, time REAL NOT NULL,"
-            " PRIMARY KEY (workspace, proposal)) STRICT"
-        )
+        for statement in (statement for script in MIGRATIONS[:before] for statement in script):
+            connection.execute(statement)
         connection.execute("INSERT INTO unrecorded VALUES ('here', 'P12', 5)")
         connection.execute(
             "INSERT INTO proposals VALUES ('here', 12, '', ?, 0, 1, ?)", (state, '{"feedback": "Not so."}')

@@ -1,0 +1,172 @@
+"""The record: one entry for each decision, which says who decided what about which bytes.
+
+Each entry holds the SHA-256 of the entry before it, so that none can be changed, dropped or put in between without
+the next one telling. That makes the record tamper-evident, not tamper-proof: who owns the machine can write it anew.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from app.proposals.facts import UNKNOWN, Circumstances, LastDecision, LineComment, Value
+from app.proposals.models import FileVersion, Hunk, HunkState, Op, Proposal
+from app.proposals.origin import Origin
+from app.proposals.store import JournalEntry
+
+FIRST = ""
+"""What the first entry holds for the one before it."""
+
+
+class RecordedFile(Value):
+    """A file that a decision wrote, or one that it was about where it wrote none."""
+
+    path: str
+    base: str = ""
+    """The id of the git blob that was there before; empty for no file."""
+    result: str = ""
+    """The id of the git blob that was there after."""
+
+
+class RecordedHunks(Value):
+    """Where the hunks of the proposal stood after the decision, by their numbers."""
+
+    approved: tuple[int, ...] = ()
+    denied: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+
+    @property
+    def of(self) -> int:
+        """How many there were."""
+        return len(self.approved) + len(self.denied) + len(self.waiting)
+
+
+class Entry(Value):
+    """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
+
+    format: Literal[1] = 1
+    number: int
+    """From 1, in the workspace."""
+    before: str
+    """SHA-256 of the bytes of the entry before; empty in the first."""
+    time: float
+    """Unix time, seconds."""
+    who: str
+    """The git identity of whoever decided, `NAME <EMAIL>`, or the name of their account."""
+    proposal: str
+    count: int
+    """The number of the decision, among all on the proposal."""
+    content: str
+    """SHA-256 over the paths, modes and contents that were proposed, as they stood when this was decided."""
+    origin: Origin
+    decision: str
+    files: tuple[RecordedFile, ...] = ()
+    hunks: RecordedHunks = RecordedHunks()
+    edited: tuple[str, ...] = ()
+    """The files in which the user had changed the proposed text."""
+    words: str = ""
+    """SHA-256 of what the user said with it, if anything; the words themselves are kept apart."""
+    circumstances: Circumstances = UNKNOWN
+
+    @property
+    def verdict(self) -> str:
+        """What came of the hunks, for a line: `5/6 hunks, 1 edited`."""
+        parts = [f"{len(self.hunks.approved)}/{self.hunks.of} hunks"] if self.hunks.of else []
+        return ", ".join([*parts, *([f"{len(self.edited)} edited"] if self.edited else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where the chain ends: what the next entry is to follow."""
+
+    number: int = 0
+    digest: str = FIRST
+
+
+def entry_of(
+    proposed: Proposal,
+    decided: Proposal,
+    last: LastDecision,
+    written: Iterable[JournalEntry],
+    blob_id: Callable[[str], str],
+    *,
+    who: str,
+    after: Link,
+    time: float,
+) -> Entry:
+    """The entry of a decision.
+
+    Args:
+        proposed: The proposal as it stood before.
+        decided: The proposal as it stands after it.
+        last: The decision.
+        written: What it wrote to disk.
+        blob_id: The id that git gives to a content, by its SHA-256.
+        who: Who decided.
+        after: The end of the chain.
+        time: When, Unix time.
+    """
+    return Entry(
+        number=after.number + 1,
+        before=after.digest,
+        time=time,
+        who=who,
+        proposal=decided.id,
+        count=last.number,
+        content=content_hash(proposed),
+        origin=decided.origin,
+        decision=last.decision,
+        files=_files(written, blob_id) or tuple(RecordedFile(path=file.path) for file in last.files),
+        hunks=_hunks(decided.hunks),
+        edited=tuple(change.path for change in decided.files if change.edited),
+        words=words_hash(last.feedback, last.comments),
+        circumstances=last.circumstances,
+    )
+
+
+def content_hash(proposal: Proposal) -> str:
+    """The SHA-256 of what is proposed: of each file the names, the modes, and the SHA-256 before and after."""
+    digest = hashlib.sha256()
+    for change in proposal.files:
+        versions = (*_version(change.base), *_version(change.result))
+        digest.update(
+            "\0".join((change.op, change.old_path, change.path, *versions, "")).encode("utf-8", "surrogatepass")
+        )
+    return digest.hexdigest()
+
+
+def words_hash(feedback: str, comments: Iterable[LineComment]) -> str:
+    """The SHA-256 of what the user said with a decision; empty if it was nothing."""
+    said = "\0".join((feedback, *(comment.model_dump_json() for comment in comments)))
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest() if said else ""
+
+
+def blob_id(data: bytes, algorithm: str = "sha1") -> str:
+    """The id that git gives to a blob of these bytes (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
+    return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _version(version: FileVersion | None) -> tuple[str, str]:
+    return ("", "") if version is None else (version.sha256, f"{version.mode:o}" if version.mode is not None else "")
+
+
+def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
+    found: list[RecordedFile] = []
+    for one in written:
+        base, result = (blob_id(name) if name else "" for name in (one.before, one.after))
+        if one.op is Op.RENAME:
+            found += (RecordedFile(path=one.path, base=base), RecordedFile(path=one.new_path, result=result))
+        else:
+            found.append(RecordedFile(path=one.path, base=base, result=result))
+    return tuple(found)
+
+
+def _hunks(hunks: Iterable[Hunk]) -> RecordedHunks:
+    numbers: dict[HunkState, list[int]] = {}
+    for hunk in hunks:
+        numbers.setdefault(hunk.state, []).append(hunk.number)
+    return RecordedHunks(
+        approved=tuple(numbers.get(HunkState.APPLIED, ())),
+        denied=tuple(numbers.get(HunkState.DENIED, ())),
+        waiting=tuple(numbers.get(HunkState.PENDING, ())),
+    )

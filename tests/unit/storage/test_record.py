@@ -1,0 +1,190 @@
+"""The record: what each decision leaves in it, and that no change of an entry goes unnoticed."""
+
+import hashlib
+import random
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from app.agent.decision_events import approval, decided, undone
+from app.conversation.events import Decision
+from app.proposals.disk.filesystem import PosixFilesystem
+from app.proposals.facts import CheckFact, Circumstances, LineComment
+from app.proposals.record import Entry, blob_id
+from app.proposals.service import ProposalService
+from app.storage.database import Database
+from app.storage.errors import StorageError
+from app.storage.record import RecordStore, Verified
+from app.workspace.paths import Workspace
+from tests.unit.proposals.faults import Steps, Watched, in_child, kill
+from tests.unit.proposals.repositories import git
+from tests.unit.storage.test_pruning import Bench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def entries(bench: Bench) -> list[Entry]:
+    verified = RecordStore(bench.database, bench.name).verify()
+    assert verified.broken == ()
+    return list(verified.entries)
+
+
+def lines(**changed: str) -> str:
+    return "".join(changed.get(f"line_{number}", f"line {number}") + "\n" for number in range(30))
+
+
+def test_an_approval_in_part_says_which_bytes_became_which(bench: Bench) -> None:
+    git(bench.root, "init", "--quiet")
+    (bench.root / "a.txt").write_text(lines())
+    git(bench.root, "add", "--all")
+    base = git(bench.root, "rev-parse", ":a.txt").decode().strip()
+    name = bench.stage("a.txt", lines(line_2="two", line_15="fifteen", line_28="no"))
+    seen = Circumstances(through="app", unseen=2, checks=(CheckFact(name="tests", state="failed", words="1 failed"),))
+    bench.service.approve(name, ["1", "3"], circumstances=seen)
+    bench.service.deny(name, None, "not this\none")
+    git(bench.root, "add", "--all")
+    result = git(bench.root, "rev-parse", ":a.txt").decode().strip()
+    approved, denied = entries(bench)
+    assert [(file.path, file.base, file.result) for file in approved.files] == [("a.txt", base, result)]
+    assert (approved.hunks.approved, approved.hunks.waiting) == ((1, 3), (2,))
+    assert (approved.decision, approved.number, approved.before) == ("partly_approved", 1, "")
+    assert approved.circumstances == seen
+    assert [(file.path, file.base, file.result) for file in denied.files] == [("a.txt", "", "")]
+    assert (denied.decision, denied.hunks.denied, bool(denied.words)) == ("denied", (2,), True)
+    assert "not this" not in denied.model_dump_json()
+    assert denied.content != approved.content, "the second was about what was left"
+
+
+def test_new_and_deleted_files_undo_and_redo_are_recorded(bench: Bench) -> None:
+    (bench.root / "old.txt").write_text("old\n")
+    draft = bench.service.draft("")
+    draft.write("new.txt", "new\n")
+    draft.delete("old.txt")
+    name = bench.service.stage(draft, "summary").id
+    bench.service.approve(name)
+    bench.service.undo(name)
+    bench.service.redo(name)
+    old, new = blob_id(b"old\n"), blob_id(b"new\n")
+    found = [(one.decision, sorted((f.path, f.base, f.result) for f in one.files)) for one in entries(bench)]
+    there = [("new.txt", "", new), ("old.txt", old, "")]
+    back = [("new.txt", new, ""), ("old.txt", "", old)]
+    assert found == [("approved", there), ("undone", back), ("redone", there)]
+    assert blob_id(b"new\n") == git(bench.root, "hash-object", "--stdin", given=b"new\n").decode().strip()
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_a_crash_leaves_a_decision_with_its_entry_or_neither(bench: Bench, step: int) -> None:
+    (bench.root / "a.txt").write_text("a\n")
+    name = bench.stage("a.txt", "b\n")
+    steps = Steps(kill, lambda at: at == step)
+    workspace = Workspace(bench.root)
+    disk = Watched(PosixFilesystem(bench.root, workspace.read_limit), steps)
+    store: Any = Watched(bench.store, steps)
+    cut_off = ProposalService(workspace, store, bench.base / "ws.lock", disk)
+    in_child(lambda: cut_off.approve(name) and None)
+    bench.service.recover()
+    last = bench.service.get(name).last
+    assert [entry.count for entry in entries(bench)] == ([last.number] if last else [])
+
+
+def fifty(bench: Bench) -> None:
+    """Fifty decisions of all kinds, recorded with their words."""
+    for number in range(33):
+        name = bench.stage("a.txt", lines(line_2=f"two {number}", line_20=f"twenty {number}"))
+        if number % 2 == 0:
+            bench.sessions.record_decision(approval(bench.service.approve(name)))
+            bench.sessions.record_decision(undone(bench.service.undo(name)))
+            continue
+        comment = LineComment(path="a.txt", line=3, side="new", quote="+two", text=f"why {number}?")
+        done = bench.service.deny(name, None, f"no {number}", [comment])
+        words = decided(done, Decision.DENIED, feedback=f"no {number}", comments=(comment,))
+        bench.sessions.record_decision(words)
+
+
+def rows(bench: Bench) -> list[tuple[int, bytes, str]]:
+    found = bench.database.rows("SELECT number, body, sha256 FROM record ORDER BY number")
+    return cast(list[tuple[int, bytes, str]], found)
+
+
+def verify(path: Path, name: str) -> Verified:
+    database = Database(path)
+    try:
+        return RecordStore(database, name).verify()
+    finally:
+        database.close()
+
+
+def test_every_flipped_byte_of_an_entry_is_named(bench: Bench) -> None:
+    fifty(bench)
+    written = rows(bench)
+    assert len(written) == 50 and [entry.number for entry in entries(bench)] == [number for number, _, _ in written]
+    bench.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    bench.database.close()
+    sound = bench.database.path.read_bytes()
+    # The hash stands before the bytes; in the entry that follows it stands by itself.
+    stored = [(number, digest.encode() + body) for number, body, digest in written]
+    places = [(number, start := sound.index(row), start + len(row)) for number, row in stored]
+    dice = random.Random(66)
+    named = 0
+    for _ in range(200):
+        place = dice.randrange(len(sound))
+        flipped = bytearray(sound)
+        flipped[place] ^= 1 << dice.randrange(8)
+        copy = bench.base / "flipped.db"
+        copy.write_bytes(flipped)
+        touched = {number for number, start, end in places if start <= place < end}
+        try:
+            broken = {one.number for one in verify(copy, bench.name).broken}
+        except StorageError as error:
+            assert str(copy) in str(error)
+            continue
+        finally:
+            for left in bench.base.glob("flipped.db*"):
+                left.unlink()
+        assert touched <= broken
+        named += len(touched)
+    assert named
+
+
+@pytest.mark.parametrize(
+    ("harm", "named"),
+    [
+        ("DELETE FROM record WHERE number = 4", {4}),
+        ("DELETE FROM record WHERE number >= 30", None),
+        ("UPDATE record SET body = CAST(replace(CAST(body AS TEXT), 'P', 'Q') AS BLOB) WHERE number = 7", {7}),
+        ("UPDATE record SET number = number + 1000 WHERE number = 9", None),
+        ("UPDATE decisions SET body = replace(body, 'no 5', 'yes 5')", None),
+        ("DELETE FROM record_ends", set()),
+    ],
+)
+def test_what_somebody_changes_is_named(bench: Bench, harm: str, named: set[int] | None) -> None:
+    fifty(bench)
+    last = rows(bench)[-1][0]
+    with bench.database.transaction() as connection:
+        connection.execute(harm)
+    broken = {one.number for one in RecordStore(bench.database, bench.name).verify().broken}
+    if ">= 30" in harm:
+        named = set(range(30, last + 1))
+    assert broken == named if named is not None else broken
+
+
+def test_an_entry_that_was_forged_with_its_hash_is_betrayed_by_the_next(bench: Bench) -> None:
+    fifty(bench)
+    number, body, _ = rows(bench)[10]
+    forged = body.replace(b'"approved"', b'"denied"').replace(b'"undone"', b'"denied"')
+    with bench.database.transaction() as connection:
+        values = (forged, hashlib.sha256(forged).hexdigest(), number)
+        connection.execute("UPDATE record SET body = ?, sha256 = ? WHERE number = ?", values)
+    assert {one.number for one in RecordStore(bench.database, bench.name).verify().broken} == {number + 1}
+
+
+def test_pruning_leaves_the_chain_whole(bench: Bench) -> None:
+    fifty(bench)
+    before = rows(bench)
+    bench.prune()
+    assert rows(bench) == before
+    assert len(entries(bench)) == len(before)
