@@ -4,16 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
-
-from tests.oracles.request_types import faults
+from tests.oracles.request_types import faults, request_type
 
 _WORD = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def violations(body: Mapping[str, Any], *, mid_system: bool = True) -> list[str]:
     """What is wrong with a request, one line each; `mid_system`: the model takes system messages among the others."""
-    found = faults(dict(body), MessageCreateParamsStreaming)
+    found = faults(dict(body), request_type("anthropic.types.message_create_params", "MessageCreateParamsStreaming"))
     messages = body["messages"]
     found += _order([str(message["role"]) for message in messages], mid_system=mid_system)
     found += _pairing(messages)

@@ -4,12 +4,19 @@ The types are `TypedDict`s, and what a type checker would say of a literal is sa
 really sent. A type checker lets unknown fields of a union's other members pass; this does not.
 """
 
+import importlib
 import types
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
 from typing_extensions import is_typeddict
+
+
+@cache
+def request_type(module: str, name: str) -> Any:
+    """A type of a vendor's SDK, loaded when the first request is looked at: it takes half a second."""
+    return getattr(importlib.import_module(module), name)
 
 
 def faults(value: Any, expected: Any, where: str = "request") -> list[str]:
@@ -74,9 +81,10 @@ def _of_union(value: Any, members: Sequence[Any], where: str) -> list[str]:
 
 
 def _named(value: Any, members: Sequence[Any]) -> list[Any]:
-    """The members whose `type` is that of the value."""
+    """The members whose `type` is that of the value, and those that have none; empty if no member has it."""
     kind = value.get("type") if isinstance(value, dict) else None
-    return [member for member in members if kind is not None and kind in _kinds(member)]
+    named = [member for member in members if kind is not None and kind in _kinds(member)]
+    return named + [member for member in members if named and not is_typeddict(member)]
 
 
 @cache

@@ -5,9 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-
-from tests.oracles.request_types import faults
+from tests.oracles.request_types import faults, request_type
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SYSTEM = ("system", "developer")
@@ -15,7 +13,9 @@ _SYSTEM = ("system", "developer")
 
 def violations(body: Mapping[str, Any], *, mid_system: bool = True) -> list[str]:
     """What is wrong with a request, one line each; `mid_system`: the model takes system messages among the others."""
-    found = faults(dict(body), ResponseCreateParamsStreaming)
+    found = faults(
+        dict(body), request_type("openai.types.responses.response_create_params", "ResponseCreateParamsStreaming")
+    )
     if body.get("store") is not False:
         found.append("the request leaves a copy on the server")
     if "tool_choice" in body and not body.get("tools"):
@@ -27,7 +27,7 @@ def violations(body: Mapping[str, Any], *, mid_system: bool = True) -> list[str]
         if role is not None and not str(item["content"]).strip():
             found.append(f"input[{position}]: empty {role} message")
         if role in _SYSTEM and not mid_system:
-            found.append(f"input[{position}]: system messages are not allowed in mid-conversation")
+            found.append(f"input[{position}]: System message must be at the beginning.")
     return found
 
 

@@ -12,7 +12,7 @@ from app.llm.failures.retry import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.runtime.connection import connect, open_session
 from app.runtime.workspace import Runtime, open_runtime
-from tests.unit.conversation.validity import violations
+from tests.oracles.reading import VIOLATIONS
 from tests.wire.server import Request, WireServer
 
 FILE = "def greet(name):\n    return 'Hello ' + name\n"
@@ -57,7 +57,8 @@ class Bench:
     def check(self) -> None:
         """Every request so far had a valid history."""
         for request in self.server.requests:
-            assert violations(request.messages) == []
+            found = VIOLATIONS[request.wire](request.body)
+            assert found == []
 
 
 @contextlib.asynccontextmanager
@@ -87,5 +88,5 @@ def edit(old: str = "'Hello '", new: str = "'Hi '", **more: Any) -> tuple[str, d
 
 
 def of_role(request: Request, role: str) -> list[str]:
-    """The contents of a request's messages of one role."""
-    return [str(message["content"]) for message in request.messages if message["role"] == role]
+    """What one role says in a request."""
+    return [text for speaker, text in request.said if speaker == role]

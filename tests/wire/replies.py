@@ -167,12 +167,12 @@ class Turn:
         """The ordinary rendering; `number` makes the ids of the calls unique in a session."""
         finish = self.finish if self.finish != "default" else ("tool_calls" if self.calls else "stop")
         parts: list[Any] = [chunk("", role="assistant")]
-        parts += [chunk(reasoning=piece) for piece in _pieces(self.reasoning, self.pieces)]
-        parts += [chunk(piece) for piece in _pieces(self.text, self.pieces)]
+        parts += [chunk(reasoning=piece) for piece in pieces(self.reasoning, self.pieces)]
+        parts += [chunk(piece) for piece in pieces(self.text, self.pieces)]
         for index, call in enumerate(self.calls):
             identity = call.id if call.id is not None else f"call_{number}_{index}"
             parts.append(chunk(calls=[call_delta(index, call_id=identity, name=call.name, arguments="")]))
-            parts += [chunk(calls=[call_delta(index, arguments=piece)]) for piece in _pieces(call.raw, self.pieces)]
+            parts += [chunk(calls=[call_delta(index, arguments=piece)]) for piece in pieces(call.raw, self.pieces)]
         parts.append(chunk(finish=finish))
         if usage:
             parts.append({**chunk(), "choices": [], "usage": self._usage()})
@@ -208,6 +208,7 @@ class Turn:
         }
 
 
-def _pieces(text: str, count: int) -> list[str]:
+def pieces(text: str, count: int) -> list[str]:
+    """A text cut into so many parts, or fewer."""
     size = max(1, -(-len(text) // max(1, count)))
     return [text[start : start + size] for start in range(0, len(text), size)]

@@ -37,9 +37,13 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
+from tests.oracles.reading import closes, conversation, said
 from tests.wire.endpoints import OBEYS, Behaviour
 from tests.wire.replies import BREAK, CUT, END, STALL, Action, Call, Reply, Turn, document, error
+from tests.wire.vendors import VENDORS
 
+_ANSWERED = ("/chat/completions", *(vendor.path for vendor in VENDORS.values()))
+"""How the paths end at which a model answers."""
 Validator = Callable[[dict[str, Any]], Reply | None]
 Step = Turn | Reply | Callable[["Request"], "Turn | Reply"]
 
@@ -65,13 +69,23 @@ class Request:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """`body["messages"]`."""
-        return list(self.body["messages"])
+        """`body["messages"]`, or the items of Responses."""
+        return conversation(self.body)
 
     @property
     def closing(self) -> bool:
         """Whether it asks for no tool calls."""
-        return bool(self.body.get("tool_choice") == "none")
+        return closes(self.body)
+
+    @property
+    def wire(self) -> str:
+        """The name of its wire."""
+        return next((name for name, vendor in VENDORS.items() if self.path.endswith(vendor.path)), "chat")
+
+    @property
+    def said(self) -> list[tuple[str, str]]:
+        """Who says what in it, on any wire."""
+        return said(self.body)
 
     async def left(self, seconds: float = 5.0) -> bool:
         """Wait until the client has closed the connection early; False if it has not in time."""
@@ -88,6 +102,10 @@ class WireServer:
         self.exhausted = 0
         self.connections = 0
         self.behaviour: Behaviour = OBEYS
+        self.wires: Mapping[str, Reply | None] = {"chat": None, "anthropic": None, "responses": None}
+        """What is spoken here; instead of None, how each request of that wire is refused."""
+        self.mid_system = True
+        """Whether system messages are taken in mid-conversation, on the wires of the vendors."""
         self._validators: tuple[Validator, ...] = ()
         self._steps: deque[Step] = deque()
         self._always: Step | None = None
@@ -219,7 +237,7 @@ class WireServer:
             request = await _read_request(reader)
             if request is None:
                 return
-            chat = request.path.endswith("/chat/completions") and request.method == "POST"
+            chat = request.method == "POST" and request.path.endswith(_ANSWERED)
             with self._arrival:
                 group = self.requests if chat else self.visits
                 request.number = len(group)
@@ -236,6 +254,8 @@ class WireServer:
     def _unauthorised(self, request: Request) -> Reply | None:
         if self._key is None or request.headers.get("authorization") == f"Bearer {self._key}":
             return None
+        if request.headers.get("x-api-key") == self._key:
+            return None
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         return error(401, f"Incorrect API key provided: {given}.", code="invalid_api_key")
 
@@ -250,9 +270,8 @@ class WireServer:
     def _chat(self, request: Request) -> Reply:
         if refused := self._unauthorised(request):
             return refused
-        for validate in (*self.behaviour.validators, *self._validators):
-            if refused := validate(request.body):
-                return refused
+        if (refused := self._refused(request)) is not None:
+            return refused
         if self.behaviour.instead and request.closing:
             return self.behaviour.instead
         step = self._next()
@@ -260,12 +279,16 @@ class WireServer:
             step = step(request)
         if isinstance(step, Turn):
             step = self.behaviour.shape(step, request.body)
-        if isinstance(step, Turn):
-            if not request.body.get("stream"):
-                return document(step.completion(request.number))
-            usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
-            return step.reply(request.number, usage=usage)
-        return step
+        return _rendered(step, request) if isinstance(step, Turn) else step
+
+    def _refused(self, request: Request) -> Reply | None:
+        """How a request is refused whose wire is not spoken, or that is not as its wire has it."""
+        if (unspoken := self.wires[request.wire]) is not None:
+            return unspoken
+        if vendor := VENDORS.get(request.wire):
+            return vendor.refusal(request.body, mid_system=self.mid_system)
+        refusals = (validate(request.body) for validate in (*self.behaviour.validators, *self._validators))
+        return next((refused for refused in refusals if refused), None)
 
     def _next(self) -> Step:
         if self._model is not None:
@@ -276,6 +299,15 @@ class WireServer:
             return self._always
         self.exhausted += 1
         return error(400, "the test's script has no more replies")
+
+
+def _rendered(turn: Turn, request: Request) -> Reply:
+    if vendor := VENDORS.get(request.wire):
+        return vendor.reply(turn, request.number)
+    if not request.body.get("stream"):
+        return document(turn.completion(request.number))
+    usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
+    return turn.reply(request.number, usage=usage)
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Request | None:

@@ -54,6 +54,8 @@ def server_kind(base_url: str, model: str) -> str:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return "unknown"
+    if re.search(r"/anthropic(?:/v1)?/?$", parts.path):
+        return "anthropic-like"
     for kind, pattern in _HOSTS:
         if re.search(pattern, host):
             return kind

@@ -29,22 +29,24 @@ class ResponsesDecoder:
                 return self._delta(kind, place, event.get("delta"))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 return chunk({"reasoning_content": "\n\n"})
-            case "response.output_item.added":
-                return self._added(place, mapping(event.get("item")))
+            case "response.output_item.added" if mapping(event.get("item")).get("type") == "function_call":
+                return chunk(self._open(place, event["item"]))
             case "response.output_item.done":
                 return chunk(self._item(place, mapping(event.get("item"))))
-            case "response.created" | "response.in_progress":
+            case "response.created":
                 return chunk(model=mapping(event.get("response")).get("model"))
             case "response.completed" | "response.incomplete" | "response.failed":
                 return self._over(mapping(event.get("response")))
             case "error":
                 return {"error": event.get("error") or dict(event)}
-        # Something new; or no event of this protocol, such as an error in another form.
-        return {} if "type" in event else event
+        return self.whole(event)
 
     def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """A response that was not streamed."""
-        return self._over(document) if document.get("object") == "response" else self.read(document)
+        if document.get("object") == "response" and "output" in document:
+            return self._over(document)
+        # Something new; or nothing of this protocol, such as an error in another form.
+        return {} if "type" in document else document
 
     def _delta(self, kind: str, place: Any, piece: Any) -> dict[str, Any]:
         if not isinstance(piece, str) or not piece:
@@ -64,11 +66,6 @@ class ResponsesDecoder:
         self._texts.add(place)
         self._opaque.text()
         return chunk({"content": text})
-
-    def _added(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
-        if item.get("type") != "function_call":
-            return {}
-        return chunk(self._open(place, item))
 
     def _open(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         number = self._calls[place] = len(self._calls)

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -13,7 +12,7 @@ from app.conversation.events import Event, Intervention, InterventionKind, Reque
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
 from app.llm.wires.registry import wire_of
-from tests.oracles import anthropic, responses
+from tests.oracles.reading import VIOLATIONS, conversation, openai_faults, said
 from tests.unit.conversation.histories import (
     BLOCK,
     PROMPT,
@@ -34,12 +33,8 @@ TOOLS = [
     }
 ]
 FACTS = Facts(PROMPT, TOOLS)
-ORACLES: dict[WireName, Callable[..., list[str]]] = {
-    "anthropic": anthropic.violations,
-    "responses": responses.violations,
-}
 thorough = settings(suppress_health_check=list(HealthCheck))
-each_wire = pytest.mark.parametrize("wire", ORACLES)
+each_wire = pytest.mark.parametrize("wire", ["anthropic", "responses"])
 
 
 def body_of(events: list[Event], profile: Profile, facts: Facts = FACTS) -> dict[str, Any]:
@@ -53,28 +48,7 @@ def on(wire: WireName, profile: Profile) -> Profile:
 
 
 def violations(body: dict[str, Any], profile: Profile) -> list[str]:
-    return ORACLES[profile.wire](body, mid_system=profile.mid_system == "inline")  # type: ignore[index]
-
-
-def said(body: dict[str, Any]) -> list[tuple[str, str]]:
-    """Who says what in a body, in order: each text with its role, a result's as `tool`."""
-    system = body.get("system") or body.get("instructions") or []
-    texts = [("system", one if isinstance(one, str) else one["text"]) for one in _listed(system)]
-    for message in body.get("messages") or body["input"]:
-        if message.get("type") == "function_call_output":
-            texts.append(("tool", message["output"]))
-        for part in _listed(message.get("content") or []):
-            if isinstance(part, str):
-                texts.append((message["role"], part))
-            elif part["type"] == "tool_result":
-                texts.append(("tool", part["content"]))
-            elif part["type"] == "text":
-                texts.append((message["role"], part["text"]))
-    return [("system" if role == "developer" else role, text) for role, text in texts]
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return VIOLATIONS[profile.wire](body, mid_system=profile.mid_system == "inline")
 
 
 def without_breakpoints(value: Any) -> Any:
@@ -84,10 +58,6 @@ def without_breakpoints(value: Any) -> Any:
         case list():
             return [without_breakpoints(one) for one in value]
     return value
-
-
-def conversation(body: dict[str, Any]) -> list[Any]:
-    return list(body.get("messages") or body["input"])
 
 
 @each_wire
@@ -216,3 +186,10 @@ def test_opaque_blocks_go_to_the_model_and_the_wire_that_made_them(
         sent = json.dumps(body_of(session.events, on(wire, switched_off), facts))
         assert "sealed by openai" not in sent and "signed by anthropic" not in sent
     assert "sealed by" not in (chat := json.dumps(body_of(session.events, profile))) and "signed by" not in chat
+
+
+@thorough
+@given(sessions(), st.booleans())
+def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, closing: bool) -> None:
+    profile = Profile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64")
+    assert openai_faults(body_of(session.events, profile, Facts(PROMPT, TOOLS, closing))) == []

@@ -1,0 +1,60 @@
+"""Who says what in a request, whatever wire it is on."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.oracles import anthropic, responses
+from tests.oracles.request_types import faults, request_type
+from tests.unit.conversation import validity
+
+
+def _chat(body: Mapping[str, Any], *, mid_system: bool = True) -> list[str]:
+    """Ids and order; of the fields only those of endpoints that take no others are OpenAI's."""
+    rules = validity.Rules(system="anywhere" if mid_system else "first")
+    return validity.violations(body["messages"], rules)
+
+
+VIOLATIONS: Mapping[str, Callable[..., list[str]]] = {
+    "chat": _chat,
+    "anthropic": anthropic.violations,
+    "responses": responses.violations,
+}
+"""What is wrong with a request, by wire."""
+
+
+def openai_faults(body: Mapping[str, Any]) -> list[str]:
+    """What of a chat completion's request is not as OpenAI's own types have it."""
+    return faults(
+        dict(body), request_type("openai.types.chat.completion_create_params", "CompletionCreateParamsStreaming")
+    )
+
+
+def conversation(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The list of messages or items."""
+    return list(body["messages"] if "messages" in body else body["input"])
+
+
+def said(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each text with the role of who says it, in order; a result's role is `tool`, a developer's `system`."""
+    system = body.get("system") or body.get("instructions") or []
+    texts = [("system", one if isinstance(one, str) else one["text"]) for one in _listed(system)]
+    for message in conversation(body):
+        if message.get("type") == "function_call_output":
+            texts.append(("tool", message["output"]))
+        for part in _listed(message.get("content") or []):
+            if isinstance(part, str):
+                texts.append((message["role"], part))
+            elif part["type"] == "tool_result":
+                texts.append(("tool", part["content"]))
+            elif part["type"] == "text":
+                texts.append((message["role"], part["text"]))
+    return [("system" if role == "developer" else role, text) for role, text in texts]
+
+
+def closes(body: Mapping[str, Any]) -> bool:
+    """Whether no tool may be called."""
+    return body.get("tool_choice") in ("none", {"type": "none"})
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,353 @@
+"""Which wire an endpoint is spoken to on, what it teaches about that, and what its streams may look like."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from app.llm.capabilities.doctor import Check, examine
+from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import resolve
+from app.llm.client import ModelClient
+from app.llm.failures.errors import FailureKind, RequestError
+from app.llm.types import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate
+from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.registry import WIRES, wire_of
+from tests.wire.driving import BRISK, FAST, TOOLS
+from tests.wire.replies import Call, Reply, Turn, document, stream
+from tests.wire.server import WireServer
+from tests.wire.vendors import NOT_THERE, ONLY_RESPONSES, VENDORS, Vendor, anthropic_error, named
+
+each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+
+
+def asking(*more: Item, closing: bool = False) -> Any:
+    """What builds a request that says these after a first message."""
+
+    def build(profile: Profile) -> Payload:
+        wire = wire_of(profile)
+        items = [SystemText("You are signoff."), UserText("Fix it."), *more]
+        messages, system = wire.written(items, wire.fitted(profile))
+        return Payload(messages, TOOLS, "none" if closing else None, system=system)
+
+    return build
+
+
+class Talk:
+    """A client, and what its requests gave out."""
+
+    def __init__(self, server: WireServer, profile: Profile, cache: dict[str, dict[str, Any]] | None = None) -> None:
+        self.endpoint = Endpoint(server.base_url, "test-model", SecretStr("secret key"))
+        self.client = ModelClient(self.endpoint, profile, retry=FAST, timeouts=BRISK, cache=cache)
+        self.updates: list[StreamUpdate] = []
+
+    async def ask(self, build: Any = None) -> Completed:
+        self.updates = [update async for update in self.client.stream(build or asking())]
+        completed = self.updates[-1]
+        assert isinstance(completed, Completed)
+        return completed
+
+    @property
+    def told(self) -> list[str]:
+        return [update.notice for update in self.updates if isinstance(update, ProfileCorrected)]
+
+
+@pytest.fixture
+async def talks(server: WireServer) -> AsyncIterator[list[Talk]]:
+    """Clients to be closed."""
+    opened: list[Talk] = []
+    yield opened
+    for talk in opened:
+        await talk.client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("base_url", "wire", "path"),
+    [
+        ("https://api.openai.com/v1", "responses", "/responses"),
+        ("https://api.anthropic.com", "anthropic", "/v1/messages"),
+        ("https://api.anthropic.com/v1/", "anthropic", "/messages"),
+        ("https://api.deepseek.com/anthropic", "anthropic", "/v1/messages"),
+        ("https://api.moonshot.ai/anthropic/v1", "anthropic", "/messages"),
+        ("https://api.deepseek.com", "chat", "/chat/completions"),
+        ("https://openrouter.ai/api/v1", "chat", "/chat/completions"),
+        ("http://localhost:11434/v1", "chat", "/chat/completions"),
+        ("https://anthropic.example.com/v1", "chat", "/chat/completions"),
+        ("https://example.com/anthropic/more", "chat", "/chat/completions"),
+    ],
+)
+def test_the_address_tells_the_wire(base_url: str, wire: str, path: str) -> None:
+    profile = resolve(base_url, "m")
+    assert (profile.wire, wire_of(profile).path(base_url)) == (wire, path)
+
+
+def test_the_user_has_the_last_word_and_anthropics_chat_layer_keeps_its_placement() -> None:
+    for name in WIRES:
+        assert resolve("https://api.anthropic.com/v1", "m", overrides={"wire": name}).wire == name
+    assert resolve("https://api.anthropic.com/v1", "m", overrides={"wire": "chat"}).mid_system == "fold_first"
+    assert resolve("https://api.anthropic.com/v1", "m").mid_system == "inline"
+
+
+async def test_the_404_that_names_responses_is_followed_told_once_and_remembered(
+    server: WireServer, talks: list[Talk]
+) -> None:
+    server.wires = {**server.wires, "chat": ONLY_RESPONSES}
+    server.always(Turn("Done."))
+    cache: dict[str, dict[str, Any]] = {}
+    talks.append(talk := Talk(server, Profile(), cache))
+    assert (await talk.ask()).text == "Done."
+    assert [request.wire for request in server.requests] == ["chat", "responses"]
+    assert len(talk.told) == 1 and "Responses" in talk.told[0]
+    await talk.ask()
+    assert talk.told == [] and server.last.wire == "responses"
+    assert resolve(server.base_url, "test-model", cache=cache).wire == "responses"
+
+
+async def test_where_there_are_no_responses_chat_completions_are_spoken(
+    server: WireServer, talks: list[Talk]
+) -> None:
+    server.wires = {**server.wires, "responses": NOT_THERE}
+    server.always(Turn("Done."))
+    talks.append(talk := Talk(server, Profile(wire="responses")))
+    assert (await talk.ask()).text == "Done."
+    assert [request.wire for request in server.requests] == ["responses", "chat"]
+    assert talk.client.profile.wire == "chat" and len(talk.told) == 1
+
+
+async def test_a_server_that_has_neither_ends_in_its_own_words(server: WireServer, talks: list[Talk]) -> None:
+    server.wires = {"chat": ONLY_RESPONSES, "responses": NOT_THERE, "anthropic": NOT_THERE}
+    talks.append(talk := Talk(server, Profile()))
+    with pytest.raises(RequestError):
+        await talk.ask()
+    assert len(server.requests) <= 3
+    assert talk.client.profile.wire == "chat"
+
+
+async def test_anthropics_key_and_version_go_in_headers_of_their_own(server: WireServer, talks: list[Talk]) -> None:
+    server.require_key("secret key")
+    server.always(Turn("Done."))
+    talks.append(talk := Talk(server, Profile(wire="anthropic")))
+    await talk.ask()
+    headers = server.last.headers
+    assert (headers["x-api-key"], headers["anthropic-version"]) == ("secret key", "2023-06-01")
+    assert "authorization" not in headers
+    assert await talk.client.models() == ["test-model"]
+    assert server.visits[-1].headers["x-api-key"] == "secret key"
+
+
+REFUSALS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    (
+        "anthropic",
+        "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude",
+        {"output_limit": 8192},
+        {"max_tokens": 8192},
+    ),
+    ("anthropic", "messages.1.content.0: Invalid `signature` in `thinking` block", {"opaque_echo": False}, {}),
+    ("anthropic", "system.0.cache_control: Extra inputs are not permitted", {"cache_breakpoints": False}, {}),
+    ("responses", "Encrypted content is not supported with this model.", {"opaque_echo": False}, {}),
+    (
+        "responses",
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        {"opaque_echo": False},
+        {},
+    ),
+]
+ECHOED = Echo(
+    same_model=True,
+    extras={
+        "opaque_blocks": [
+            {"wire": "anthropic", "at": 0, "block": {"type": "thinking", "thinking": "hm", "signature": "opaque"}},
+            {
+                "wire": "responses",
+                "at": 0,
+                "block": {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "opaque"},
+            },
+        ]
+    },
+)
+
+
+@pytest.mark.parametrize(("wire", "words", "learned", "sent"), REFUSALS)
+async def test_what_a_wire_is_refused_for_is_learned(
+    server: WireServer, talks: list[Talk], wire: str, words: str, learned: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    server.script([VENDORS[wire].error(400, words), Turn("Done.")])
+    talks.append(talk := Talk(server, Profile(wire=wire)))  # type: ignore[arg-type]
+    await talk.ask(asking(ModelTurn("Done.", echo=ECHOED), UserText("More.")))
+    before, after = (request.body for request in server.requests)
+    assert talk.client.profile == Profile(wire=wire, **learned)  # type: ignore[arg-type]
+    assert len(talk.told) == 1
+    assert {name: after[name] for name in sent} == sent
+    if "opaque_echo" in learned:
+        assert "opaque" in json.dumps(before) and "opaque" not in json.dumps(after)
+        assert "include" not in after
+    if "cache_breakpoints" in learned:
+        assert "cache_control" in json.dumps(before) and "cache_control" not in json.dumps(after)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words", "expected"),
+    [
+        (401, "authentication_error", "invalid x-api-key", FailureKind.AUTH),
+        (404, "not_found_error", "model: claude-nope", FailureKind.MODEL_NOT_FOUND),
+        (400, "invalid_request_error", "Your credit balance is too low to access the API", FailureKind.QUOTA),
+        (413, "request_too_large", "Request exceeds the maximum size", FailureKind.CONTEXT_FULL),
+        (429, "rate_limit_error", "This request would exceed your rate limit", FailureKind.RATE_LIMITED),
+        (529, "overloaded_error", "Overloaded", FailureKind.SERVER_ERROR),
+    ],
+)
+async def test_anthropics_errors_are_known_for_what_they_are(
+    server: WireServer, talks: list[Talk], status: int, kind: str, words: str, expected: FailureKind
+) -> None:
+    server.always(anthropic_error(status, words, kind))
+    talks.append(talk := Talk(server, Profile(wire="anthropic")))
+    with pytest.raises(RequestError) as raised:
+        await talk.ask()
+    assert raised.value.kind is expected and words in str(raised.value)
+
+
+A_CALL = (Call("edit_file", {"path": "é.py"}),)
+
+
+def _messages(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
+    usage = {"input_tokens": 7, "output_tokens": 3}
+    return {"type": "message", "role": "assistant", "content": list(content), "usage": usage, "model": "m", **more}
+
+
+ODD: dict[str, tuple[str, Reply]] = {
+    "a message that is not streamed": (
+        "anthropic",
+        document(
+            _messages(
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "Hi."},
+                {"type": "tool_use", "id": "t1", "name": "edit_file", "input": {"path": "é.py"}},
+                stop_reason="tool_use",
+            )
+        ),
+    ),
+    "arguments with the beginning of the block": (
+        "anthropic",
+        stream(
+            named({"type": "message_start", "message": _messages()}),
+            named(
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "hm"}}
+            ),
+            named({"type": "content_block_stop", "index": 0}),
+            named({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "Hi."}}),
+            named({"type": "content_block_stop", "index": 1}),
+            named(
+                {
+                    "type": "content_block_start",
+                    "index": 2,
+                    "content_block": {"type": "tool_use", "id": "t1", "name": "edit_file", "input": {"path": "é.py"}},
+                }
+            ),
+            named({"type": "content_block_stop", "index": 2}),
+            named({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}}),
+        ),
+    ),
+    "a response that is not streamed": (
+        "responses",
+        document(
+            {
+                "object": "response",
+                "status": "completed",
+                "model": "m",
+                "output": [
+                    {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "s"},
+                    {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]},
+                    {"type": "function_call", "call_id": "t1", "name": "edit_file", "arguments": '{"path": "é.py"}'},
+                ],
+                "usage": {"input_tokens": 7, "output_tokens": 3},
+            }
+        ),
+    ),
+    "items that come whole": (
+        "responses",
+        stream(
+            *(
+                named({"type": "response.output_item.done", "output_index": at, "item": item})
+                for at, item in enumerate(
+                    [
+                        {"type": "message", "content": [{"type": "output_text", "text": "Hi."}], "phase": "final"},
+                        {
+                            "type": "function_call",
+                            "call_id": "t1",
+                            "name": "edit_file",
+                            "arguments": '{"path": "é.py"}',
+                        },
+                    ]
+                )
+            ),
+            named(
+                {
+                    "type": "response.completed",
+                    "response": {"status": "completed", "usage": {"input_tokens": 7, "output_tokens": 3}},
+                }
+            ),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+async def test_what_a_stream_leaves_out_is_taken_from_where_it_stands(
+    server: WireServer, talks: list[Talk], kind: str
+) -> None:
+    wire, reply = ODD[kind]
+    server.script([reply])
+    talks.append(talk := Talk(server, Profile(wire=wire)))  # type: ignore[arg-type]
+    completed = await talk.ask()
+    assert (completed.text, completed.truncated, completed.finish_reason) == ("Hi.", False, "tool_calls")
+    assert [(call.wire_id, call.name, call.arguments) for call in completed.calls] == [
+        ("t1", "edit_file", {"path": "é.py"})
+    ]
+    assert completed.usage is not None
+    assert (completed.usage.prompt_tokens, completed.usage.completion_tokens) == (7, 3)
+
+
+@each_vendor
+@pytest.mark.parametrize("pieces", [1, 4, 1000])
+async def test_a_stream_is_read_however_it_is_cut(
+    server: WireServer, talks: list[Talk], vendor: Vendor, pieces: int
+) -> None:
+    calls = (*A_CALL, Call("read_file", "{}"), Call("edit_file", '{"path": '))
+    server.script([Turn("Zwei Wörter.", calls, reasoning="Hm, two.", pieces=pieces)])
+    talks.append(talk := Talk(server, Profile(wire=vendor.name)))  # type: ignore[arg-type]
+    completed = await talk.ask()
+    assert (completed.text, completed.reasoning) == ("Zwei Wörter.", "Hm, two.")
+    assert [call.arguments for call in completed.calls] == [{"path": "é.py"}, {}, None]
+    assert [entry["at"] for entry in completed.extras["opaque_blocks"]] == [0]
+
+
+@each_vendor
+async def test_the_doctor_examines_each_wire_and_names_it(server: WireServer, vendor: Vendor) -> None:
+    def model(request: Any) -> Turn:
+        said = " ".join(text for role, text in request.said if role in ("system", "user"))
+        if "heron" in said:
+            return Turn("Heron.")
+        return Turn(calls=(Call("report", {"word": "ok"}),)) if "Call the tool" in said else Turn("ok")
+
+    server.model(model)
+    endpoint = Endpoint(server.base_url, "test-model")
+    profile = Profile(wire=vendor.name)  # type: ignore[arg-type]
+    checks = {one.name: one async for one in examine(endpoint, profile, timeouts=BRISK) if isinstance(one, Check)}
+    assert {name: check.ok for name, check in checks.items()} == dict.fromkeys(checks, True)
+    assert wire_of(profile).title in checks["wire"].detail and "`wire`" in checks["wire"].detail
+    assert {request.wire for request in server.requests} == {vendor.name}
+
+
+def test_calls_stand_in_the_order_of_their_reasoning() -> None:
+    """Interleaved: what led to a call stands right before it."""
+    blocks = [
+        {"wire": "responses", "at": at, "block": {"type": "reasoning", "id": f"r{at}", "encrypted_content": "s"}}
+        for at in (0, 1, 2, 3)
+    ]
+    calls = tuple(CallWithResult(f"c{number}", "read_file", "{}", "ok") for number in (1, 2))
+    turn = ModelTurn("Hi.", calls, Echo(same_model=True, extras={"opaque_blocks": blocks}))
+    messages, _ = WIRES["responses"].written([UserText("x"), turn], Profile(wire="responses"))
+    shown = [one.get("id") or one.get("call_id") or one["content"] for one in messages]
+    assert shown == ["x", "r0", "Hi.", "r1", "c1", "r2", "c2", "c1", "c2"]
