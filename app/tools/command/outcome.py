@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+from app.plural import plural
 from app.proposals.disk.filesystem import LARGEST
 from app.proposals.remarks import size_words
 from app.proposals.reports import EditReport
@@ -72,11 +73,12 @@ async def staged(
     report = await _taken(context, changes)
     if not context.draft.summaries:
         context.draft.summaries.append(f"Result of: {' '.join(command.split())}")
-    count = f"{len(changes)} file{'' if len(changes) == 1 else 's'} changed"
+    count = f"{plural(len(changes), 'file')} changed"
     proposal = context.draft.proposal_id
     told = staged_text(proposal, report, context.staging_steps_left)
     notes = [f"[{count}; the workspace is as it was]", told]
-    return replace(_told(output, notes, f"{count}{' and put back' if put_back else ''} → {proposal}"), staged=True)
+    what = f"{plural(len(changes), 'file')} {'put back' if put_back else 'changed'}"
+    return replace(_told(output, notes, f"{what} → {proposal}"), staged=True)
 
 
 def _question(found: Found, size: str, command: str) -> Confirmation:

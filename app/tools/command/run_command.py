@@ -62,7 +62,7 @@ class RunCommand(Tool):
         _check_folder(context, folder)
         means = await self._sandbox.means()
         if context.planning and means.way is Way.IN_PLACE:
-            raise ToolError(f"Not run in plan mode, since commands here {doctor_words(means)}.")
+            raise ToolError(f"Plan mode: not on your own files. Commands here {doctor_words(means)}.")
         notes = permission_notes(means, self._sandbox.writable, planning=context.planning)
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:

@@ -26,6 +26,7 @@ def permission_notes(means: Means, writable: Sequence[Path], *, planning: bool) 
     places = ", ".join(map(short, writable))
     kept = "what it changes will wait as a proposal."
     at_its_end = "" if planning else f" {_IGNORED}"
+    no_layer = f"There is no layer over your files, since {means.why_not}."
     match means.way:
         case Way.OVERLAY:
             notes = [
@@ -35,20 +36,19 @@ def permission_notes(means: Means, writable: Sequence[Path], *, planning: bool) 
         case Way.CLONE:
             notes = [
                 f"This runs on a clone of your files; {kept}",
-                f"There is no layer over them, since {means.why_not}. It takes longer, the more files there are.",
+                f"{no_layer} It takes longer, the more files there are.",
                 f"Written at once: {places}; nothing else outside the workspace.{at_its_end}",
             ]
         case Way.CLONE_APART:
             notes = [
                 f"This runs on a clone of your files at another path; {kept}",
-                f"There is no layer over them, since {means.why_not}. By an absolute path it can read your own, but "
-                "not write them.",
+                f"{no_layer} By an absolute path it can read them, but not write them.",
                 f"Written at once: {places or 'nothing'}.{at_its_end} It sees your processes.",
             ]
         case Way.IN_PLACE:
             notes = [
                 f"This runs directly on your files; they are put back, and {kept}",
-                f"There is no layer over them, since {means.why_not}. While it runs they hold what is staged, and "
+                f"{no_layer} While it runs they hold what is staged, and "
                 "nothing can be approved. Change nothing then: that would count as the command's.",
                 f"Outside the workspace it can write {places}, and nothing else."
                 if means.confined

@@ -64,6 +64,13 @@ async def test_says_when_there_was_no_output(allowed: Bench) -> None:
     assert not output.failed
 
 
+async def test_says_how_many_files_wait_and_whether_they_were_put_back(allowed: Bench) -> None:
+    output = await allowed.call("run_command", command="echo 1 > a; echo 2 > b")
+    in_place = "directly on your files" in allowed.asked[0].notes[0]
+    assert output.summary == f"exit 0, 2 files {'put back' if in_place else 'changed'} → P1"
+    assert list(allowed.workspace.root.iterdir()) == []
+
+
 async def test_names_the_signal_that_ended_it(allowed: Bench) -> None:
     assert "[ended by signal SIGSEGV" in (await allowed.call("run_command", command="kill -SEGV $$")).text
 

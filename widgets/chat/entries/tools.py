@@ -114,8 +114,8 @@ class ToolEntry(Entry):
         # A failure is told with the path that the line begins with anyway.
         summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
         facts = [shorten(visible(summary), max(20, width // 2)) or _TOOL_WORDS.get(self.status, "")]
-        # A command's summary ends in it.
-        if self.status == "staged" and self.proposal and f"→ {self.proposal}" not in summary:
+        # A command's summary ends in it, where there is room for all of it.
+        if self.status == "staged" and self.proposal and f"→ {self.proposal}" not in facts[0]:
             facts.append(f"staged in {self.proposal}")
         return [*facts, seconds(self.duration)]
 
