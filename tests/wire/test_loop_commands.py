@@ -219,6 +219,7 @@ async def test_git_can_be_read_and_not_written(server: WireServer, tmp_path: Pat
         await on.say("Commit")
         told = of_role(server.last, "tool")[-1]
         assert "first" in told and " M greet.py" in told and "Read-only file system" in told
+        assert "are the user's]" in told
         log = subprocess.run([*git, "log", "--oneline"], check=True, capture_output=True, text=True).stdout
         clean = subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True, text=True).stdout
         assert log.count("\n") == 1 and clean == ""

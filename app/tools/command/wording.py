@@ -1,5 +1,6 @@
 """What is said of the way in which commands run here, by the permission question and the doctor."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,10 @@ CLONE_APART_TOLD = (
     "[ran in a clone of the workspace elsewhere; use relative paths: by absolute ones nothing can be written]"
 )
 """For the model."""
+GIT_TOLD = "[.git can't be written by commands: commits, and all else that git keeps there, are the user's]"
+"""For the model."""
+
+_GIT_REFUSED = re.compile(r"\.git(?:/[^\n]{0,200})?'?: (?:Read-only file system|Permission denied)")
 _IGNORED = "What git ignores is written at its end; Escape throws that away, too."
 _PLAN = "Plan mode: what it changes in the workspace is thrown away."
 
@@ -55,6 +60,11 @@ def permission_notes(means: Means, writable: Sequence[Path], *, planning: bool) 
                 else "Nothing keeps it from writing outside the workspace.",
             ]
     return (_PLAN, *notes[1:]) if planning else tuple(notes)
+
+
+def git_notes(printed: str) -> str:
+    """What the model has to know where git said that it can't write; empty where it didn't."""
+    return GIT_TOLD if _GIT_REFUSED.search(printed) else ""
 
 
 def doctor_words(means: Means) -> str:

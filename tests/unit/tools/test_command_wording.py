@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.sandbox import Means, Way
-from app.tools.command.wording import doctor_words, permission_notes
+from app.tools.command.wording import doctor_words, git_notes, permission_notes
 
 DIFFERENCE = {
     Way.OVERLAY: "What it changes in your files will wait",
@@ -30,3 +30,17 @@ def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(
     notes = permission_notes(Means(way, "the reason"), [Path("/tmp")], planning=True)
     assert "thrown away" in notes[0] and "Written at once: /tmp" in notes[-1]
     assert "git ignores" not in " ".join(notes)
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        ("fatal: Unable to create '/w/.git/index.lock': Read-only file system", True),
+        ("fatal: cannot lock ref 'HEAD': Unable to create '/w/.git/HEAD.lock': Permission denied", True),
+        ("error: could not lock config file .git/config: Read-only file system", True),
+        ("cat: /w/.gitignore: Permission denied", False),
+        ("sh: /etc/x: Read-only file system", False),
+    ],
+)
+def test_where_git_cannot_write_the_model_is_told_why(printed: str, told: bool) -> None:
+    assert ("commits" in git_notes(printed)) is told
