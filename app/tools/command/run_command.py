@@ -13,7 +13,7 @@ from app.sandbox.process import Ended, StartFailed
 from app.sandbox.sandbox import Run, Sandbox, Way
 from app.tools.command.outcome import settle, staged
 from app.tools.command.output import HeadAndTail, LiveOutput, PlainText
-from app.tools.command.wording import CLONE_APART_TOLD, IN_PLACE_TOLD, doctor_words, git_notes, permission_notes
+from app.tools.command.wording import CLONE_APART_TOLD, IN_PLACE_TOLD, doctor_words, failure_notes, permission_notes
 from app.tools.contract import Confirmation, Rejected, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import explained, locate
 
@@ -98,8 +98,7 @@ class RunCommand(Tool):
         finally:
             printed.finish()
         told, summary = printed.told(ended, limit)
-        if note := git_notes(told):
-            told = f"{told}\n{note}"
+        told = "\n".join([told, *failure_notes(told)])
         output = ToolOutput(told, summary, failed=ended.timed_out or ended.code != 0)
         return await settle(run, context, output, arguments.command)
 

@@ -1,5 +1,7 @@
 """What is said of the way in which commands run here, by the permission question and the doctor."""
 
+import errno
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +17,11 @@ CLONE_APART_TOLD = (
 GIT_TOLD = "[.git can't be written by commands: commits, and all else that git keeps there, are the user's]"
 """For the model."""
 
+FOLDER_TOLD = "[rename(2) can't move a folder that was there before: mv, which copies, can]"
+"""For the model: the kernel gives layers of a user's own no other way."""
+
 _GIT_REFUSED = re.compile(r"\.git(?:/[^\n]{0,200})?'?: (?:Read-only file system|Permission denied)")
+_FOLDER_REFUSED = os.strerror(errno.EXDEV)
 _IGNORED = "What git ignores is written at its end; Escape throws that away, too."
 _PLAN = "Plan mode: what it changes in the workspace is thrown away."
 
@@ -62,9 +68,10 @@ def permission_notes(means: Means, writable: Sequence[Path], *, planning: bool) 
     return (_PLAN, *notes[1:]) if planning else tuple(notes)
 
 
-def git_notes(printed: str) -> str:
-    """What the model has to know where git said that it can't write; empty where it didn't."""
-    return GIT_TOLD if _GIT_REFUSED.search(printed) else ""
+def failure_notes(printed: str) -> list[str]:
+    """What the model has to know of a command that says it could not do what it can elsewhere."""
+    notes = [GIT_TOLD] if _GIT_REFUSED.search(printed) else []
+    return [*notes, FOLDER_TOLD] if _FOLDER_REFUSED in printed else notes
 
 
 def doctor_words(means: Means) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.sandbox import Means, Way
-from app.tools.command.wording import doctor_words, git_notes, permission_notes
+from app.tools.command.wording import doctor_words, failure_notes, permission_notes
 
 DIFFERENCE = {
     Way.OVERLAY: "What it changes in your files will wait",
@@ -43,4 +43,4 @@ def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(
     ],
 )
 def test_where_git_cannot_write_the_model_is_told_why(printed: str, told: bool) -> None:
-    assert ("commits" in git_notes(printed)) is told
+    assert ("commits" in " ".join(failure_notes(printed))) is told

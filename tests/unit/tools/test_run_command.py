@@ -71,6 +71,15 @@ async def test_says_how_many_files_wait_and_whether_they_were_put_back(allowed: 
     assert list(allowed.workspace.root.iterdir()) == []
 
 
+async def test_a_folder_that_only_mv_can_rename_is_explained(allowed: Bench) -> None:
+    (allowed.workspace.root / "d").mkdir()
+    (allowed.workspace.root / "d/file").touch()
+    output = await allowed.call("run_command", command='python3 -c \'import os; os.rename("d", "e")\'; ls')
+    assert (
+        output.text.count("mv, which copies, can") == output.text.count("cross-device") == output.text.count("\nd\n")
+    )
+
+
 async def test_names_the_signal_that_ended_it(allowed: Bench) -> None:
     assert "[ended by signal SIGSEGV" in (await allowed.call("run_command", command="kill -SEGV $$")).text
 
