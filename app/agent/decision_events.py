@@ -52,6 +52,7 @@ def decided(
         still_pending=result.proposal.state.waiting,
         number=result.proposal.last.number if result.proposal.last else 0,
         origin=result.proposal.origin,
+        on_disk=result.proposal.on_disk,
     )
 
 
@@ -63,6 +64,8 @@ def not_recorded(result: DecisionResult, error: Exception) -> NotRecorded:
         ProposalState.PARTLY_APPROVED: ", what you approved of it is written",
         ProposalState.UNDONE: ", its files are taken back",
     }.get(proposal.state, "")
+    if proposal.on_disk:
+        files = ", its text is off the disk" if proposal.state is ProposalState.DENIED else ""
     why = str(error).rstrip(".") or type(error).__name__
     return NotRecorded(
         f"{proposal.id} is {words(proposal.state)}{files}; this could not be recorded ({why}). "

@@ -222,9 +222,10 @@ class Session:
         hunks: Collection[str] | None = None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
+        revision: int | None = None,
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
-        result = await asyncio.to_thread(self.ports.service.deny, proposal_id, hunks, feedback, comments)
+        result = await asyncio.to_thread(self.ports.service.deny, proposal_id, hunks, feedback, comments, revision)
         await self._decided(result, decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments)))
         return result
 

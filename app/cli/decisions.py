@@ -1,7 +1,8 @@
 """`signoff approve`, `deny`, `undo` and `redo`, of one proposal or of several."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from app.agent.decision_events import approval, decided, not_recorded, redone, undone
@@ -32,8 +33,7 @@ class _Decided:
 
 def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Write proposals to disk, or some hunks of one."""
-    if arguments.hunks is not None and len(arguments.ids) > 1:
-        raise CommandError("--hunks goes with one proposal; name just that one.", Exit.USAGE)
+    _check_hunks(arguments)
     committing = runtime.settings.commit
 
     def one(proposal: Proposal) -> _Decided:
@@ -43,10 +43,14 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
             check_before_writing(runtime, proposal, quiet=arguments.json)
         before = _states(runtime, proposal)
-        result = _approved(runtime, proposal, _hunks(proposal, arguments.hunks), force=arguments.force)
+        hunks = _hunks(proposal, arguments.hunks)
+        with _as_shown(runtime, proposal, force=arguments.force):
+            result = runtime.service.approve(proposal.id, hunks)
         looked_at(runtime, proposal.id)
-        done = _Decided(result, "approved", before, _record(runtime, result, approval(result)))
-        if committing:
+        verb = "kept" if proposal.on_disk else "approved"
+        done = _Decided(result, verb, before, _record(runtime, result, approval(result)))
+        # Of what is on disk already a file can hold more than was decided on.
+        if committing and not (proposal.on_disk and result.proposal.state.waiting):
             try:
                 commit_proposal(runtime.workspace.root, result.proposal)
             except ProposalError as error:
@@ -58,16 +62,23 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 
 def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Discard proposals; the feedback reaches the model in its session's next request."""
+    """Discard proposals, or some hunks of one; the feedback reaches the model in its session's next request."""
+    _check_hunks(arguments)
     feedback = arguments.message or ""
     if feedback == "-":
         feedback = piped_text("your feedback")
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
-        result = runtime.service.deny(proposal.id, None, feedback)
+        hunks = _hunks(proposal, arguments.hunks)
+        if proposal.on_disk:
+            with _as_shown(runtime, proposal, force=arguments.force):
+                result = runtime.service.deny(proposal.id, hunks, feedback)
+        else:
+            result = runtime.service.deny(proposal.id, hunks, feedback)
         event = decided(result, Decision.DENIED, feedback=feedback)
-        return _Decided(result, "denied", before, _record(runtime, result, event))
+        verb = "taken back off the disk" if proposal.on_disk else "denied"
+        return _Decided(result, verb, before, _record(runtime, result, event))
 
     return _each(runtime, arguments, one)
 
@@ -119,17 +130,23 @@ def _each(runtime: Runtime, arguments: argparse.Namespace, one: Callable[[Propos
     return Exit.DONE
 
 
-def _approved(runtime: Runtime, proposal: Proposal, hunks: set[str] | None, *, force: bool) -> DecisionResult:
-    """Approve what the user was shown; what has changed since only once it was looked at, or by force."""
+@contextmanager
+def _as_shown(runtime: Runtime, proposal: Proposal, *, force: bool) -> Iterator[None]:
+    """Write what the user was shown; what has changed since only once it was looked at, or by force."""
     if force:
         runtime.service.refresh(paths_of(proposal))
     else:
         check_looked_at(runtime, proposal)
     try:
-        return runtime.service.approve(proposal.id, hunks)
+        yield
     except ChangedSinceSeen:
         look_needed(runtime, runtime.service.get(proposal.id))
         raise
+
+
+def _check_hunks(arguments: argparse.Namespace) -> None:
+    if arguments.hunks is not None and len(arguments.ids) > 1:
+        raise CommandError("--hunks goes with one proposal; name just that one.", Exit.USAGE)
 
 
 def _states(runtime: Runtime, proposal: Proposal) -> dict[str, ProposalState]:

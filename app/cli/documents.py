@@ -128,6 +128,8 @@ class ProposalLine(Document):
     """pending, partly_approved, applied, denied, stale, superseded, undone or failed."""
     summary: str
     origin: OriginLine
+    on_disk: bool
+    """Whether it is on disk already: an approval keeps it, a denial takes it back off the disk."""
     created: float
     """Unix time in seconds."""
     revision: int
@@ -141,6 +143,7 @@ class ProposalLine(Document):
             id=proposal.id,
             state=proposal.state,
             summary=proposal.summary,
+            on_disk=proposal.on_disk,
             origin=OriginLine.of(proposal.origin),
             created=proposal.created,
             revision=proposal.revision,
@@ -175,6 +178,8 @@ class ProposalDetail(Document):
     state: str
     summary: str
     origin: OriginLine
+    on_disk: bool
+    """Whether it is on disk already: an approval keeps it, a denial takes it back off the disk."""
     created: float
     revision: int
     reason: str
@@ -189,6 +194,7 @@ class ProposalDetail(Document):
             id=proposal.id,
             state=proposal.state,
             summary=proposal.summary,
+            on_disk=proposal.on_disk,
             origin=OriginLine.of(proposal.origin),
             created=proposal.created,
             revision=proposal.revision,
@@ -208,6 +214,16 @@ class DecisionDocument(Document):
     """Ids of other proposals that were re-based or turned stale."""
     warning: str = ""
     """What did not work although the decision stands: it could not be recorded. It is on standard error too."""
+
+
+class PushDocument(Document):
+    """`signoff push ID --json`."""
+
+    id: str
+    remote: str
+    ref: str
+    """`refs/signoff/P7`."""
+    commit: str
 
 
 class RunDocument(Document):

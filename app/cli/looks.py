@@ -34,5 +34,5 @@ def check_looked_at(runtime: Runtime, proposal: Proposal) -> None:
     if runtime.sessions.setting(f"{_SETTING}:{proposal.id}") is not None:
         raise ChangedSinceSeen(
             f"{proposal.id} has changed since it was shown: `signoff show {proposal.id}` shows what it is now, "
-            "and --force approves it unseen."
+            "and --force decides on it unseen."
         )

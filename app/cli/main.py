@@ -97,7 +97,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             from app.cli.waiting import list_proposals
 
             return _in_workspace(list_proposals, recovering=False)
-        case "show" | "stage" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
+        case "show" | "stage" | "push" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
             return _in_workspace(_proposal_command(name))
         case "sessions" | "export" | "log" | "trailers":
             return _in_workspace(_record_command(name))
@@ -148,10 +148,14 @@ def _record_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
 
 
 def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
-    if name in ("show", "stage"):
-        from app.cli import proposals
+    if name == "show":
+        from app.cli.proposals import show
 
-        return {"show": proposals.show, "stage": proposals.stage}[name]
+        return show
+    if name in ("stage", "push"):
+        from app.cli import staging
+
+        return {"stage": staging.stage, "push": staging.push}[name]
     if name in ("check", "checks"):
         from app.cli import checks
 

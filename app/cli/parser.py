@@ -1,6 +1,7 @@
 """The argument parsers; their help texts are what `--help` and the shell completion show."""
 
 import argparse
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ COMMANDS = (
     "undo",
     "redo",
     "stage",
+    "push",
     "mcp",
     "hook",
     "doors",
@@ -43,6 +45,9 @@ commands:
   deny ID             discard a proposal, with feedback for the model if you like
   undo ID, redo ID    take back an approval, byte for byte, or a denial; or do it again
   stage [FILE]        review a diff made elsewhere (`git diff | signoff stage -`)
+  stage --worktree    review what is on disk already: a yes keeps it, a no takes it back
+  stage --from REF    review a commit, a range or a pull request
+  push ID [REMOTE]    a proposal as a git reference, for review on another machine
   doors               other agents: where signoff is hooked in; `doors install claude`
   hook AGENT          called by another agent before each tool: its edits wait here
   mcp                 for other agents: a server through which their edits wait here (see the README)
@@ -132,7 +137,9 @@ def command_parser() -> argparse.ArgumentParser:
     approve.add_argument(
         "--unchecked", action="store_true", help="without the checks that the workspace wants before a write"
     )
-    deny = _proposals(commands, "deny", "Discard a proposal. Nothing on disk changes.")
+    deny = _proposals(commands, "deny", "Discard a proposal; what is on disk already is taken off it.")
+    deny.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
+    deny.add_argument("--force", action="store_true", help="what is on disk also where it has changed since")
     deny.add_argument(
         "-m",
         "--message",
@@ -148,10 +155,7 @@ def command_parser() -> argparse.ArgumentParser:
     checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
     _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
     _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
-    stage = _command(commands, "stage", "Make a proposal of a unified diff made elsewhere.")
-    stage.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="the diff; - or nothing reads standard input"
-    )
+    _add_staging(commands)
 
     _add_doors(commands)
     sessions = _command(commands, "sessions", "List the sessions of this workspace, the latest first.")
@@ -224,6 +228,36 @@ def _add_doors(commands: Any) -> None:
     )
 
 
+def _add_staging(commands: Any) -> None:
+    """What comes from elsewhere, and what goes there."""
+    stage = _command(
+        commands, "stage", "Make a proposal of a diff made elsewhere, of commits, or of what is on disk."
+    )
+    stage.add_argument("file", nargs="?", metavar="FILE", help="the diff; - or nothing reads standard input")
+    stage.add_argument(
+        "--worktree",
+        nargs="*",
+        metavar="PATH",
+        type=_text,
+        help="what is changed on disk against the index, new files too; approving keeps it, denying takes it back",
+    )
+    stage.add_argument(
+        "--against", metavar="COMMIT", type=_text, help="with --worktree: against this commit, not the index"
+    )
+    stage.add_argument(
+        "--from",
+        dest="source",
+        nargs="+",
+        metavar="REF",
+        type=_text,
+        help="a commit, a branch, a range, the address of a pull request, or a remote and a reference of it",
+    )
+    push = _proposal(commands, "push", "Put a proposal on a git reference that another machine can stage.")
+    push.add_argument("remote", nargs="?", metavar="REMOTE", type=_text, help="a remote or an address")
+    push.add_argument("--as", dest="name", metavar="NAME", type=_name, help="as refs/signoff/NAME, not by its id")
+    push.add_argument("--force", action="store_true", help="in the place of what is there")
+
+
 def flags_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
     """The settings that the command line sets; None for those that it doesn't."""
     named = {key: getattr(arguments, key, None) for key in ("model", "base_url", "theme", "max_steps")}
@@ -258,6 +292,13 @@ def _proposals(commands: Any, name: str, help_text: str) -> argparse.ArgumentPar
         "ids", metavar="ID", nargs="+", type=_text, help="the proposal, such as P7; several are taken in this order"
     )
     return parser
+
+
+def _name(argument: str) -> str:
+    """The last part of a git reference."""
+    if not re.fullmatch(r"[A-Za-z0-9_][\w.-]*(?<!\.lock)(?<!\.)", argument, re.ASCII) or ".." in argument:
+        raise argparse.ArgumentTypeError("letters, digits, -, _ and dots")
+    return argument
 
 
 def _text(argument: str) -> str:

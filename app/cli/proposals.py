@@ -1,14 +1,11 @@
-"""`signoff show` and `stage`."""
+"""`signoff show`."""
 
 import argparse
-from pathlib import Path
 
-from app.cli.documents import ProposalDetail, ProposalLine
+from app.cli.documents import ProposalDetail
 from app.cli.looks import looked_at, refresh
-from app.cli.output import CommandError, Exit, piped_bytes, print_error, print_json, print_line, print_text
-from app.cli.waiting import line_of
+from app.cli.output import Exit, print_json, print_line, print_text
 from app.proposals.origin import OriginKind
-from app.proposals.refusals import EditRefused
 from app.proposals.remarks import all_cautions
 from app.runtime.workspace import Runtime
 from app.safe_text import visible
@@ -48,22 +45,3 @@ def _list_hunks(proposal: ProposalDetail) -> None:
             for mark, lines in (("-", hunk.removed), ("+", hunk.added)):
                 for line in lines:
                     print_line(f"{mark}{line}")
-
-
-def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Make a proposal of a diff made elsewhere."""
-    try:
-        data = piped_bytes("or paste the diff") if arguments.file == "-" else Path(arguments.file).read_bytes()
-    except OSError as error:
-        raise CommandError(f"Cannot read {arguments.file}: {error.strerror}.", Exit.USAGE) from error
-    try:
-        proposal = runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"))
-    except EditRefused as error:
-        raise CommandError(f"Nothing was staged: {error}", Exit.REFUSED) from error
-    if arguments.json:
-        print_json(ProposalLine.of(proposal))
-    else:
-        print_line(f"Staged {line_of(proposal)}")
-        for trouble in filter(None, (change.trouble for change in proposal.files)):
-            print_error(trouble)
-    return Exit.DONE

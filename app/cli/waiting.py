@@ -38,7 +38,9 @@ def line_of(proposal: "Proposal") -> str:
     """One proposal as people read it."""
     files = ", ".join(change.path for change in proposal.files[:4])
     more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
-    state = proposal.state.replace("_", " ")
+    from app.proposals.states import words_for
+
+    state = words_for(proposal)
     counts = f"+{proposal.added} -{proposal.removed}"
     return f"{proposal.id}  {state:<9} {counts}  {proposal.origin.name}: {proposal.summary}  [{files}{more}]"
 

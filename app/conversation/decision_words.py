@@ -9,7 +9,7 @@ from app.proposals.facts import FileStat, HunkFact, LineComment
 def decision_facts(decided: ProposalDecided) -> str:
     """The facts of a decision, for a system message: which proposal, files and hunks, and what is on disk now."""
     lines = [_headline(decided)]
-    lines += hunk_lines(decided.hunks)
+    lines += hunk_lines(decided.hunks, on_disk=decided.on_disk)
     if decided.still_pending:
         lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")
     if decided.feedback.strip() or decided.comments:
@@ -44,7 +44,20 @@ _HUNKS_DENIED = "The user denied hunks of proposal {id}. They were not written"
 _HUNKS_REOPENED = "The user took back the denial of hunks of proposal {id}. They await the user's decision again"
 
 
+_ON_DISK_HEADLINES = {
+    Decision.APPROVED: "The user keeps what proposal {id} shows of the files on disk. They are as they were",
+    Decision.PARTLY_APPROVED: "The user keeps a part of what proposal {id} shows of the files on disk",
+    Decision.DENIED: "The user denied proposal {id}, of changes that were on disk. They were taken off it; "
+    "build on the files as they are now",
+    Decision.REOPENED: "The user took back the decision on proposal {id}. Its changes are on disk and await the "
+    "user's decision again",
+}
+
+
 def _headline(decided: ProposalDecided) -> str:
+    if decided.on_disk and (said := _ON_DISK_HEADLINES.get(decided.decision)):
+        files = f": {file_list(decided.files)}" if decided.files else ""
+        return f"{said.replace('{id}', decided.proposal)}{files}."
     headline = _HEADLINES[decided.decision]
     if decided.decision is Decision.DENIED and decided.hunks:
         headline = _HUNKS_DENIED
@@ -54,11 +67,16 @@ def _headline(decided: ProposalDecided) -> str:
     return f"{headline.replace('{id}', decided.proposal)}{files}."
 
 
-def hunk_lines(hunks: Sequence[HunkFact]) -> list[str]:
-    """A line for each hunk: whether it landed, why not, and what the file reads there now."""
+def hunk_lines(hunks: Sequence[HunkFact], *, on_disk: bool = False) -> list[str]:
+    """A line for each hunk: whether it landed, why not, and what the file reads there now.
+
+    `on_disk` is for hunks that were on disk before they were decided on.
+    """
     lines: list[str] = []
     for fact in hunks:
         state = "landed" if fact.landed else "did not land"
+        if on_disk:
+            state = "not on disk any more" if fact.reason == "denied" else "on disk"
         reason = f" ({fact.reason})" if fact.reason else ""
         lines.append(f"- {fact.path} {fact.header}: {state}{reason}")
         if fact.excerpt:

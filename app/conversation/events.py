@@ -269,6 +269,8 @@ class ProposalDecided(EventBase):
     comments: tuple[LineComment, ...] = ()
     still_pending: bool = False
     """Some hunks of the proposal still await a decision."""
+    on_disk: bool = False
+    """It was on disk before it was decided on: what was denied was taken back off the disk."""
     number: int = 0
     """`LastDecision.number`; 0 where it is not counted among the decisions on the proposal."""
     origin: Origin | None = None

@@ -21,6 +21,8 @@ def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> P
     change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
     if change is None or change.result is None or change.binary or change.links:
         raise EditRejected(f"{proposal.id} has no text to edit at {path}.")
+    if change.on_disk:
+        raise EditRejected(f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows.")
     try:
         data = rewrite(Document(contents.get(change.result)), text)
     except EditRefused as error:

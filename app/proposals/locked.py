@@ -115,7 +115,8 @@ class LockedProposals:
         self.restack(paths_of(proposal))
         proposal = self.get(proposal.id)
         if proposal.state is ProposalState.STALE:
-            raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; deny it, or ask for a new one.")
+            what = "`signoff stage --worktree` again" if proposal.on_disk else "deny it, or ask for a new one"
+            raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; {what}.")
         return proposal
 
     def records(self, proposal: Proposal) -> Sequence[JournalRecord]:
@@ -159,7 +160,7 @@ class LockedProposals:
         """Carry out a decision on disk and save it, in one piece."""
         self.check_free()
         self.contents.save()
-        if not transitions and action == "apply":
+        if not transitions and (action == "apply" or before.on_disk):
             self.store.save_proposal(after)
             return
         record = plan(self.filesystem, action, after, transitions, dropped_folders)

@@ -141,6 +141,21 @@ class DeniedPart(Value):
     """The result without them; the same where nothing else of the file waited."""
 
 
+class PartDecision(Value):
+    """A decision on a change that is on disk already, and what it takes to take it back."""
+
+    decision: int
+    """Among all decisions on the proposal, from 1."""
+    hunks: tuple[str, ...]
+    """Their ids; none for a change that is decided as a whole."""
+    old_path: str
+    """As the change was before."""
+    base: FileVersion | None
+    result: FileVersion | None
+    left: FileVersion | None
+    """The base after it."""
+
+
 class FileChange(Value):
     """The part of a proposal in one file."""
 
@@ -153,6 +168,8 @@ class FileChange(Value):
     """What the disk holds; None for a create."""
     result: FileVersion | None
     """What an approval writes; None for a delete."""
+    on_disk: bool = False
+    """The disk holds the result already: an approval keeps it and writes nothing, a denial writes the base."""
     origin_base: FileVersion | None = None
     """What the edit was made against; re-bases start from it and `origin_result`, so that they never drift."""
     origin_result: FileVersion | None = None
@@ -183,6 +200,8 @@ class FileChange(Value):
     """What is unusual there, but ordinary in the languages of people."""
     denied: tuple[DeniedPart, ...] = ()
     """The latest last, as far as they were not taken back."""
+    decisions: tuple[PartDecision, ...] = ()
+    """On a change that is on disk: the latest last, as far as they were not taken back."""
     notes: tuple[str, ...] = ()
     """Facts worth a line in the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
 
@@ -190,6 +209,11 @@ class FileChange(Value):
     def stat(self) -> FileStat:
         """The change in numbers."""
         return FileStat(path=self.path, op=self.op, added=self.added, removed=self.removed)
+
+    @property
+    def held(self) -> FileVersion | None:
+        """What the disk holds at the path, once it is re-based."""
+        return self.result if self.on_disk else self.base
 
     @property
     def inexact(self) -> bool:
@@ -259,10 +283,15 @@ class Proposal(Value):
         return self.model_copy(update={"last": last})
 
     @property
+    def on_disk(self) -> bool:
+        """Whether what it makes of the files is on disk already, so that denying is what writes."""
+        return any(change.on_disk for change in self.files)
+
+    @property
     def denied_part(self) -> bool:
-        """Whether hunks of it were denied, while others wait, that can wait again."""
+        """Whether hunks of it were decided without a write, while others wait, that can wait again."""
         return self.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED) and any(
-            change.denied for change in self.files
+            change.denied or change.decisions for change in self.files
         )
 
     def author(self, change: FileChange) -> str:

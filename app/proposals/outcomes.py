@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.proposals.changes import next_number, recompared
+from app.proposals.changes import next_number, op_of, recompared
 from app.proposals.disk.filesystem import Filesystem
 from app.proposals.disk.journal import Transition
 from app.proposals.errors import StackedProposal, UnknownHunk
 from app.proposals.facts import FileStat, HunkFact
-from app.proposals.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Op, Proposal
+from app.proposals.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
 from app.proposals.overlay import Contents, same, undecided
 from app.proposals.pending_paths import named
 from app.proposals.rebase import merged_bytes, merged_mode
@@ -75,7 +75,7 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> Chosen:
         UnknownHunk: one of them is not there, or was decided.
     """
     pending = {hunk.id: hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
-    bare = {change.path for change in proposal.files if undecided(change) and not _pending_hunks(change)}
+    bare = {change.path for change in proposal.files if undecided(change) and not pending_hunks(change)}
     if wanted is None:
         hunks, paths = set(pending), set(bare)
     else:
@@ -88,7 +88,7 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> Chosen:
             elif by_number.get(name) in pending:
                 hunks.add(by_number[name])
             elif name in files and undecided(files[name]):
-                hunks |= {hunk.id for hunk in _pending_hunks(files[name])}
+                hunks |= {hunk.id for hunk in pending_hunks(files[name])}
                 paths |= {name} & bare
             else:
                 raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values())}.")
@@ -138,7 +138,7 @@ def approve(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
             as_shown = same(start, change.base) and same(result, change.result)
-            changes.append(landed if as_shown else _settled(contents, landed, hunks, number))
+            changes.append(landed if as_shown else settled(contents, landed, hunks, number))
         else:
             left = change.model_copy(
                 update={
@@ -146,12 +146,12 @@ def approve(
                     "origin_base": written,
                     "origin_result": change.result,
                     "old_path": "",
-                    "op": Op.EDIT,
+                    "op": op_of("", written, change.result),
                     "rebased": False,
                 }
             )
             changes.append(recompared(contents, left, next_number=number, previous=hunks))
-    outcome.proposal = _decided(proposal, changes)
+    outcome.proposal = decided(proposal, changes)
     return outcome
 
 
@@ -175,10 +175,11 @@ def deny(contents: Contents, proposal: Proposal, choice: Chosen, starts: Mapping
         )
         hunks = with_state(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
-            kept = {hunk.id for hunk in _pending_hunks(change)} - choice.hunks
-            result = _composed(contents, change, kept)
+            kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
+            result = composed(contents, change, kept)
             left = change.model_copy(
                 update={
+                    "op": op_of(change.old_path, change.base, result),
                     "result": result,
                     "origin_base": change.base,
                     "origin_result": result,
@@ -195,12 +196,12 @@ def deny(contents: Contents, proposal: Proposal, choice: Chosen, starts: Mapping
                     "conflicts": (),
                 }
             )
-            changes.append(_settled(contents, landed, hunks, number))
+            changes.append(settled(contents, landed, hunks, number))
         else:
             part = _denied_part(proposal, change, change.result, choice)
             update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
             changes.append(change.model_copy(update=update))
-    outcome.proposal = _decided(proposal, changes)
+    outcome.proposal = decided(proposal, changes)
     return outcome
 
 
@@ -224,9 +225,10 @@ def hunk_facts(
             continue
         now = _quotable(filesystem, change)
         shift = 0
-        for hunk in _pending_hunks(change):
+        for hunk in pending_hunks(change):
             is_landed = hunk.id in landed
-            count = hunk.new_count if is_landed else hunk.old_count
+            is_there = is_landed or (change.on_disk and hunk.id not in choice.hunks)
+            count = hunk.new_count if is_there else hunk.old_count
             reason = "" if is_landed else "denied" if hunk.id in choice.hunks else "still awaits a decision"
             facts.append(
                 HunkFact(
@@ -238,17 +240,19 @@ def hunk_facts(
                     excerpt="" if now is None else _excerpt(now, hunk.old_start + shift, count),
                 )
             )
-            if is_landed:
+            if is_there:
                 shift += hunk.new_count - hunk.old_count
     return tuple(facts)
 
 
-def _decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
+def decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
+    """The proposal with its changes as a decision leaves them."""
     revision = proposal.revision + 1
     return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})
 
 
-def _pending_hunks(change: FileChange) -> list[Hunk]:
+def pending_hunks(change: FileChange) -> list[Hunk]:
+    """The hunks of a change that await a decision."""
     return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
 
 
@@ -262,23 +266,26 @@ def _offer(hunks: Iterable[Hunk]) -> str:
 
 def _written(contents: Contents, change: FileChange, choice: Chosen) -> FileVersion | None:
     """What the file holds with the chosen part, whatever is pending below it."""
-    return change.result if choice.covers(change) else _composed(contents, change, choice.hunks)
+    return change.result if choice.covers(change) else composed(contents, change, choice.hunks)
 
 
 def _denied_part(proposal: Proposal, change: FileChange, result: FileVersion | None, choice: Chosen) -> DeniedPart:
     """What it takes to have the chosen hunks wait again, once `result` is what the rest comes to."""
     decision = proposal.last.number + 1 if proposal.last else 1
-    hunks = tuple(hunk.id for hunk in _pending_hunks(change) if hunk.id in choice.hunks)
+    hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
 
 
-def _composed(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
+def composed(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
     """The base with some of the hunks."""
-    pending = [hunk for hunk in _pending_hunks(change) if in_force(hunk)]
-    if change.result is None or change.base is None:
-        return change.result if any(hunk.id in chosen for hunk in pending) else change.base
+    pending = [hunk for hunk in pending_hunks(change) if in_force(hunk)]
+    if all(hunk.id in chosen for hunk in pending):
+        return change.result
+    if not any(hunk.id in chosen for hunk in pending):
+        return change.base
     base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
-    return contents.add(b"".join(compose(base, result, pending, chosen)), change.result.mode)
+    mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
+    return contents.add(b"".join(compose(base, result, pending, chosen)), mode)
 
 
 def _on_disk(
@@ -338,7 +345,7 @@ def _stat(
     return counted.stat
 
 
-def _settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+def settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
     """A change with nothing pending, from what the file held at first to what it holds now."""
     if not change.hunks:
         return change

@@ -149,6 +149,10 @@ class Overlay:
     """The names in folders on disk by their folded form, as far as they were asked for."""
     _disk: dict[str, DiskFile | None] = field(default_factory=dict)
 
+    def bare(self) -> "Overlay":
+        """The disk with nothing laid over it; what was read of it is shared."""
+        return Overlay(self.filesystem, self.contents, _disk=self._disk)
+
     def version(self, path: str) -> FileVersion | None:
         """The version of a file; None if there is none.
 

@@ -72,7 +72,11 @@ class PendingPaths:
             self._put.add(proposal.id)
             if proposal.state not in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED):
                 return
-            changes = [change for change in proposal.files if undecided(change) and not change.already_applied]
+            changes = [
+                change
+                for change in proposal.files
+                if undecided(change) and not change.already_applied and not change.on_disk
+            ]
             lower = {change.path: self._paths.get(change.old_path or change.path, _NOTHING) for change in changes}
             for change in changes:
                 if change.old_path:

@@ -7,7 +7,7 @@ that a file which changes and changes back brings the proposal back to what it w
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from app.proposals.changes import next_number, recompared
+from app.proposals.changes import next_number, op_of, recompared
 from app.proposals.disk.apply import reason_of
 from app.proposals.disk.journal import folded
 from app.proposals.errors import MissingContent
@@ -36,6 +36,9 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     something else; stale, with the reason and the conflicting lines, if a change does not fit. New contents are added
     to the overlay's `contents`, not yet saved.
     """
+    if proposal.on_disk:
+        # What is on disk lies below all that waits to be written there.
+        overlay = overlay.bare()
     if not proposal.state.waiting or _stands(overlay, proposal):
         return proposal
     changes: list[FileChange] = []
@@ -82,10 +85,10 @@ def _stands(overlay: Overlay, proposal: Proposal) -> bool:
         return False
     try:
         return all(
-            change.base is not None
+            change.held is not None
             and not change.old_path
             and not change.already_applied
-            and same(overlay.version(change.path), change.base)
+            and same(overlay.version(change.path), change.held)
             and overlay.by(change.path) == change.stacked_on
             for change in proposal.files
             if undecided(change)
@@ -120,6 +123,8 @@ def conflicts_of(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
 
 def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collection[str]) -> FileChange:
     """The change against what is there now; raises Stuck."""
+    if change.on_disk:
+        return _moved_on_disk(overlay, change, number)
     source = change.old_path or change.path
     try:
         current = overlay.version(source)
@@ -149,6 +154,47 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
     if same(base, change.base) and same(result, change.result):
         return moved
     return recompared(overlay.contents, moved, next_number=number)
+
+
+def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileChange:
+    """A change that is on disk, as it is there now. Raises Stuck.
+
+    What somebody changed elsewhere in the file is no part of it; what they changed in its own lines is.
+    """
+    try:
+        current = overlay.version(change.path)
+        other = overlay.version(change.old_path) if change.old_path else None
+    except OSError as error:
+        raise Stuck(f"{change.path} can't be read: {reason_of(error)}") from error
+    if change.old_path and (current is None or other is not None):
+        raise Stuck(f"{change.path} or {change.old_path} was moved since")
+    base = _base_below(overlay, change, current)
+    facts = {
+        "base": base,
+        "result": current,
+        "already_applied": not change.old_path and same(base, current),
+        "rebased": not _same_bytes(current, change.origin_result),
+    }
+    if all(getattr(change, name) == value for name, value in facts.items()):
+        return change
+    moved = change.model_copy(update=facts | {"op": op_of(change.old_path, base, current)})
+    if current is not None and not same(current, change.result):
+        overlay.keep(change.path)
+    return recompared(overlay.contents, moved, next_number=number)
+
+
+def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:
+    """What is on disk without the change."""
+    origin, base = change.origin_result, change.origin_base
+    if same(current, origin) or current is None or origin is None or base is None:
+        return base
+    mode = merged_mode(origin, current, base)
+    data = [overlay.content(change.path) or b"", overlay.contents.get(origin), overlay.contents.get(base)]
+    if any(each.is_link for each in (current, origin, base)) or any(Document(each).binary for each in data):
+        return base
+    ours, left, theirs = data
+    merged = merge(Document(left).lines, Document(ours).lines, Document(theirs).lines, favour_theirs=True)
+    return overlay.contents.add(b"".join(merged.lines), mode)
 
 
 def _moved_create(

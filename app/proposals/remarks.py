@@ -40,7 +40,7 @@ def size_words(size: int) -> str:
 def facts_of(change: FileChange) -> Iterator[str]:
     """What is worth a line about a file."""
     if change.already_applied:
-        yield "The disk already holds this."
+        yield "It is no longer on disk." if change.on_disk else "The disk already holds this."
     if change.links:
         yield "A symbolic link is decided as a whole."
     elif change.binary:
@@ -64,7 +64,7 @@ def facts_of(change: FileChange) -> Iterator[str]:
 def cautions_of(change: FileChange) -> Iterator[str]:
     """What a reader has to know of a file before saying yes."""
     if change.op is Op.DELETE:
-        yield "The file is deleted."
+        yield "The file was deleted." if change.on_disk else "The file is deleted."
     if change.trouble:
         yield change.trouble
     yield from _mode_words(change)
@@ -74,7 +74,9 @@ def cautions_of(change: FileChange) -> Iterator[str]:
         elif not match.rung.exact:
             extra = f" ({match.note})" if match.note else ""
             yield f"Line {match.line} was found {rung_words(match.rung)}{extra}."
-    if change.rebased:
+    if change.rebased and change.on_disk:
+        yield "The file changed after this was staged; what is shown is what is on disk now."
+    elif change.rebased:
         yield "Re-based: the file changed after the model wrote this edit."
     for repeated in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
         yield f"Repeats an edit that you denied in {repeated} (↻)."
@@ -114,8 +116,9 @@ def _mode_words(change: FileChange) -> Iterator[str]:
             yield f"The new file can be executed: its mode is {result.mode:o}."
     elif base.mode != result.mode:
         more = ", which lets it be executed" if result.mode & _EXECUTABLE & ~base.mode else ""
-        part = ", with whichever hunk is approved" if change.hunks else ""
-        yield f"Mode changes from {base.mode:o} to {result.mode:o}{more}{part}."
+        part = ", with whichever hunk is approved" if change.hunks and not change.on_disk else ""
+        verb = "changed" if change.on_disk else "changes"
+        yield f"Mode {verb} from {base.mode:o} to {result.mode:o}{more}{part}."
     if special := _special(result):
         stays = "stays" if base is not None and _special(base) == special else "becomes"
         yield f"The file {stays} {special} (mode {result.mode:o})."

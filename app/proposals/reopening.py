@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from app.proposals.changes import line_counts, make_change, next_number, recompared
+from app.proposals.changes import line_counts, make_change, next_number, op_of, recompared
 from app.proposals.disk.filesystem import version_of
 from app.proposals.disk.journal import Transition
 from app.proposals.errors import NothingToUndo
@@ -128,7 +128,11 @@ def undenied_part(contents: Contents, proposal: Proposal) -> Proposal:
             for hunk in change.hunks
         )
         update: dict[str, object] = {"state": HunkState.PENDING, "denied": change.denied[:-1]}
-        if change.result is not None and not same(part.before, part.after):
+        if same(change.result, part.after) and not same(part.before, part.after):
+            result = part.before
+            update |= {"result": result, "origin_base": change.base, "origin_result": result}
+            update["op"] = op_of(change.old_path, change.base, result)
+        elif change.result is not None and not same(part.before, part.after):
             merged, how = merged_bytes(*map(contents.get, (part.after, change.result, part.before)))
             if how.conflicts:
                 raise NothingToUndo(f"The proposed text of {change.path} has changed where the denied hunks were.")

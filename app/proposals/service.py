@@ -5,19 +5,22 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from app.proposals import outcomes, splitting
+from app.proposals import on_disk, outcomes, splitting
 from app.proposals.disk.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import effective
 from app.proposals.draft import Draft
 from app.proposals.editing import with_text
-from app.proposals.errors import ChangedSinceSeen
+from app.proposals.errors import ChangedSinceSeen, PatchRefused
 from app.proposals.facts import UNKNOWN, Circumstances, HunkFact, LineComment
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileDiff, Proposal, ProposalState
+from app.proposals.on_disk import without_kept
+from app.proposals.origin import Origin, OriginKind
 from app.proposals.overlay import Overlay, undecided
-from app.proposals.patch.exporting import as_patch, file_diff
+from app.proposals.patch.exporting import as_changes, as_patch, file_diff
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.patch.staging import taken, waiting_with
+from app.proposals.refusals import EditRefused
 from app.proposals.reopening import starts
 from app.proposals.reports import DecisionResult
 from app.proposals.splitting import Lines, Part
@@ -28,7 +31,9 @@ from app.proposals.states import advance, state_of
 from app.proposals.store import ProposalStore
 from app.proposals.trees import Trees, trees_of, trees_of_draft
 from app.proposals.undo import redo, undo
+from app.sandbox.changes import Change
 from app.workspace.git import folder_in_repository
+from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
@@ -91,6 +96,10 @@ class ProposalService:
         """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""
         return as_patch(self._contents, self.get(proposal_id))
 
+    def as_changes(self, proposal_id: str) -> list[Change]:
+        """The same as `as_unified_diff`, path by path with all bytes; a file that moved is in two places."""
+        return as_changes(self._contents, self.get(proposal_id))
+
     def trees(self, proposal_id: str) -> Trees:
         """What checks of a waiting proposal are run on: what it stacks on with and without it, and nothing else."""
         return trees_of(self._store, self._contents, self._proposals.waiting(proposal_id))
@@ -124,16 +133,48 @@ class ProposalService:
             return stage(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
     def stage_patch(self, text: str) -> Proposal:
-        """Make a patch from elsewhere a proposal.
+        """Make a patch from elsewhere a proposal; one that was made of what is on disk is one in reverse.
 
         Raises:
             PatchRefused: it is no patch, or one for another tree.
         """
         self._proposals.check_free()
         draft = self.draft("")
-        report = taken(draft, text, folder_in_repository(self._workspace.root), self._waits_already)
+        folder = folder_in_repository(self._workspace.root)
+        try:
+            report = taken(draft, text, folder, self._waits_already, self._made_of_disk)
+        except PatchRefused:
+            if changes := self._on_disk_already(text, folder):
+                return self.stage_changes(changes, Origin(kind=OriginKind.DISK, ref="a patch"), "", on_disk=True)
+            raise
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, without=report.left_out)
+
+    def stage_changes(
+        self, changes: Sequence[Change], origin: Origin, summary: str, *, on_disk: bool = False
+    ) -> Proposal:
+        """Make changes that were found in git a proposal.
+
+        Args:
+            changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
+            origin: Where they come from.
+            summary: One line.
+            on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
+
+        Raises:
+            NothingStaged: they cancel out.
+            UnsafePath: no tool may touch one of the paths.
+        """
+        self._proposals.check_free()
+        for change in changes:
+            self._workspace.check_entry(change.path)
+        if on_disk:
+            changes = without_kept(self._store, self._contents, changes)
+        draft = self.draft("")
+        draft.origin = origin
+        draft.take(changes)
+        with self._proposals.writing():
+            return stage(self._proposals, self._stacks, draft, summary=summary, on_disk=on_disk)
 
     def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Put the user's text in the place of what a waiting proposal would write to a file.
@@ -200,16 +241,13 @@ class ProposalService:
             ApplyFailed: the disk would not take it; every file is as before.
         """
         with self._proposals.writing():
-            stored = self._proposals.waiting(proposal_id)
-            seen = stored.revision if revision is None else revision
-            proposal = self._proposals.fresh(stored)
-            if proposal.revision != seen:
-                raise ChangedSinceSeen(
-                    f"{proposal.id} has changed since it was shown; look at it again, then approve."
-                )
+            proposal = self._as_seen(proposal_id, revision, "approve")
             choice = outcomes.choose(proposal, hunks)
-            started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
-            outcome = outcomes.approve(self._contents, self._proposals.filesystem, proposal, choice, started)
+            if proposal.on_disk:
+                outcome = on_disk.keep(self._contents, proposal, choice)
+            else:
+                started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
+                outcome = outcomes.approve(self._contents, self._proposals.filesystem, proposal, choice, started)
             after = advance(outcome.proposal, state_of(outcome.proposal))
             word = "partly_approved" if after.state.waiting else "approved"
             after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances)
@@ -229,10 +267,18 @@ class ProposalService:
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
+        revision: int | None = None,
     ) -> DecisionResult:
-        """Discard a proposal, or a part of it; nothing on disk changes. Those stacked on it are re-based."""
+        """Discard a proposal, or a part of it; those stacked on it are re-based.
+
+        Nothing on disk changes, unless the proposal is of what is on disk: then it is taken back off the disk,
+        exactly as was shown, or nothing is. The arguments, and what is raised then, are those of `approve`.
+        """
         with self._proposals.writing():
-            return self._deny(self._proposals.waiting(proposal_id), hunks, feedback, comments, circumstances)
+            proposal = self._proposals.waiting(proposal_id)
+            if proposal.on_disk:
+                proposal = self._as_seen(proposal_id, revision, "deny")
+            return self._deny(proposal, hunks, feedback, comments, circumstances)
 
     def undo(self, proposal_id: str) -> DecisionResult:
         """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
@@ -257,6 +303,8 @@ class ProposalService:
         with self._proposals.writing():
             proposal = self.get(proposal_id)
             if proposal.reopened and proposal.state.waiting:
+                if proposal.on_disk:
+                    proposal = self._proposals.fresh(proposal)
                 return replace(self._deny(proposal, None), denial=True)
             return redo(self._proposals, proposal)
 
@@ -298,10 +346,34 @@ class ProposalService:
         """The overlay for drafts, over the disk as it is now."""
         return Overlay(self._reader, self._contents, self._stacks.pending())
 
-    def _waits_already(self, patch: ReadPatch) -> str:
+    def _disk_draft(self) -> Draft:
+        """A draft over the disk alone, which becomes no proposal."""
         overlay = Overlay(self._reader, self._contents)
-        draft = Draft("", self._workspace, self._contents, lambda: overlay, str)
-        return waiting_with(self._store, self._contents, draft, patch)
+        return Draft("", self._workspace, self._contents, lambda: overlay, str)
+
+    def _waits_already(self, patch: ReadPatch) -> str:
+        return waiting_with(self._store, self._contents, self._disk_draft(), patch)
+
+    def _made_of_disk(self, patch: ReadPatch) -> bool:
+        from app.proposals.patch.reversing import made_of_disk
+
+        return made_of_disk(self._disk_draft(), patch)
+
+    def _on_disk_already(self, text: str, folder: str) -> list[Change]:
+        from app.proposals.patch.reversing import on_disk_already
+
+        draft = self._disk_draft()
+        with suppress(EditRefused, WorkspaceError):
+            return on_disk_already(draft, draft.read_patch(text, folder, whole=False))
+        return []
+
+    def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
+        """One that waits, re-based onto the present; raises ChangedSinceSeen if that makes it another one."""
+        stored = self._proposals.waiting(proposal_id)
+        proposal = self._proposals.fresh(stored)
+        if proposal.revision != (stored.revision if revision is None else revision):
+            raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
+        return proposal
 
     def _deny(
         self,
@@ -312,8 +384,11 @@ class ProposalService:
         circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         choice = outcomes.choose(proposal, hunks)
-        started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
-        outcome = outcomes.deny(self._contents, proposal, choice, started)
+        if proposal.on_disk:
+            outcome = on_disk.take_back(self._contents, proposal, choice)
+        else:
+            started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
+            outcome = outcomes.deny(self._contents, proposal, choice, started)
         state = state_of(outcome.proposal)
         if state.waiting and proposal.state is ProposalState.STALE:
             state = ProposalState.STALE
@@ -321,7 +396,10 @@ class ProposalService:
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
         after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances)
-        self._proposals.save(after)
+        if outcome.transitions:
+            self._proposals.carry_out("apply", proposal, after, outcome.transitions)
+        else:
+            self._proposals.save(after)
         changed = self._proposals.settle(proposal)
         facts = outcomes.hunk_facts(self._contents, self._proposals.filesystem, proposal, choice, ())
         return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)

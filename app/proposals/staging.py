@@ -17,6 +17,7 @@ from app.proposals.reports import without_binary
 from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of, related, restack
 from app.proposals.states import advance
+from app.proposals.store import ProposalStore
 from app.proposals.text.hunks import with_state
 
 _SUMMARY_CHARACTERS = 200
@@ -30,6 +31,7 @@ def stage(
     summary: str = "",
     answers: Iterable[str] = (),
     without: Sequence[str] = (),
+    on_disk: bool = False,
 ) -> Proposal:
     """Make a draft a pending proposal, within `LockedProposals.writing`.
 
@@ -40,6 +42,7 @@ def stage(
         summary: One line; empty for the model's own words, or what a patch comes to.
         answers: Proposals for the first of which it stands in whose files it touches.
         without: Files that were left out of a patch.
+        on_disk: The draft's bases are what was there before, and what it makes of them is on disk already.
 
     Raises:
         NothingStaged: the edits cancel out.
@@ -60,7 +63,9 @@ def stage(
     if old and old.state.waiting:
         held = folded_into(contents, old, overlay, held)
     changes = compile_changes(contents, held)
-    if draft.origin.kind is OriginKind.PATCH and not summary:
+    if on_disk:
+        changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
+    if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
         summary = patch_summary(changes, without)
     proposal = make_proposal(draft, changes, str(proposals.workspace.root), summary)
     proposal = with_authors(proposal, old) if old else proposal
@@ -70,9 +75,12 @@ def stage(
     proposal = with_repeats(rebase(overlay, proposal), [*store.decided_on(paths), *denied])
     if part and outcome_of(part.files) == outcome_of(proposal.files):
         return part
+    if all(change.already_applied for change in proposal.files):
+        raise NothingStaged("The workspace holds all of this already: there is nothing to propose.")
     grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
     proposal = proposal.model_copy(update=grown)
-    proposals.save(*([superseded(old, proposal.id)] if old else []), proposal)
+    gone = [*([old] if old else []), *(in_its_stead(store, proposal) if on_disk else ())]
+    proposals.save(*(superseded(each, proposal.id) for each in gone), proposal)
     if not stands_for:
         stacks.staged(stack, proposal)
     return proposal
@@ -176,6 +184,24 @@ def answered(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
     return None
 
 
+def in_its_stead(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
+    """The waiting proposals of what is on disk that say nothing more than a newer one.
+
+    Raises:
+        NothingStaged: one of them says just the same.
+    """
+    earlier = [each for each in related(store, paths_of(proposal)) if each.on_disk]
+    for each in earlier:
+        if {_ends(change) for change in each.files if undecided(change)} == {_ends(one) for one in proposal.files}:
+            raise NothingStaged(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")
+    paths = paths_of(proposal)
+    return [
+        each
+        for each in earlier
+        if all(change.already_applied or change.path in paths for change in each.files if undecided(change))
+    ]
+
+
 def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
     """A pending proposal of these changes."""
     words = " ".join((summary or (draft.summaries or [""])[0]).split()) or _described(changes)
@@ -190,10 +216,11 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
 
 
 def patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str:
-    """What a patch comes to, with the counts of the proposal: a file that it names twice is counted once."""
+    """What a patch comes to, or what is on disk: a file that is named twice is counted once."""
     name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
     added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
-    return f"Patch: {name} +{added} -{removed}{without_binary(left_out)}"
+    what = "On disk" if changes[0].on_disk else "Patch"
+    return f"{what}: {name} +{added} -{removed}{without_binary(left_out)}"
 
 
 def outcome_of(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
@@ -202,6 +229,11 @@ def outcome_of(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
         (change.path, change.old_path, change.origin_result.sha256 if change.origin_result else "")
         for change in changes
     }
+
+
+def _ends(change: FileChange) -> tuple[str, str, str, str]:
+    base, result = (version.sha256 if version else "" for version in (change.base, change.result))
+    return change.path, change.old_path, base, result
 
 
 def superseded(old: Proposal, by: str) -> Proposal:

@@ -26,6 +26,11 @@ disk does. A failed one is where an apply broke off and
 the files were changed by someone else before it could be finished: recovery brings it back to where it was.
 """
 
+ON_DISK_TRANSITIONS: dict[State, frozenset[State]] = {
+    State.APPLIED: frozenset({State.PENDING, State.PARTLY_APPROVED}),
+}
+"""And those of a proposal that was on disk before it was decided on: to take back that it is kept writes nothing."""
+
 REMAINING: frozenset[State] = frozenset({State.PENDING, State.PARTLY_APPROVED, State.STALE})
 """States in which a proposal may change (a re-base, a hunk decided) and stay where it is."""
 
@@ -37,6 +42,8 @@ def advance(proposal: Proposal, state: State, reason: str = "") -> Proposal:
         InvalidTransition: there is no such transition.
     """
     allowed = state in TRANSITIONS[proposal.state] or (state is proposal.state and state in REMAINING)
+    if proposal.on_disk and state in ON_DISK_TRANSITIONS.get(proposal.state, ()):
+        allowed = True
     if not allowed:
         raise InvalidTransition(f"{proposal.id} is {words(proposal.state)} and can't become {words(state)}.")
     return proposal.model_copy(update={"state": state, "reason": reason})
@@ -45,6 +52,15 @@ def advance(proposal: Proposal, state: State, reason: str = "") -> Proposal:
 def words(state: State) -> str:
     """The state as the user reads it."""
     return state.value.replace("_", " ")
+
+
+ON_DISK_WORDS = {State.PARTLY_APPROVED: "partly kept", State.APPLIED: "kept", State.DENIED: "taken back"}
+"""Where a proposal stands that was on disk before it was decided on, where that is called otherwise."""
+
+
+def words_for(proposal: Proposal) -> str:
+    """Where a proposal stands as the user reads it."""
+    return (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or words(proposal.state)
 
 
 def state_of(proposal: Proposal) -> State:

@@ -40,11 +40,28 @@ class Trees:
 
 def trees_of(store: ProposalStore, contents: Contents, proposal: Proposal) -> Trees:
     """Of what still waits of a proposal. Raises MissingContent."""
+    if proposal.on_disk:
+        return _trees_of_disk(contents, proposal)
     below = stacked_below(store, paths_of(proposal), int(proposal.id[1:]))
     changes = [change for change in proposal.files if undecided(change)]
     return Trees(
         after=_leaves(contents, [*below, proposal]),
         before=_leaves(contents, below),
+        files=tuple(change.path for change in changes if change.result is not None),
+        old_files=tuple(change.old_path or change.path for change in changes if change.base is not None),
+    )
+
+
+def _trees_of_disk(contents: Contents, proposal: Proposal) -> Trees:
+    """Of what is on disk already: nothing has to lie over it with the proposal, and the bases without."""
+    changes = [change for change in proposal.files if undecided(change)]
+    before: dict[str, Leaf | None] = {change.path: None for change in changes}
+    for change in changes:
+        if change.base is not None:
+            before[change.old_path or change.path] = Leaf(contents.get(change.base), change.base.mode)
+    return Trees(
+        after={},
+        before=before,
         files=tuple(change.path for change in changes if change.result is not None),
         old_files=tuple(change.old_path or change.path for change in changes if change.base is not None),
     )

@@ -6,6 +6,7 @@ All of it happens within `LockedProposals.writing`.
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from app.proposals import on_disk
 from app.proposals.disk.journal import Transition, effective, undone
 from app.proposals.disk.replay import Replay, Step, backward, forward
 from app.proposals.errors import NothingToUndo, UndoConflict
@@ -13,10 +14,12 @@ from app.proposals.facts import FileStat
 from app.proposals.locked import LockedProposals
 from app.proposals.models import HunkState, Proposal, ProposalState
 from app.proposals.outcomes import NOTHING, hunk_facts
+from app.proposals.overlay import undecided
 from app.proposals.reopening import reopened, transition_stats, undenied, undenied_part
 from app.proposals.reports import DecisionResult
 from app.proposals.stacking import paths_of
-from app.proposals.states import advance, words
+from app.proposals.states import advance, state_of, words
+from app.proposals.store import JournalRecord
 
 
 def undo(proposals: LockedProposals, proposal_id: str) -> DecisionResult:
@@ -28,6 +31,8 @@ def undo(proposals: LockedProposals, proposal_id: str) -> DecisionResult:
     """
     proposals.restack(paths_of(proposals.get(proposal_id)))
     proposal = proposals.get(proposal_id)
+    if proposal.on_disk:
+        return _reopen_on_disk(proposals, proposal)
     if proposal.state is ProposalState.DENIED:
         return _reopen(proposals, proposal)
     records = effective(proposals.records(proposal))
@@ -69,14 +74,19 @@ def redo(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
 
 def _reopen(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
     """Have a denied proposal wait again, re-based onto the present; stale if it does not fit any more."""
-    successor = proposals.store.proposal(proposal.superseded_by) if proposal.superseded_by else None
-    if successor is not None and successor.state.waiting:
-        raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
+    _check_successor(proposals, proposal)
     again = undenied(proposal).decided("reopened")
     proposals.save(again)
     changed = proposals.settle(proposal)
     waits = tuple(change.stat for change in again.files)
     return DecisionResult(proposals.get(proposal.id), waits, (), changed, denial=True)
+
+
+def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
+    """Raises NothingToUndo if another proposal waits in its stead."""
+    successor = proposals.store.proposal(proposal.superseded_by) if proposal.superseded_by else None
+    if successor is not None and successor.state.waiting:
+        raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
 
 
 def _reopen_part(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
@@ -90,6 +100,38 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal) -> DecisionResu
     facts = hunk_facts(proposals.contents, proposals.filesystem, again, NOTHING, ())
     wait_again = tuple(fact for fact in facts if fact.hunk in back)
     return DecisionResult(proposals.get(proposal.id), (), wait_again, changed, denial=True)
+
+
+def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
+    """Have wait again what was decided last of a proposal that is on disk; what was taken off the disk comes back."""
+    _check_successor(proposals, proposal)
+    decision = on_disk.last_decision(proposal)
+    again = on_disk.waiting_again(proposals.contents, proposal, decision)
+    waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
+    back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
+    whole = len(back) == len(again.hunks)
+    record = next((each for each in proposals.records(proposal) if _wrote(each, decision)), None)
+    again = again.model_copy(update={"reopened": whole and record is not None})
+    again = advance(again, state_of(again)).decided("reopened", hunks=[] if whole else back)
+    transitions: list[Transition] = []
+    if record is not None:
+        _, transitions = _replay(proposals, proposal, backward([record]), "undone")
+    proposals.carry_out("undo", proposal, again, transitions, set(record.made_folders) if record else None)
+    changed = proposals.settle(proposal)
+    after = proposals.get(proposal.id)
+    facts = hunk_facts(proposals.contents, proposals.filesystem, after, NOTHING, back)
+    files = tuple(change.stat for change in after.files if undecided(change)) if whole else ()
+    return DecisionResult(
+        after, files, () if whole else tuple(fact for fact in facts if fact.hunk in back), changed, denial=True
+    )
+
+
+def _wrote(record: JournalRecord, decision: int) -> bool:
+    """Whether a decision of this number is what a record carried out."""
+    if record.state != "done" or record.action != "apply":
+        return False
+    last = Proposal.model_validate_json(record.after_proposal).last
+    return last is not None and last.number == decision
 
 
 def _replay(

@@ -104,6 +104,7 @@ def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
         still_pending=proposal.state.waiting,
         number=last.number,
         origin=proposal.origin,
+        on_disk=proposal.on_disk,
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from app.ui.means import Means
 from app.ui.slash_commands import COMMANDS, BadArgument
 
 if TYPE_CHECKING:
+    from app.proposals.models import Proposal
     from app.runtime.workspace import Runtime
     from app.storage.sessions import SessionRecord
     from app.ui.connector import Connector
@@ -69,6 +70,8 @@ class CommandRunner:
             "theme": self._theme,
             "gate": self._gate,
             "plan": self._plan,
+            "worktree": self._worktree,
+            "from": self._from,
             "compact": self._compact,
             "export": self._export,
             "doctor": self._doctor,
@@ -284,6 +287,27 @@ class CommandRunner:
         if not session.log.events:
             raise BadArgument("There is nothing to compact yet.")
         await session.compact()
+
+    async def _worktree(self, argument: str) -> None:
+        from app.runtime.from_git import stage_worktree
+
+        paths = slash_commands.words(argument)
+        self._say_staged(*await asyncio.to_thread(stage_worktree, self._runtime, paths, ""))
+
+    async def _from(self, argument: str) -> None:
+        from app.runtime.from_git import stage_commits
+
+        words = slash_commands.words(argument)
+        if len(words) not in (1, 2):
+            raise BadArgument(f"Write {slash_commands.usage(COMMANDS['from'])}.")
+        if len(words) == 2 or "://" in words[0]:
+            self._means.tell(f"Fetching {' '.join(words)}…")
+        self._say_staged(*await asyncio.to_thread(stage_commits, self._runtime, words))
+
+    def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
+        without = f" Left out: {left_out[0]}." if left_out else ""
+        more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
+        self._means.tell(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}")
 
     async def _doctor(self, _: str) -> None:
         from app.runtime.connection import endpoint_of

@@ -28,6 +28,7 @@ def _foreseen(error: Exception) -> bool:
     from app.storage.errors import StorageError
     from app.ui.slash_commands import BadArgument
     from app.ui.terminal.editor import EditorFailed
+    from app.workspace.path_rules import WorkspaceError
 
     return isinstance(
         error,
@@ -38,7 +39,8 @@ def _foreseen(error: Exception) -> bool:
         | OpenElsewhere
         | ProposalError
         | RequestError
-        | StorageError,
+        | StorageError
+        | WorkspaceError,
     )
 
 

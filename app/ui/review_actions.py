@@ -116,7 +116,10 @@ class Decisions:
 
         (result,) = await self._each((event,), self._discard)
         name = event.proposal_id
-        if event.hunks:
+        if result.proposal.on_disk:
+            what = f"{name} taken back off the disk: {_listed([file.path for file in result.files])}."
+            back = "puts it back"
+        elif event.hunks:
             fact = "what was written stays" if result.proposal.written_in_part else "nothing was written"
             what = f"{plural(len(event.hunks), 'hunk')} of {name} denied; {fact}."
             back = "takes that back" if result.proposal.state is not ProposalState.APPLIED else ""
@@ -130,9 +133,14 @@ class Decisions:
     async def deny_all(self, event: messages.DenyAll) -> None:
         """Discard several proposals."""
         denied = await self._each(event.each, self._discard)
-        partly = [result.proposal.id for result in denied if result.proposal.written_in_part]
+        on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
+        others = [result.proposal for result in denied if not result.proposal.on_disk]
+        partly = [proposal.id for proposal in others if proposal.written_in_part]
         fact = f"what was written of {_listed(partly)} stays" if partly else "nothing was written"
-        back = "undoes what was written of the last" if denied[-1].proposal.written_in_part else "reopens the last"
+        if on_disk:
+            fact = f"{_listed(on_disk)} taken back off the disk"
+        undoes = denied[-1].proposal.written_in_part and not denied[-1].proposal.on_disk
+        back = "undoes what was written of the last" if undoes else "reopens the last"
         what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
         self._say(f"{what}{self._fate(event.each, denied)}", back=("undo", back))
 
@@ -152,7 +160,9 @@ class Decisions:
     async def _discard(self, event: messages.Deny) -> "DecisionResult":
         words = event.words
         self._checks.stop(event.proposal_id)
-        return await self._session.get().deny(event.proposal_id, event.hunks, words.feedback, words.comments)
+        return await self._session.get().deny(
+            event.proposal_id, event.hunks, words.feedback, words.comments, event.revision
+        )
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
@@ -179,6 +189,10 @@ class Decisions:
         """Take a decision back."""
         self.aftermath.breaks_off()
         result = await self._session.get().undo(event.proposal_id)
+        if result.denial and result.proposal.on_disk:
+            what = plural(len(result.hunks), "hunk") + " of " if result.hunks else ""
+            self._say(f"{what}{event.proposal_id} on disk and waiting again.")
+            return
         if result.denial and result.hunks:
             self._say(f"Waiting again: {plural(len(result.hunks), 'hunk')} of {event.proposal_id}.")
             return
@@ -193,7 +207,8 @@ class Decisions:
         self.aftermath.breaks_off()
         result = await self._session.get().redo(event.proposal_id)
         if result.denial:
-            self._say(f"{event.proposal_id} denied; nothing was written.", back=("undo", "reopens it"))
+            fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
+            self._say(f"{event.proposal_id} {fact}.", back=("undo", "reopens it"))
         else:
             self._say_written(result)
 
@@ -252,10 +267,9 @@ class Decisions:
 
         rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
         paths = _listed([file.path for file in result.files])
+        verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
         self._say(
-            f"{result.proposal.id} written: {paths}.{rest}{follows}",
-            passing=bool(follows),
-            back=("undo", "undoes it"),
+            f"{result.proposal.id} {verb}: {paths}.{rest}{follows}", passing=bool(follows), back=("undo", undoes)
         )
 
     def _key(self, action: str) -> str:

@@ -74,10 +74,15 @@ def gate(argument: str) -> tuple[str, int | None] | None:
 
 def file(argument: str, folder: Path) -> Path | None:
     """A file to write, from `folder` unless it is absolute; None if nothing was said."""
-    try:
-        words = shlex.split(argument)
-    except ValueError as error:
-        raise BadArgument(f"The file name cannot be read: {error}.") from error
-    if len(words) > 1:
+    names = words(argument)
+    if len(names) > 1:
         raise BadArgument("Give one file; put quotes around a name with spaces.")
-    return folder / Path(words[0]).expanduser() if words else None
+    return folder / Path(names[0]).expanduser() if names else None
+
+
+def words(argument: str) -> list[str]:
+    """The words as a shell would read them, for names that have spaces."""
+    try:
+        return shlex.split(argument)
+    except ValueError as error:
+        raise BadArgument(f"This cannot be read: {error}.") from error

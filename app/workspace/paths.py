@@ -92,6 +92,19 @@ class Workspace:
         path = "/".join(components(text if relative is None else relative)) or "."
         return path, self.resolve(path)
 
+    def check_entry(self, relative: str) -> None:
+        """Raise UnsafePath for an entry of a folder that no tool may touch; a link is not followed, it is the entry.
+
+        Nor may a link be on the way there.
+        """
+        *folders, name = components(relative) or ["."]
+        folder = "/".join(folders) or "."
+        if self.resolve(folder) != folder:
+            raise UnsafePath(f"{relative} is reached through a link")
+        check_name(name)
+        if self.forbidden(relative):
+            raise UnsafePath(f"{relative} belongs to signoff itself; tools don't touch it")
+
     def resolve(self, relative: str) -> str:
         """The workspace path of the real file behind `relative`, all links followed."""
         with self.place(relative) as place:

@@ -15,7 +15,9 @@ from app.proposals.disk.filesystem import OPEN_FOLDERS, PosixFilesystem
 from app.proposals.errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import ProposalState
+from app.proposals.origin import Origin, OriginKind
 from app.proposals.service import ProposalService
+from app.sandbox.changes import Change, Leaf
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
@@ -23,7 +25,7 @@ from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Tree, tree
 from tests.unit.proposals.faults import CHANGING, Steps, TornDisk, Watched, broken, in_child, kill, no_space
 
-ACTIONS = ("apply", *(pytest.param(action, marks=pytest.mark.soak) for action in ("undo", "redo")))
+ACTIONS = ("apply", *(pytest.param(action, marks=pytest.mark.soak) for action in ("undo", "redo", "deny", "reopen")))
 
 
 @dataclass
@@ -69,7 +71,8 @@ class Case:
         return Site(target)
 
     def act(self, service: ProposalService) -> None:
-        {"apply": service.approve, "undo": service.undo, "redo": service.redo}[self.action]("P1")
+        acts = {"apply": service.approve, "redo": service.redo, "deny": service.deny}
+        acts.get(self.action, service.undo)("P1")
 
     def check(self, site: Site, lines: list[str]) -> None:
         """Whole, consistent with the proposal's state, and nothing left lying about."""
@@ -117,15 +120,40 @@ def make_case(folder: Path, action: str) -> Case:
     old = site.tree()
     pending, applied, undone = ProposalState.PENDING, ProposalState.APPLIED, ProposalState.UNDONE
     before, states = old, (pending, applied)
+    if action in ("deny", "reopen"):
+        return make_case_on_disk(folder, site, action)
     if action != "apply":
         site.open().approve("P1")
         before, states = site.tree(), (applied, undone)
     if action == "redo":
         site.open().undo("P1")
         before, states = site.tree(), (undone, applied)
-    done = folder / "done"
-    shutil.copytree(site.folder, done)
-    case = Case(site, action, before, {}, states, folder)
+    return acted(Case(site, action, before, {}, states, folder))
+
+
+def make_case_on_disk(folder: Path, site: Site, action: str) -> Case:
+    """The same changes, on disk before they are proposed."""
+    old = site.tree()
+    site.open().approve("P1")
+    shutil.rmtree(site.folder / "state")
+    new = site.tree()
+    changes = [
+        Change(path, Leaf(*old[path]) if path in old else None, Leaf(*new[path]) if path in new else None)
+        for path in sorted(old.keys() | new.keys())
+        if old.get(path) != new.get(path)
+    ]
+    site.open().stage_changes(changes, Origin(kind=OriginKind.DISK), "Twenty files", on_disk=True)
+    states = (ProposalState.PENDING, ProposalState.DENIED)
+    if action == "reopen":
+        site.open().deny("P1")
+        return acted(Case(site, action, site.tree(), {}, states[::-1], folder))
+    return acted(Case(site, action, new, {}, states, folder))
+
+
+def acted(case: Case) -> Case:
+    """The case with the tree that its action leads to."""
+    done = case.copies / "done"
+    shutil.copytree(case.site.folder, done)
     case.act(Site(done).open())
     case.after = Site(done).tree()
     assert case.after != case.before

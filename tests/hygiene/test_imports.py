@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("app.workspace",),
     ("app.sandbox",),
     ("app.proposals", "app.llm"),
-    ("app.conversation", "app.tools"),
+    ("app.conversation", "app.tools", "app.git"),
     ("app.storage", "app.agent", "app.checks"),
     ("app.demo",),
     ("app.runtime",),

@@ -8,7 +8,7 @@ OPENS_OTHER_FILES = {
     "app/cli/main.py": "the null device",
     "app/cli/mcp.py": "the null device",
     "app/ui/commands.py": "the file that the user exports to",
-    "app/cli/proposals.py": "the patch that the user names",
+    "app/cli/staging.py": "the patch that the user names",
     "app/config.py": "the user's own configuration",
     "app/doors/hook/transcripts.py": "what an agent tells of its own session",
     "app/demo/sample.py": "signoff's own sample",

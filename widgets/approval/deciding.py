@@ -8,8 +8,8 @@ from app.proposals.models import Proposal
 from widgets.approval import messages
 from widgets.approval.notes import Words
 from widgets.approval.state import ReviewState
+from widgets.approval.verbs import state_words
 from widgets.approval.verdicts import ActionKind, Ask, Do, Refuse, Verdict
-from widgets.approval.wording import STATE_WORDS
 
 TakeWords = Callable[[str, tuple[str, ...] | None], Words]
 """Takes the words that go with a decision on a proposal, or on some hunks of it."""
@@ -112,7 +112,7 @@ class Deciding:
         feedback = "\n\n".join(filter(None, (words.feedback, more)))
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._post(messages.Deny(proposal.id, None, Words(feedback, words.comments)))
+        self._post(messages.Deny(proposal.id, None, Words(feedback, words.comments), proposal.revision))
         self._changed()
 
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:
@@ -121,11 +121,11 @@ class Deciding:
         return messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
 
     def _denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> messages.Deny:
-        return messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks))
+        return messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks), proposal.revision)
 
 
 def _lapsed(name: str, proposal: Proposal | None) -> str:
     """Why a question must not be answered any more."""
     if proposal is not None and proposal.state.waiting:
         return f"{name} has changed: the question has lapsed. Look again before you decide."
-    return f"{name} is {STATE_WORDS[proposal.state] if proposal else 'gone'} now: the question has lapsed."
+    return f"{name} is {state_words(proposal) if proposal else 'gone'} now: the question has lapsed."

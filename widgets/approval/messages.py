@@ -29,6 +29,8 @@ class Deny(Message):
     proposal_id: str
     hunks: tuple[str, ...] | None = None
     words: Words = NOTHING_SAID
+    revision: int | None = None
+    """The revision that was on screen; it matters where a denial writes."""
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Which keys of the review have something to act on at this moment; the others are shown as dead, or not at all."""
 
 from widgets.approval.state import ReviewState
+from widgets.approval.verbs import verbs
 from widgets.approval.verdicts import Ask, can_be_approved
 
 DECIDES = frozenset(
@@ -30,6 +31,7 @@ _OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_sessio
 _OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
 
 _ANSWERS = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
+_DENIES = frozenset({"deny", "deny_hunk", "request_changes"})
 _APPROVES = frozenset({"approve", "approve_and_continue"})
 _TO_PERMISSIONS = {"approve": "Allow once", "request_changes": "Deny, say why"}
 _TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
@@ -47,10 +49,14 @@ def title_now(action: str, state: ReviewState, question: Ask | None, *, comparin
         titles = _TO_CHANGES if asked is not None and asked.kind == "changes" else _TO_PERMISSIONS
         return titles.get(action, "")
     proposal = state.proposal
-    if action in _APPROVES and proposal is not None:
-        possible = can_be_approved(proposal) and not state.chosen.part(proposal).empty and not comparing
-        return "" if possible else None
-    return ""
+    if proposal is None:
+        return ""
+    if action in _APPROVES or (action in _DENIES and proposal.on_disk):
+        possible = can_be_approved(proposal) and not comparing
+        possible = possible and (action in _DENIES or not state.chosen.part(proposal).empty)
+        if not possible:
+            return None
+    return verbs(proposal).titles.get(action, "")
 
 
 def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:

@@ -6,9 +6,11 @@ from typing import Literal
 
 from app.plural import plural
 from app.proposals.models import FileChange, Op, Proposal, ProposalState
+from app.proposals.pending_paths import undecided
 from app.proposals.remarks import mode_words
 from widgets.approval.looked_at import Unseen
 from widgets.approval.state import ReviewState
+from widgets.approval.verbs import verbs
 
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]
 
@@ -79,15 +81,15 @@ def approve(
     reasons = []
     if unseen := state.unseen(proposal):
         reasons.append(unseen_words(proposal.id, unseen))
-    if deleted := [change.path for change in proposal.files if change.op is Op.DELETE]:
+    deleted = [change.path for change in proposal.files if change.op is Op.DELETE]
+    if deleted and not proposal.on_disk:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if red := red_words(state, proposal.id):
         reasons.append(red)
     if unfinished := state.unsaid.unfinished(proposal, part.decided):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
-        said = ", and ".join(reasons)
-        return Ask(f"{said[0].upper()}{said[1:]}. Approve?", action, (proposal,))
+        return Ask(f"{_sentence(reasons)} {verbs(proposal).approve.capitalize()}?", action, (proposal,))
     return Do(action, (proposal.id,))
 
 
@@ -95,9 +97,31 @@ def deny(state: ReviewState, proposal: Proposal) -> Verdict:
     """What `deny` means for the shown proposal."""
     if not proposal.state.waiting:
         return Refuse(f"{proposal.id} is not waiting any more.")
+    reasons = []
+    if proposal.on_disk:
+        if not can_be_approved(proposal):
+            return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
+        reasons += _lost(state, proposal)
     if unfinished := state.unsaid.unfinished(proposal):
-        return Ask(f"Your unsent words go with it to the model, {_quoted(unfinished)}. Deny?", "deny", (proposal,))
+        reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
+    if reasons:
+        return Ask(f"{_sentence(reasons)} {verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
     return Do("deny", (proposal.id,))
+
+
+def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
+    """What a denial takes off the disk that nobody may have looked at, or that git does not have."""
+    reasons = []
+    if unseen := state.unseen(proposal):
+        reasons.append(unseen_words(proposal.id, unseen))
+    if new := [change.path for change in proposal.files if change.op is Op.CREATE and undecided(change)]:
+        reasons.append(f"that removes {_listed(new)}, which git does not have")
+    return reasons
+
+
+def _sentence(reasons: Sequence[str]) -> str:
+    said = ", and ".join(reasons)
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def approve_all(state: ReviewState) -> Verdict:
@@ -133,7 +157,9 @@ def deny_all(state: ReviewState) -> Verdict:
         return deny(state, state.waiting[0])
     about = [item.id for item in state.waiting if state.unsaid.words(item)]
     said = _words_go_along(about)
-    return Ask(f"Deny all {len(ids)}: {_listed(ids)}?{said}", "deny_all", tuple(state.waiting))
+    on_disk = [item.id for item in state.waiting if item.on_disk]
+    taken = f" {_listed(on_disk)} would be taken back off the disk." if on_disk else ""
+    return Ask(f"Deny all {len(ids)}: {_listed(ids)}?{taken}{said}", "deny_all", tuple(state.waiting))
 
 
 def _words_go_along(about: Sequence[str]) -> str:

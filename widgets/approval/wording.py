@@ -12,6 +12,7 @@ from app.proposals.remarks import rung_words
 from app.tools.contract import Confirmation
 from widgets.approval.permissions import widths
 from widgets.approval.state import ReviewState
+from widgets.approval.verbs import state_words, verbs
 from widgets.approval.verdicts import Ask, can_be_approved
 from widgets.diff.cells import display
 from widgets.diff.rows import NoteRow
@@ -28,28 +29,11 @@ STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
 }
 """A sign and a colour for every state."""
 
-STATE_WORDS: Mapping[ProposalState, str] = {
-    ProposalState.PENDING: "waiting",
-    ProposalState.PARTLY_APPROVED: "partly applied",
-    ProposalState.STALE: "stale",
-    ProposalState.APPLIED: "applied",
-    ProposalState.DENIED: "denied",
-    ProposalState.SUPERSEDED: "superseded",
-    ProposalState.UNDONE: "undone",
-    ProposalState.FAILED: "failed",
-}
-
-_BACK: Mapping[ProposalState, tuple[str, str, str]] = {
-    ProposalState.APPLIED: ("undo", "undo", "$primary"),
-    ProposalState.DENIED: ("undo", "reopen", "$primary"),
-    ProposalState.UNDONE: ("redo", "apply again", "$primary"),
-}
-"""How a decision is taken back."""
-
 _COUNT_CELLS = 9
 """Room for the numbers of a row, so that summaries begin in one column."""
 
 QUIET = "$foreground 60%"
+_ANEW = "ask for a new version"
 _GAP = "   "
 """Between two keys, and nowhere else."""
 
@@ -98,7 +82,7 @@ def details(state: ReviewState, proposal: Proposal) -> list[Content]:
     if proposal.origin.label in state.origins.told_apart:
         facts.append(safe(proposal.origin.label, "$text-accent"))
     if proposal.state is not ProposalState.PENDING:
-        facts.append(Content.styled(STATE_WORDS[proposal.state], STATE_GLYPHS[proposal.state][1]))
+        facts.append(Content.styled(state_words(proposal), STATE_GLYPHS[proposal.state][1]))
     if proposal.supersedes:
         facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
     elif proposal.version > 1:
@@ -187,7 +171,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[C
 def _would_change(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     part = state.chosen.part(proposal)
     line = Content.assemble(
-        "Would change ",
+        f"{verbs(proposal).would} ",
         (plural(part.files, "file"), "bold"),
         "  ",
         counts(part.added, part.removed),
@@ -207,22 +191,23 @@ def _would_change(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content
 def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     """The keys that decide on a proposal, each with all that it does."""
     part = state.chosen.part(proposal)
-    deny = ("deny", f"deny{_with_words(state, proposal, None)}", "$error")
+    verb = verbs(proposal)
+    deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
-        return _chips(key, deny, ("request_changes", "ask for a new version", "$primary"))
-    request = ("request_changes", "request changes", "$primary")
+        return Content() if proposal.on_disk else _chips(key, deny, ("request_changes", _ANEW, "$primary"))
+    request = ("request_changes", verb.request, "$primary")
     toggle = ("toggle_hunk", "hunk in/out", "$foreground 40%")
     if part.empty:
         return _chips(key, deny, request, toggle)
     said = _with_words(state, proposal, part.decided)
-    words = f"approve{said}" if part.all else f"approve the chosen{said}"
+    words = f"{verb.approve}{said}" if part.all else f"{verb.approve} the chosen{said}"
     goes_on = state.goes_on and part.all and len(state.waiting) == 1
     return _chips(
         key,
         ("approve", f"{words}, go on" if goes_on else words, "$success"),
         deny,
         request,
-        *(() if goes_on or said else [("approve_and_continue", "approve and go on", "$success")]),
+        *(() if goes_on or said else [("approve_and_continue", verb.go_on, "$success")]),
         toggle,
     )
 
@@ -265,11 +250,16 @@ def _permission_chip(state: ReviewState, key: KeyOf) -> Content:
 def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
     glyph, colour = STATE_GLYPHS[proposal.state]
     first = Content.assemble(
-        (f"{glyph} {proposal.id} {STATE_WORDS[proposal.state]}  ", f"bold {colour}"), safe(proposal.summary or "Edit")
+        (f"{glyph} {proposal.id} {state_words(proposal)}  ", f"bold {colour}"), safe(proposal.summary or "Edit")
     )
     if state.permission_first:
         return [first, _permission_chip(state, key)]
-    back = _BACK.get(proposal.state)
+    words = verbs(proposal)
+    back = {
+        ProposalState.APPLIED: ("undo", "undo"),
+        ProposalState.DENIED: ("undo", words.reopen),
+        ProposalState.UNDONE: ("redo", words.again),
+    }.get(proposal.state)
     rest = [chip(key, *back)] if back else []
     if not state.waiting_count:
         rest.append(_nothing(state))

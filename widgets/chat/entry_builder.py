@@ -315,6 +315,7 @@ class EntryBuilder:
                             event.feedback,
                             event.comments,
                             event.still_pending,
+                            event.on_disk,
                         )
                     ),
                 ]

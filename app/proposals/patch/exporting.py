@@ -7,6 +7,8 @@ from app.proposals.patch.unified import RenderFile, parts, render
 from app.proposals.text.diff import Change
 from app.proposals.text.document import Document, decode, display_pair
 from app.proposals.text.hunks import in_force
+from app.sandbox.changes import Change as PathChange
+from app.sandbox.changes import Leaf
 
 
 def as_patch(contents: Contents, proposal: Proposal) -> str:
@@ -19,6 +21,21 @@ def as_patch(contents: Contents, proposal: Proposal) -> str:
     text = decode(render(files))
     check_patch(text, files)
     return text
+
+
+def as_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
+    """The same path by path, with all bytes: a file that moved is gone in one place and new in another."""
+    found: list[PathChange] = []
+    for change in _shown(proposal):
+        before, after = (
+            None if version is None else Leaf(contents.get(version), version.mode)
+            for version in (change.base, change.result)
+        )
+        if change.old_path:
+            found.append(PathChange(change.old_path, before, None))
+            before = None
+        found.append(PathChange(change.path, before, after))
+    return found
 
 
 def file_diff(contents: Contents, change: FileChange) -> FileDiff:

@@ -16,7 +16,13 @@ from app.proposals.store import ProposalStore
 from app.workspace.path_rules import WorkspaceError
 
 
-def taken(draft: Draft, text: str, folder: str, waits_already: Callable[[ReadPatch], str]) -> EditReport:
+def taken(
+    draft: Draft,
+    text: str,
+    folder: str,
+    waits_already: Callable[[ReadPatch], str],
+    made_of_disk: Callable[[ReadPatch], bool],
+) -> EditReport:
     """Make a patch in a draft.
 
     Args:
@@ -24,14 +30,18 @@ def taken(draft: Draft, text: str, folder: str, waits_already: Callable[[ReadPat
         text: The patch.
         folder: Where the workspace lies in its repository.
         waits_already: Names the proposal that waits with the change of a patch; empty if there is none.
+        made_of_disk: Tells a patch that was made of what is on disk.
 
     Raises:
-        PatchRefused: it is no patch, one for another tree, or one that was staged before.
+        PatchRefused: it is no patch, one for another tree, one that was staged before, or one that is on disk.
     """
     try:
         patch = draft.read_patch(text, folder, whole=False)
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
+    if made_of_disk(patch):
+        # Lines that a patch without context adds can be added twice.
+        raise PatchRefused("The patch was not taken: it is on disk already.")
     try:
         return draft.patch(patch)
     except (EditRefused, WorkspaceError) as error:

@@ -31,7 +31,7 @@ class MergeConflict(Generic[Line]):
 
 @dataclass(frozen=True, slots=True)
 class MergeResult(Generic[Line]):
-    """The merged lines; where there is a conflict they hold our side."""
+    """The merged lines; where there is a conflict they hold our side, unless theirs was asked for."""
 
     lines: tuple[Line, ...]
     conflicts: tuple[MergeConflict[Line], ...]
@@ -46,8 +46,13 @@ class MergeResult(Generic[Line]):
         return not self.conflicts
 
 
-def merge(base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Line]) -> MergeResult[Line]:
-    """Merge what `ours` and `theirs` each made of `base`. Lines are compared by equality and must be hashable."""
+def merge(
+    base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Line], *, favour_theirs: bool = False
+) -> MergeResult[Line]:
+    """Merge what `ours` and `theirs` each made of `base`. Lines are compared by equality and must be hashable.
+
+    With `favour_theirs` the lines hold their side where there is a conflict.
+    """
     ours_changes = diff(base, ours, anchored=False)
     theirs_changes = diff(base, theirs, anchored=False)
     merged: list[Line] = []
@@ -61,13 +66,14 @@ def merge(base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Line]) ->
         their_shift += sum(change.added - change.removed for change in their_part)
         our_lines = list(ours[our_start : end + our_shift])
         their_lines = list(theirs[their_start : end + their_shift])
-        if our_part and their_part and our_lines != their_lines:
+        conflict = our_part and their_part and our_lines != their_lines
+        if conflict:
             conflicts.append(
                 MergeConflict(
                     start, our_start, their_start, tuple(base[start:end]), tuple(our_lines), tuple(their_lines)
                 )
             )
-        merged += our_lines if our_part else their_lines
+        merged += our_lines if our_part and not (conflict and favour_theirs) else their_lines
     merged += base[at:]
     return MergeResult(tuple(merged), tuple(conflicts), tuple(ours_changes), tuple(theirs_changes))
 

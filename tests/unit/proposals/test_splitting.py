@@ -2,7 +2,7 @@
 
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.errors import ChangedSinceSeen, UnknownHunk
-from app.proposals.models import Hunk, HunkState, Proposal, ProposalState
+from app.proposals.models import Hunk, HunkState, Op, Proposal, ProposalState
 from app.proposals.splitting import Lines
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.test_subsets import contents
@@ -162,3 +162,28 @@ def test_a_cut_is_of_what_was_shown_and_of_what_waits(site: Bench) -> None:
     wide = site.edit("w.txt", ("a\nb\n", "c\nd\n"))
     with pytest.raises(UnknownHunk, match="not in UTF-8"):
         site.service.split(wide.id, Lines("w.txt", frozenset([0])), wide.revision)
+
+
+def test_of_a_new_and_of_a_deleted_file_just_the_picked_lines_are_written(bench: Callable[..., Bench]) -> None:
+    site = bench({"gone.txt": "a\nb\nc\n"})
+    name = site.write(**{"new.txt": "1\n2\n3\n", "gone.txt": None}).id
+    picked = site.service.split(name, Lines("new.txt", new=frozenset({1})), 1)
+    picked += site.service.split(name, Lines("gone.txt", old=frozenset({1})), site.service.get(name).revision)
+    chosen = [part.hunk.id for part in picked if part.picked]
+    partly = site.service.approve(name, chosen).proposal
+    assert (site.read("new.txt"), site.read("gone.txt")) == (b"2\n", b"a\nc\n")
+    assert [change.op for change in partly.files] == [Op.DELETE, Op.EDIT]
+    site.service.deny(name)
+    assert (site.read("new.txt"), site.read("gone.txt")) == (b"2\n", b"a\nc\n")
+
+
+def test_a_denied_line_of_a_deletion_waits_again(bench: Callable[..., Bench]) -> None:
+    site = bench({"gone.txt": "a\nb\nc\n"})
+    name = site.write(**{"gone.txt": None}).id
+    parts = site.service.split(name, Lines("gone.txt", old=frozenset({1})), 1)
+    left = site.service.deny(name, [part.hunk.id for part in parts if part.picked]).proposal
+    assert left.files[0].op is Op.EDIT
+    again = site.service.undo(name).proposal
+    assert again.files[0].op is Op.DELETE
+    site.service.approve(name)
+    assert site.tree() == {}

@@ -39,6 +39,13 @@ _DECISION_WORDS: dict[Decision, tuple[str, Face]] = {
     Decision.REDONE: ("Applied again:", Face("success")),
     Decision.EDITED: ("Edited", Face("warning")),
 }
+_ON_DISK_WORDS = {
+    Decision.APPROVED: "Kept",
+    Decision.PARTLY_APPROVED: "Kept in part:",
+    Decision.DENIED: "Took back off the disk:",
+    Decision.REOPENED: "On disk and waiting again:",
+}
+"""Of what was on disk before it was decided on."""
 _DECISION_MARKS: dict[Decision, Span] = {
     Decision.APPROVED: ("✓ ", Face("success")),
     Decision.PARTLY_APPROVED: ("◐ ", Face("success")),
@@ -113,10 +120,13 @@ class DecisionEntry(Entry):
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
     still_pending: bool = False
+    on_disk: bool = False
+    """It was on disk before."""
 
     def rows(self, width: int, opened: bool) -> list[Line]:
         """What was decided, and below it the user's own words."""
         word, face = _DECISION_WORDS[self.decision]
+        word = _ON_DISK_WORDS.get(self.decision, word) if self.on_disk else word
         spans: list[Span] = [(word, face), (f" {visible(self.proposal)}", Face("text", bold=True))]
         if self.hunks:
             spans.append((f" · {self._hunk_words()}", MUTED))
@@ -144,10 +154,12 @@ class DecisionEntry(Entry):
         """What became of the hunks that waited, where the decision was on some, or on the rest."""
         count = len(self.hunks)
         if self.decision is not Decision.DENIED:
-            return f"{sum(hunk.landed for hunk in self.hunks)} of {count} hunks written"
+            verb = "on disk" if self.on_disk else "written"
+            return f"{sum(hunk.landed for hunk in self.hunks)} of {count} hunks {verb}"
         if not self.still_pending:
             return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
-        return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks discarded"
+        verb = "taken back" if self.on_disk else "discarded"
+        return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks {verb}"
 
     def marks(self, opened: bool) -> Gutter:
         """The sign of the decision."""

@@ -1,0 +1,136 @@
+"""The contents of git's objects, as git would put them on disk."""
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.git.borrowed import Borrowed
+from app.git.running import GitFailed
+from app.proposals.disk.filesystem import default_mode
+from app.sandbox.changes import Leaf, link_mode
+
+MOST_FILES = 5_000
+"""Files of one proposal; more than that nobody reviews."""
+_MOST_BYTES = 256 << 20
+"""Bytes of all of them."""
+_LINK, _MODULE, _EXECUTABLE = "120000", "160000", "100755"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A path in a tree or in an index."""
+
+    path: str
+    """From the top of the repository."""
+    mode: str
+    """As git writes it: `100644`."""
+    blob: str
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return self.mode == _LINK
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is a commit of another repository."""
+        return self.mode == _MODULE
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A path before and after; None where there is none."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+
+def pairs(raw: bytes) -> list[Pair]:
+    """What `git diff-tree --raw -z --no-renames` and its kin say; the side that is on disk has no blob."""
+    parts = raw.decode("utf-8", "surrogateescape").split("\0")
+    found: list[Pair] = []
+    for facts, path in zip(parts[::2], parts[1::2], strict=False):
+        old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
+        # A path that two branches left in conflict comes twice, first without a side to compare with.
+        found.append(Pair(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
+    if len(found) > MOST_FILES:
+        raise GitFailed(f"{len(found):,} files are changed, and the most is {MOST_FILES:,}; name a path, or less.")
+    return found
+
+
+def leaves(borrowed: Borrowed, entries: Iterable[Entry], limit: int) -> dict[Entry, Leaf]:
+    """Each file or link with the bytes that git would check out, line endings and encoding as it is set to.
+
+    Args:
+        borrowed: The repository.
+        entries: What is wanted; a commit of another repository has no content.
+        limit: Bytes of the largest that is wanted; larger ones are left away.
+
+    Raises:
+        GitFailed: an object is missing, or all of them together are too much.
+    """
+    wanted = [entry for entry in entries if not entry.is_module]
+    sizes = _sizes(borrowed, {entry.blob for entry in wanted})
+    small = [entry for entry in wanted if sizes[entry.blob] <= limit]
+    if (total := sum(sizes[entry.blob] for entry in small)) > _MOST_BYTES:
+        raise GitFailed(f"The files have {total:,} bytes together; name a path, or fewer commits.")
+    plain = [entry for entry in small if entry.is_link or "\n" in entry.path]
+    found = dict(_read(borrowed, ("cat-file", "--batch"), plain, lambda entry: entry.blob))
+    converted = [entry for entry in small if entry not in found]
+    with_filters = ("cat-file", "--batch", "--filters")
+    found |= _read(borrowed, with_filters, converted, lambda entry: f"{entry.blob} {entry.path}")
+    return found
+
+
+def mode_of(entry: Entry, like: int | None = None) -> int:
+    """The permission bits of a file: those of `like`, of which git only knows whether the file can be run."""
+    if entry.is_link:
+        return link_mode()
+    mode = default_mode() if like is None else like
+    if bool(mode & 0o100) == (entry.mode == _EXECUTABLE):
+        return mode
+    return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE else mode & ~0o111
+
+
+def git_mode(mode: int, *, link: bool) -> str:
+    """What git calls these permission bits."""
+    return _LINK if link else _EXECUTABLE if mode & 0o100 else "100644"
+
+
+def _entry(path: str, mode: str, blob: str) -> Entry | None:
+    return None if not mode.strip("0") else Entry(path, mode, blob)
+
+
+def _sizes(borrowed: Borrowed, blobs: set[str]) -> Mapping[str, int]:
+    asked = sorted(blobs)
+    if not asked:
+        return {}
+    said = borrowed.ask("cat-file", "--batch-check=%(objectsize)", data="\n".join((*asked, "")).encode())
+    sizes: dict[str, int] = {}
+    for blob, words in zip(asked, said.decode().splitlines(), strict=True):
+        if not words.isdecimal():
+            raise GitFailed(f"The repository lacks the object {blob[:12]}; fetch it first: `git fetch`.")
+        sizes[blob] = int(words)
+    return sizes
+
+
+def _read(
+    borrowed: Borrowed, command: Sequence[str], entries: Sequence[Entry], line: Callable[[Entry], str]
+) -> Iterable[tuple[Entry, Leaf]]:
+    if not entries:
+        return []
+    # The size that git tells is the one before it converts line endings. So between two files it is asked for a name
+    # that no file's author can know, and its answer, that there is no such object, says where a file ends.
+    mark = secrets.token_hex(16)
+    asked = "".join(f"{line(entry)}\n{mark}\n" for entry in entries).encode("utf-8", "surrogateescape")
+    said = borrowed.ask(*command, data=asked)
+    end_of_file = f"\n{mark} missing\n".encode()
+    found: list[tuple[Entry, Leaf]] = []
+    at = 0
+    for entry in entries:
+        start = said.index(b"\n", at) + 1
+        end = said.index(end_of_file, start)
+        found.append((entry, Leaf(said[start:end], mode_of(entry))))
+        at = end + len(end_of_file)
+    return found

@@ -1,0 +1,201 @@
+"""Other repositories: which one is meant, and what is fetched from it or pushed to it."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from app.git.borrowed import Borrowed
+from app.git.commits import Picked, branch, pick, single
+from app.git.running import GitFailed
+
+FETCH_SECONDS = 300.0
+PUSH_SECONDS = 300.0
+PROPOSALS = "refs/signoff/"
+"""Where proposals are put."""
+_FETCHED = "refs/fetched"
+_PULL = (
+    ("refs/pull/{}/head", "#{}", re.compile(r"(?P<project>/[^/]+/[^/]+)/pulls?/(?P<number>\d+)(?:/.*)?")),
+    ("refs/merge-requests/{}/head", "!{}", re.compile(r"(?P<project>/.+?)/-/merge_requests/(?P<number>\d+)(/.*)?")),
+)
+"""Pages of GitHub, Gitea and their kin, and of GitLab: the reference, the short name, what the path looks like."""
+_COMMIT_PAGE = re.compile(r"(?P<project>/.+?)(?:/-)?/commit/(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})/?")
+_SCP = re.compile(r"(?:[^/@\s]+@)?(?P<host>[^/:\s]+):(?!//)(?P<path>\S+)")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be fetched."""
+
+    url: str
+    reference: str
+    """A whole reference, or a commit's id."""
+    name: str
+    """For people: `owner/project#12`."""
+    whole: bool
+    """Whether it is all that HEAD has not, rather than one commit."""
+
+
+def find(borrowed: Borrowed, words: list[str]) -> Picked:
+    """What is meant by a reference, a range, the address of a pull request, or a remote and a reference.
+
+    What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
+
+    Args:
+        borrowed: The workspace's repository.
+        words: What the user wrote: one word, or a remote (a name or an address) and a reference.
+
+    Raises:
+        GitFailed: it can't be found or fetched; the message says what to do.
+    """
+    if len(words) == 1:
+        (name,) = words
+        wanted = _of_page(borrowed, name)
+        if wanted is None:
+            if picked := pick(borrowed, name):
+                return picked
+            if not name.removeprefix("refs/").startswith("signoff/"):
+                raise GitFailed(
+                    f"There is no commit, branch or range {name} here; for one elsewhere name the remote before it, "
+                    "or give the address of a pull request."
+                )
+            wanted = _of_remote(borrowed, default_remote(borrowed), name)
+    else:
+        wanted = _of_remote(borrowed, *words)
+    commit = _fetch(borrowed, wanted)
+    return (branch if wanted.whole else single)(borrowed, commit, wanted.name)
+
+
+def default_remote(borrowed: Borrowed) -> str:
+    """The remote that the user would mean: `origin`, or the only one. Raises GitFailed."""
+    names = remotes(borrowed)
+    if "origin" in names:
+        return "origin"
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise GitFailed(f"Which remote? Name one: {', '.join(sorted(names))}.")
+    raise GitFailed("The repository has no remote; name one: the address or the folder of another repository.")
+
+
+def remotes(borrowed: Borrowed) -> list[str]:
+    """The names of the remotes."""
+    return [key[len("remote.") : -len(".url")] for key in borrowed.settings if re.fullmatch(r"remote\..+\.url", key)]
+
+
+def address(borrowed: Borrowed, remote: str, *, pushing: bool = False) -> str:
+    """Where a remote is; a folder as an absolute path.
+
+    Raises:
+        GitFailed: there is no remote of that name, and it is no address either.
+    """
+    url = (pushing and borrowed.setting(f"remote.{remote}.pushurl")) or borrowed.setting(f"remote.{remote}.url")
+    if not url:
+        if not (_URL.match(remote) or _SCP.fullmatch(remote) or Path(remote).is_dir() or remote.endswith(".bundle")):
+            known = ", ".join(sorted(remotes(borrowed))) or "none"
+            raise GitFailed(f"There is no remote {remote} here (those that there are: {known}).")
+        return remote if _URL.match(remote) or _SCP.fullmatch(remote) else str(Path(remote).absolute())
+    if url.startswith("-") or "::" in url.partition("/")[0]:
+        raise GitFailed(f"The address of {remote} is none that signoff talks to ({url}).")
+    if _URL.match(url) or _SCP.fullmatch(url):
+        return url
+    return os.path.normpath(borrowed.top / Path(url).expanduser())
+
+
+def push(borrowed: Borrowed, commit: str, remote: str, reference: str, *, force: bool) -> None:
+    """Put a commit at a reference of a remote.
+
+    Raises:
+        GitFailed: the remote would not take it, or has something else there.
+    """
+    url = address(borrowed, remote, pushing=True)
+    # In a folder on this machine it is we who would run its hooks.
+    receiver = f"--receive-pack=git {_QUIET_RECEIVER} receive-pack"
+    elsewhere = _SCP.fullmatch(url) or (_URL.match(url) and not url.lower().startswith("file:"))
+    local = () if elsewhere else (receiver,)
+    refspec = f"{'+' if force else ''}{commit}:{reference}"
+    try:
+        borrowed.talk("push", "--no-verify", "--quiet", *local, "--", url, refspec, seconds=PUSH_SECONDS)
+    except GitFailed as error:
+        if "rejected" in str(error):
+            raise GitFailed(
+                f"{remote} has another {reference}: `--as NAME` puts it under another name, `--force` in its place."
+            ) from error
+        raise
+
+
+_QUIET_RECEIVER = "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false -c gc.auto=0"
+
+
+def _of_page(borrowed: Borrowed, name: str) -> Wanted | None:
+    """What the address of a pull request or of a commit stands for; None if it is none."""
+    if not re.match(r"https?://", name):
+        return None
+    page = urlsplit(name)
+    for reference, short, pattern in _PULL:
+        if found := pattern.fullmatch(page.path):
+            number = found["number"]
+            project = found["project"].strip("/")
+            url = (
+                _like_a_remote(borrowed, page.hostname or "", project)
+                or f"{page.scheme}://{page.netloc}/{project}.git"
+            )
+            return Wanted(url, reference.format(number), f"{project}{short.format(number)}", whole=True)
+    if found := _COMMIT_PAGE.fullmatch(page.path):
+        project = found["project"].strip("/")
+        url = _like_a_remote(borrowed, page.hostname or "", project) or f"{page.scheme}://{page.netloc}/{project}.git"
+        return Wanted(url, found["commit"], f"{project}@{found['commit'][:7]}", whole=False)
+    raise GitFailed(
+        f"{name} is not the address of a pull request or a commit; name the repository and a reference: "
+        "`--from URL REF`."
+    )
+
+
+def _like_a_remote(borrowed: Borrowed, host: str, project: str) -> str:
+    """The address of the remote that is the same project, by which the user gets in; empty if none is."""
+    for name in remotes(borrowed):
+        url = borrowed.setting(f"remote.{name}.url")
+        scp = _SCP.fullmatch(url)
+        place = (scp["host"], scp["path"]) if scp else ((parts := urlsplit(url)).hostname or "", parts.path)
+        if (place[0].lower(), place[1].strip("/").removesuffix(".git")) == (host.lower(), project):
+            return url
+    return ""
+
+
+def _of_remote(borrowed: Borrowed, remote: str, name: str) -> Wanted:
+    """A reference of a remote; without its beginning it is a proposal's, a pull request's, or a branch."""
+    if name.startswith("-") or any(each in name for each in (":", "*", "..", " ", "\n")):
+        raise GitFailed(f"{name} is not a reference; a range has to be fetched first: `git fetch`.")
+    if name.startswith("signoff/") or re.fullmatch(r"(?:pull/\d+/(?:head|merge)|merge-requests/\d+/head)", name):
+        reference = f"refs/{name}"
+    elif re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}|HEAD", name) or name.startswith("refs/"):
+        reference = name
+    else:
+        reference = f"refs/heads/{name}"
+    whole = reference == "HEAD" or reference.startswith(("refs/heads/", "refs/pull/", "refs/merge-requests/"))
+    return Wanted(address(borrowed, remote), reference, f"{remote} {name}", whole)
+
+
+def _fetch(borrowed: Borrowed, wanted: Wanted) -> str:
+    """The id of the commit that was fetched."""
+    if head := borrowed.resolve("HEAD"):
+        borrowed.note("refs/heads/here", head)
+    try:
+        borrowed.talk(
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--no-auto-maintenance",
+            "--",
+            wanted.url,
+            f"+{wanted.reference}:{_FETCHED}",
+            seconds=FETCH_SECONDS,
+        )
+    except GitFailed as error:
+        raise GitFailed(f"{wanted.name} could not be fetched. {error}") from error
+    said = borrowed.ask("rev-parse", "--verify", "--quiet", f"{_FETCHED}^{{commit}}")
+    return said.decode().strip()

@@ -1,0 +1,364 @@
+"""What is on disk already, proposed in reverse: keeping leaves it alone, denying takes it back off the disk."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.proposals.disk.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.errors import (
+    ApplyFailed,
+    ChangedSinceSeen,
+    EditRejected,
+    NothingStaged,
+    NothingToUndo,
+    RecoveryNeeded,
+)
+from app.proposals.models import HunkState, Op, Proposal, ProposalState
+from app.proposals.origin import Origin, OriginKind
+from app.proposals.splitting import Lines
+from app.proposals.text.hunks import compare, compose, lines_of
+from app.sandbox.changes import Change, Leaf, link_mode
+from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.faults import Steps, Watched, broken
+
+Make = Callable[..., Bench]
+Leaves = dict[str, Leaf]
+
+DISK = Origin(kind=OriginKind.DISK, ref="the index")
+
+
+def put(root: Path, leaves: Mapping[str, Leaf]) -> None:
+    for path, leaf in leaves.items():
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if leaf.is_link:
+            place.symlink_to(os.fsdecode(leaf.data))
+        else:
+            place.write_bytes(leaf.data)
+            place.chmod(leaf.mode)
+
+
+def found(root: Path) -> Leaves:
+    """Every file and link below a folder."""
+    leaves: Leaves = {}
+    for place in sorted(root.rglob("*")):
+        facts = place.lstat()
+        if stat.S_ISLNK(facts.st_mode):
+            leaves[place.relative_to(root).as_posix()] = Leaf(os.fsencode(place.readlink()), link_mode())
+        elif stat.S_ISREG(facts.st_mode):
+            leaves[place.relative_to(root).as_posix()] = Leaf(place.read_bytes(), facts.st_mode & 0o7777)
+    return leaves
+
+
+def changes(before: Leaves, after: Leaves) -> list[Change]:
+    return [
+        Change(path, before.get(path), after.get(path))
+        for path in sorted(before.keys() | after.keys())
+        if before.get(path) != after.get(path)
+    ]
+
+
+def stage(site: Bench, before: Leaves) -> Proposal:
+    """What is on disk, against what was there before."""
+    return site.service.stage_changes(changes(before, found(site.root)), DISK, "", on_disk=True)
+
+
+def text(content: str, mode: int = 0o644) -> Leaf:
+    return Leaf(content.encode(), mode)
+
+
+BEFORE = {"a.txt": text(numbered(30)), "gone.txt": text("g\n"), "run.sh": text("r\n"), "bin": Leaf(b"\0\1", 0o644)}
+AFTER = {
+    "a.txt": text(numbered(30, l3="three", l15="fifteen", l28="end")),
+    "new/x.txt": text("new\n"),
+    "run.sh": text("r\n", 0o755),
+    "bin": Leaf(b"\0\2", 0o644),
+}
+
+
+@pytest.fixture
+def site(bench: Make) -> Bench:
+    site = bench({})
+    put(site.root, AFTER)
+    return site
+
+
+def test_an_approval_keeps_it_and_a_denial_takes_it_back_hunk_by_hunk(site: Bench) -> None:
+    proposal = stage(site, BEFORE)
+    assert proposal.on_disk
+    assert {change.path: change.op for change in proposal.files} == {
+        "a.txt": Op.EDIT,
+        "bin": Op.EDIT,
+        "gone.txt": Op.DELETE,
+        "new/x.txt": Op.CREATE,
+        "run.sh": Op.MODE,
+    }
+    assert found(site.root) == AFTER
+    kept = site.service.approve(proposal.id, ["1", "new/x.txt"])
+    assert kept.proposal.state is ProposalState.PARTLY_APPROVED
+    assert found(site.root) == AFTER
+    back = site.service.deny(proposal.id, ["2", "gone.txt", "bin"])
+    assert [file.path for file in back.files] == ["a.txt", "bin", "gone.txt"]
+    assert found(site.root) == {
+        **AFTER,
+        "a.txt": text(numbered(30, l3="three", l28="end")),
+        "bin": BEFORE["bin"],
+        "gone.txt": BEFORE["gone.txt"],
+    }
+    done = site.service.deny(proposal.id)
+    assert done.proposal.state is ProposalState.APPLIED
+    assert found(site.root) == {**BEFORE, "a.txt": text(numbered(30, l3="three")), "new/x.txt": AFTER["new/x.txt"]}
+
+
+def test_each_decision_is_undone_by_itself_the_last_one_first(site: Bench) -> None:
+    name = stage(site, BEFORE).id
+    site.service.deny(name, ["2"])
+    site.service.approve(name, ["1"])
+    site.service.deny(name)
+    site.service.undo(name)
+    assert found(site.root) == {**AFTER, "a.txt": text(numbered(30, l3="three", l28="end"))}
+    site.service.undo(name)
+    assert found(site.root) == {**AFTER, "a.txt": text(numbered(30, l3="three", l28="end"))}
+    again = site.service.undo(name).proposal
+    assert found(site.root) == AFTER
+    assert again.state is ProposalState.PENDING
+    assert {hunk.state for hunk in again.hunks} == {HunkState.PENDING}
+    with pytest.raises(NothingToUndo):
+        site.service.undo(name)
+
+
+def test_a_denial_that_was_undone_is_redone(site: Bench) -> None:
+    name = stage(site, BEFORE).id
+    site.service.deny(name)
+    assert found(site.root) == BEFORE
+    assert not (site.root / "new").exists()
+    site.service.undo(name)
+    assert found(site.root) == AFTER
+    assert site.service.redo(name).denial
+    assert found(site.root) == BEFORE
+
+
+def test_what_is_changed_elsewhere_in_the_file_is_no_part_of_it(site: Bench) -> None:
+    name = stage(site, BEFORE).id
+    more = numbered(30, l3="three", l15="fifteen", l22="mine", l28="end")
+    site.put(**{"a.txt": more})
+    with pytest.raises(ChangedSinceSeen):
+        site.service.deny(name, ["2"], revision=1)
+    assert site.read("a.txt") == more.encode()
+    proposal = site.service.get(name)
+    assert len(proposal.hunks) == 5
+    site.service.deny(name, ["1", "2", "3"], revision=proposal.revision)
+    assert site.read("a.txt") == numbered(30, l22="mine").encode()
+    site.service.undo(name)
+    assert site.read("a.txt") == more.encode()
+
+
+def test_what_is_changed_in_its_own_lines_is_a_part_of_it(site: Bench) -> None:
+    name = stage(site, BEFORE).id
+    site.put(**{"a.txt": numbered(30, l3="three", l15="FIFTEEN", l28="end")})
+    (moved,) = site.service.refresh()
+    assert moved.revision > 1 and moved.state is ProposalState.PENDING
+    (change,) = [each for each in moved.files if each.path == "a.txt"]
+    assert change.rebased
+    site.service.approve(name, ["1", "3"])
+    site.service.deny(name, ["a.txt"])
+    assert site.read("a.txt") == numbered(30, l3="three", l28="end").encode()
+
+
+def test_what_somebody_took_back_already_is_left_alone(site: Bench) -> None:
+    name = stage(site, BEFORE).id
+    site.put(**{"a.txt": numbered(30)})
+    (moved,) = site.service.refresh()
+    assert [change.path for change in moved.files if change.already_applied] == ["a.txt"]
+    site.service.deny(name)
+    assert found(site.root) == BEFORE
+
+
+def test_proposals_to_write_lie_over_it_and_follow_what_is_taken_back(site: Bench) -> None:
+    name = stage(site, BEFORE).id
+    near = site.edit("a.txt", ("fifteen", "15!"))
+    far = site.edit("a.txt", ("line 9", "nine"))
+    assert not near.files[0].stacked_on and far.files[0].stacked_on == (near.id,)
+    changed = site.service.deny(name, ["2"]).changed
+    assert {each.id: each.state for each in changed} == {
+        near.id: ProposalState.STALE,
+        far.id: ProposalState.PENDING,
+    }
+    site.service.approve(far.id)
+    assert site.read("a.txt") == numbered(30, l3="three", l9="nine", l28="end").encode()
+    assert [hunk.number for hunk in site.service.get(name).hunks if hunk.state is HunkState.PENDING] == [1, 3, 4, 5]
+    site.service.deny(name, ["a.txt"])
+    assert site.read("a.txt") == numbered(30, l9="nine").encode()
+
+
+def test_a_renamed_file_goes_back_to_its_name(bench: Make) -> None:
+    site = bench({"d/b.txt": numbered(20, l4="four")})
+    name = stage(site, {"a.txt": text(numbered(20))}).id
+    (change,) = site.service.get(name).files
+    assert (change.op, change.old_path, change.path) == (Op.RENAME, "a.txt", "d/b.txt")
+    site.service.deny(name)
+    assert found(site.root) == {"a.txt": text(numbered(20))}
+    site.service.undo(name)
+    assert found(site.root) == {"d/b.txt": text(numbered(20, l4="four"))}
+    site.service.approve(name)
+    assert found(site.root) == {"d/b.txt": text(numbered(20, l4="four"))}
+
+
+def test_single_lines_of_a_new_and_of_a_deleted_file_are_taken_back(bench: Make) -> None:
+    site = bench({"new.txt": "1\n2\n3\n"})
+    name = stage(site, {"gone.txt": text("a\nb\nc\n")}).id
+    site.service.split(name, Lines("new.txt", new=frozenset({1})), 1)
+    parts = site.service.split(name, Lines("gone.txt", old=frozenset({0})), site.service.get(name).revision)
+    second = next(hunk.id for hunk in site.service.get(name).files[1].hunks if hunk.new_start == 1)
+    site.service.deny(name, [second, next(part.hunk.id for part in parts if part.picked)])
+    assert found(site.root) == {"new.txt": text("1\n3\n"), "gone.txt": text("a\n")}
+    site.service.undo(name)
+    assert found(site.root) == {"new.txt": text("1\n2\n3\n")}
+
+
+def test_it_can_not_be_edited_in_the_review(site: Bench) -> None:
+    name = stage(site, BEFORE).id
+    with pytest.raises(EditRejected, match="edit the file itself"):
+        site.service.replace_result(name, "a.txt", "x\n")
+
+
+def test_checks_compare_the_disk_with_what_was_there_before(site: Bench) -> None:
+    trees = site.service.trees(stage(site, BEFORE).id)
+    assert trees.after == {}
+    assert trees.before == {**BEFORE, "new/x.txt": None}
+
+
+def test_staged_again_it_shows_what_is_new_and_not_what_was_kept(site: Bench) -> None:
+    first = stage(site, BEFORE)
+    with pytest.raises(NothingStaged, match=f"{first.id} already waits"):
+        stage(site, BEFORE)
+    site.service.approve(first.id, ["1", "bin"])
+    site.put(**{"a.txt": numbered(30, l3="three", l15="fifteen", l20="twenty", l28="end")})
+    second = stage(site, BEFORE)
+    assert site.service.get(first.id).superseded_by == second.id
+    assert [change.path for change in second.files] == ["a.txt", "gone.txt", "new/x.txt", "run.sh"]
+    assert len(second.files[0].hunks) == 3
+    with pytest.raises(NothingToUndo, match=f"{second.id} stands in"):
+        site.service.undo(first.id)
+    site.service.approve(second.id)
+    with pytest.raises(NothingStaged, match="kept before"):
+        stage(site, BEFORE)
+    site.service.undo(second.id)
+    site.service.deny(second.id)
+    assert found(site.root) == {**BEFORE, "a.txt": text(numbered(30, l3="three")), "bin": AFTER["bin"]}
+
+
+def test_a_disk_that_fails_at_any_step_has_all_of_it_or_nothing(tmp_path: Path) -> None:
+    """Every step of a denial; `tests/crashes` kills the process there."""
+    done = False
+    step = 0
+    while not done:
+        step += 1
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        steps = Steps(broken, step.__eq__)
+        workspace = folder / "workspace"
+        workspace.mkdir()
+        disk = PosixFilesystem(workspace, 1 << 20, OPEN_FOLDERS)
+        site = Bench(folder, {}, filesystem=cast("Filesystem", Watched(disk, steps)))
+        put(site.root, AFTER)
+        name = stage(site, BEFORE).id
+        try:
+            site.service.deny(name)
+        except (ApplyFailed, RecoveryNeeded):
+            pass
+        else:
+            done = steps.number < step
+        site.reopened().recover()
+        denied = site.service.get(name).state is ProposalState.DENIED
+        assert denied or not done
+        assert found(site.root) == (BEFORE if denied else AFTER)
+
+
+WORDS = ["a", "b", "c", "", "  d", "e\r", "é", "x" * 50]
+PATHS = ["a", "b", "d/c", "d/e/f", "g.sh"]
+
+
+@st.composite
+def files(draw: st.DrawFn) -> Leaf:
+    match draw(st.sampled_from(["text", "text", "text", "binary", "link"])):
+        case "binary":
+            return Leaf(b"\0" + draw(st.binary(max_size=4)), draw(st.sampled_from([0o644, 0o755])))
+        case "link":
+            return Leaf(draw(st.sampled_from([b"a", b"nowhere", b"d/c"])), link_mode())
+        case _:
+            lines = draw(st.lists(st.sampled_from(WORDS), max_size=12))
+            end = "\n" if draw(st.booleans()) else ""
+            return Leaf("\n".join(lines).encode() + end.encode(), draw(st.sampled_from([0o644, 0o755])))
+
+
+trees = st.dictionaries(st.sampled_from(PATHS), files(), max_size=len(PATHS))
+plans = st.lists(st.tuples(st.booleans(), st.sets(st.integers(0, 12), max_size=6)), max_size=5)
+
+
+def expected(proposal: Proposal, before: Leaves, after: Leaves, denied: Collection[str]) -> Leaves:
+    """The tree that was there before with exactly what was not denied, put together from both trees."""
+    tree = dict(after)
+    for change in proposal.files:
+        old, new = before.get(change.old_path or change.path), after.get(change.path)
+        hunks = [] if change.binary or change.links else _hunks(change.path, old, new)
+        if {change.path, *hunks} & set(denied) and {*hunks, *([] if hunks else [change.path])} <= set(denied):
+            tree.pop(change.path, None)
+            if old is not None:
+                tree[change.old_path or change.path] = old
+        elif set(hunks) & set(denied):
+            base, result = (leaf.data if leaf else b"" for leaf in (old, new))
+            found_hunks = compare(change.path, base, result).hunks
+            data = b"".join(compose(lines_of(base), lines_of(result), found_hunks, set(hunks) - set(denied)))
+            mode = (new or old or Leaf(b"", 0)).mode
+            tree[change.path] = Leaf(data, mode)
+    return tree
+
+
+def _hunks(path: str, old: Leaf | None, new: Leaf | None) -> Iterable[str]:
+    return [hunk.id for hunk in compare(path, old.data if old else b"", new.data if new else b"").hunks]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(before=trees, after=trees, plan=plans)
+def test_any_decisions_leave_what_was_there_with_exactly_what_was_kept(
+    before: Leaves, after: Leaves, plan: list[tuple[bool, set[int]]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        site = Bench(Path(folder), {})
+        put(site.root, after)
+        try:
+            first = stage(site, before)
+        except NothingStaged:
+            assert before == after
+            return
+        denied: set[str] = set()
+        stages = [(found(site.root), site.service.get(first.id).state)]
+        for keeps, numbers in plan:
+            now = site.service.get(first.id)
+            waiting = [hunk.id for hunk in now.hunks if hunk.state is HunkState.PENDING]
+            waiting += [each.path for each in now.files if not each.hunks and each.state is HunkState.PENDING]
+            chosen = [name for at, name in enumerate(waiting) if at in numbers]
+            if not chosen:
+                continue
+            if keeps:
+                site.service.approve(first.id, chosen)
+            else:
+                site.service.deny(first.id, chosen)
+                denied |= set(chosen)
+            assert found(site.root) == expected(first, before, after, denied)
+            stages.append((found(site.root), site.service.get(first.id).state))
+        for tree, state in reversed(stages[:-1]):
+            site.service.undo(first.id)
+            assert found(site.root) == tree
+            assert site.service.get(first.id).state is state
+        assert [hunk.model_copy(update={"number": 0}) for hunk in site.service.get(first.id).hunks] == [
+            hunk.model_copy(update={"number": 0}) for hunk in first.hunks
+        ]
