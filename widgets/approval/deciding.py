@@ -112,7 +112,7 @@ class Deciding:
         feedback = "\n\n".join(filter(None, (words.feedback, more)))
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._post(messages.Deny(proposal.id, None, Words(feedback, words.comments), proposal.revision))
+        self._post(messages.Deny(proposal.id, None, Words(feedback, words.comments), _shown(proposal)))
         self._changed()
 
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:
@@ -121,7 +121,12 @@ class Deciding:
         return messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
 
     def _denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> messages.Deny:
-        return messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks), proposal.revision)
+        return messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks), _shown(proposal))
+
+
+def _shown(proposal: Proposal) -> int | None:
+    """The revision that a denial is bound to; None where it writes nothing."""
+    return proposal.revision if proposal.on_disk else None
 
 
 def _lapsed(name: str, proposal: Proposal | None) -> str:

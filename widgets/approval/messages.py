@@ -30,7 +30,7 @@ class Deny(Message):
     hunks: tuple[str, ...] | None = None
     words: Words = NOTHING_SAID
     revision: int | None = None
-    """The revision that was on screen; it matters where a denial writes."""
+    """The revision that was on screen, where a denial writes; else None."""
 
 
 @dataclass
