@@ -225,7 +225,9 @@ class Session:
         revision: int | None = None,
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
-        result = await asyncio.to_thread(self.ports.service.deny, proposal_id, hunks, feedback, comments, revision)
+        result = await asyncio.to_thread(
+            self.ports.service.deny, proposal_id, hunks, feedback, comments, revision=revision
+        )
         await self._decided(result, decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments)))
         return result
 
