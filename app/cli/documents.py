@@ -1,4 +1,7 @@
-"""The JSON that commands print; these models are its schema and its documentation."""
+"""The JSON that commands print; these models are its schema and its documentation.
+
+Kept whole: scripts rely on all of it, and find it in one place.
+"""
 
 from typing import Literal
 

@@ -10,7 +10,7 @@ from app.proposals.disk.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, Pos
 from app.proposals.disk.journal import effective
 from app.proposals.draft import Draft
 from app.proposals.editing import with_text
-from app.proposals.errors import ChangedSinceSeen, PatchRefused
+from app.proposals.errors import ChangedSinceSeen
 from app.proposals.facts import UNKNOWN, Circumstances, HunkFact, LineComment
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileDiff, Proposal, ProposalState
@@ -18,9 +18,7 @@ from app.proposals.on_disk import without_kept
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.overlay import Overlay, undecided
 from app.proposals.patch.exporting import as_changes, as_patch, file_diff
-from app.proposals.patch.parts import ReadPatch
-from app.proposals.patch.staging import taken, waiting_with
-from app.proposals.refusals import EditRefused
+from app.proposals.patch.staging import PatchOnDisk, taken
 from app.proposals.reopening import starts
 from app.proposals.reports import DecisionResult
 from app.proposals.splitting import Lines, Part
@@ -33,7 +31,6 @@ from app.proposals.trees import Trees, trees_of, trees_of_draft
 from app.proposals.undo import redo, undo
 from app.sandbox.changes import Change
 from app.workspace.git import folder_in_repository
-from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
@@ -142,11 +139,9 @@ class ProposalService:
         draft = self.draft("")
         folder = folder_in_repository(self._workspace.root)
         try:
-            report = taken(draft, text, folder, self._waits_already, self._made_of_disk)
-        except PatchRefused:
-            if changes := self._on_disk_already(text, folder):
-                return self.stage_changes(changes, Origin(kind=OriginKind.DISK, ref="a patch"), "", on_disk=True)
-            raise
+            report = taken(draft, text, folder, self._disk_draft, self._store)
+        except PatchOnDisk as found:
+            return self.stage_changes(found.changes, Origin(kind=OriginKind.DISK, ref="a patch"), "", on_disk=True)
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, without=report.left_out)
 
@@ -350,22 +345,6 @@ class ProposalService:
         """A draft over the disk alone, which becomes no proposal."""
         overlay = Overlay(self._reader, self._contents)
         return Draft("", self._workspace, self._contents, lambda: overlay, str)
-
-    def _waits_already(self, patch: ReadPatch) -> str:
-        return waiting_with(self._store, self._contents, self._disk_draft(), patch)
-
-    def _made_of_disk(self, patch: ReadPatch) -> bool:
-        from app.proposals.patch.reversing import made_of_disk
-
-        return made_of_disk(self._disk_draft(), patch)
-
-    def _on_disk_already(self, text: str, folder: str) -> list[Change]:
-        from app.proposals.patch.reversing import on_disk_already
-
-        draft = self._disk_draft()
-        with suppress(EditRefused, WorkspaceError):
-            return on_disk_already(draft, draft.read_patch(text, folder, whole=False))
-        return []
 
     def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
         """One that waits, re-based onto the present; raises ChangedSinceSeen if that makes it another one."""

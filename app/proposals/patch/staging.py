@@ -1,6 +1,6 @@
 """A patch that a person stages: drafted, or refused in words for a person."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from app.proposals.disk.apply import reason_of
@@ -8,64 +8,71 @@ from app.proposals.draft import Draft
 from app.proposals.errors import PatchRefused, ProposalError
 from app.proposals.overlay import Contents
 from app.proposals.patch.parts import ReadPatch
+from app.proposals.patch.reversing import made_of_disk, on_disk_already
 from app.proposals.refusals import EditRefused
 from app.proposals.reports import EditReport
 from app.proposals.stacking import related
 from app.proposals.staging import compile_changes, outcome_of
 from app.proposals.store import ProposalStore
+from app.sandbox.changes import Change
 from app.workspace.path_rules import WorkspaceError
 
 
-def taken(
-    draft: Draft,
-    text: str,
-    folder: str,
-    waits_already: Callable[[ReadPatch], str],
-    made_of_disk: Callable[[ReadPatch], bool],
-) -> EditReport:
+class PatchOnDisk(Exception):
+    """A patch was made of what is on disk."""
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        """`changes` are from what it was made of to what is on disk."""
+        super().__init__()
+        self.changes = changes
+
+
+def taken(draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft], store: ProposalStore) -> EditReport:
     """Make a patch in a draft.
 
     Args:
         draft: An empty one.
         text: The patch.
         folder: Where the workspace lies in its repository.
-        waits_already: Names the proposal that waits with the change of a patch; empty if there is none.
-        made_of_disk: Tells a patch that was made of what is on disk.
+        disk_draft: Makes an empty one over the disk alone.
+        store: Has what waits.
 
     Raises:
-        PatchRefused: it is no patch, one for another tree, one that was staged before, or one that is on disk.
+        PatchOnDisk: what it changes is on disk as it changes it.
+        PatchRefused: it is no patch, one for another tree, or one that was staged before.
     """
     try:
         patch = draft.read_patch(text, folder, whole=False)
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
-    if made_of_disk(patch):
-        # Lines that a patch without context adds can be added twice.
-        raise PatchRefused("The patch was not taken: it is on disk already.")
+    # Lines that a patch without context adds could be added twice; git's ids of both contents tell.
+    if made_of_disk(disk_draft(), patch) and (changes := on_disk_already(disk_draft(), patch)):
+        raise PatchOnDisk(changes)
     try:
         return draft.patch(patch)
     except (EditRefused, WorkspaceError) as error:
-        if name := waits_already(patch):
+        if name := waiting_with(store, disk_draft(), patch):
             raise PatchRefused(
                 f"{name} already waits with this very change; `signoff show {name}` shows it."
             ) from error
+        if changes := on_disk_already(disk_draft(), patch):
+            raise PatchOnDisk(changes) from error
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     except OSError as error:
         raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error
 
 
-def waiting_with(store: ProposalStore, contents: Contents, draft: Draft, patch: ReadPatch) -> str:
+def waiting_with(store: ProposalStore, draft: Draft, patch: ReadPatch) -> str:
     """The waiting proposal that makes of the disk what a patch would make of it; empty if there is none.
 
     Args:
         store: Has what waits.
-        contents: Where the bytes are.
         draft: An empty one over the disk alone.
         patch: What was staged.
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.patch(patch)
-        wanted = outcome_of(compile_changes(contents, draft.held))
+        wanted = outcome_of(compile_changes(Contents(store), draft.held))
         for proposal in related(store, draft.held.keys()):
             if outcome_of(proposal.files) == wanted:
                 return proposal.id
