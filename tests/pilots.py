@@ -13,6 +13,8 @@ import textual.pilot
 from textual.app import App
 from textual.pilot import Pilot
 
+from tests.waiting import until
+
 _BUSY = 1.0
 """Seconds to wait for an app that always has something to do."""
 _AT_WORK = 0.3
@@ -62,6 +64,13 @@ async def _painted(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
             break
         await _idle()
     return app._exception is None
+
+
+async def at_rest(pilot: Pilot[Any]) -> None:
+    """Wait until no thread is at work, and all is painted; for tests in which no thread waits for anything."""
+    loop = asyncio.get_running_loop()
+    await until(lambda: not _threads_at_work(loop), "the end of what threads do")
+    await pilot.pause()
 
 
 async def _press(pilot: Pilot[Any], *keys: str) -> None:

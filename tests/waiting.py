@@ -14,5 +14,5 @@ async def until(condition: Callable[[], object], what: str | Callable[[], str] =
     while not (holds := condition()):
         if time.monotonic() > end:
             raise AssertionError(f"{what() if callable(what) else what} did not come")
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
     assert not callable(holds), f"{holds!r} would always hold; call it"

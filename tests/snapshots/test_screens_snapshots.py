@@ -1,6 +1,5 @@
 """Pictures of the app before anything was said, and of every screen over it: each once large, few small and light."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -31,7 +30,9 @@ from app.ui.screens.setup import SetupScreen
 from app.ui.screens.trust import Examined, TrustScreen
 from app.ui.screens.wire import WireScreen
 from app.ui.start import Opened
+from tests.pilots import at_rest
 from tests.ui.screen_text import screen_text
+from tests.waiting import until
 
 LARGE = ("signoff-dark", (160, 45))
 SMALL = ("signoff-light", (80, 24))
@@ -186,31 +187,23 @@ async def nothing() -> None:
     """No theme is picked."""
 
 
-async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:
-    """Wait for something that comes, and for the picture of it."""
-    async with asyncio.timeout(60):
-        while not condition():
-            await pilot.pause(0.05)
-    await pilot.pause(0.2)
-
-
 async def opened(pilot: Pilot[Any]) -> SignoffApp:
     """Wait until the session is open; nothing has the focus, so no cursor blinks."""
     app = pilot.app
     assert isinstance(app, SignoffApp)
-    await until(pilot, lambda: app.current_session is not None and "gate open" in screen_text(app))
+    await until(lambda: app.current_session is not None and "gate open" in screen_text(app), "the session")
     app.set_focus(None)
-    await pilot.pause(0.2)
+    await at_rest(pilot)
     return app
 
 
 async def shown(pilot: Pilot[Any]) -> None:
     """Wait until a screen is in front and has loaded what it shows."""
     app = pilot.app
-    await until(pilot, lambda: app.screen is not app.screen_stack[0])
-    await pilot.pause(0.2)
+    await until(lambda: app.screen is not app.screen_stack[0], "the screen")
+    await at_rest(pilot)
     app.set_focus(None)
-    await pilot.pause(0.1)
+    await at_rest(pilot)
 
 
 @pytest.mark.parametrize(("theme", "size"), LOOKS)

@@ -1,17 +1,38 @@
 """What a person reads on the screen of an app that runs without a terminal."""
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from textual.app import App
+
+_display: Any = App._display
+_pictures: WeakKeyDictionary[App[Any], int] = WeakKeyDictionary()
+"""How many pictures each app has painted."""
+_texts: WeakKeyDictionary[App[Any], tuple[int, Any, str]] = WeakKeyDictionary()
+"""The text that was read last: of which picture, of which screen."""
+
+
+def _counted(app: App[Any], *picture: Any) -> None:
+    _pictures[app] = _pictures.get(app, 0) + 1
+    _display(app, *picture)
+
+
+App._display = _counted  # type: ignore[assignment, method-assign]
 
 
 def screen_text(app: App[Any]) -> str:
     """The text on screen, one line for each row of the terminal, once all that is due has been painted.
 
     A key that a pilot pressed has been handled, but its picture waits for the next frame, late on a loaded machine.
-    It is what `App.export_screenshot` draws, without the drawing: tests that wait for a text read it many times.
+    It is what `App.export_screenshot` draws, without the drawing: tests that wait for a text read it many times, and
+    while nothing is painted it is the same.
     """
-    app.screen._on_timer_update()
-    compositor = app.screen._compositor
-    update: Any = compositor.render_update(full=True, screen_stack=app._background_screens)
-    return "\n".join("".join(strip.text for strip in row).rstrip() for row in update.strips)
+    screen = app.screen
+    screen._on_timer_update()
+    number = _pictures.get(app, 0)
+    if (last := _texts.get(app)) and last[:2] == (number, id(screen)):
+        return last[2]
+    update: Any = screen._compositor.render_update(full=True, screen_stack=app._background_screens)
+    text = "\n".join("".join(strip.text for strip in row).rstrip() for row in update.strips)
+    _texts[app] = (number, id(screen), text)
+    return text

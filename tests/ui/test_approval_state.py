@@ -205,7 +205,8 @@ def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
 
 def test_what_was_left_out_does_not_come_back_under_another_name() -> None:
     value, _ = retry_proposal()
-    state = ReviewState(waiting=[value], current="P1")
+    state = ReviewState()
+    state.update([value])
     state.chosen.toggle(value, [value.hunks[0]])
     change = value.files[0]
     joined = change.hunks[0].model_copy(update={"id": "joined"})

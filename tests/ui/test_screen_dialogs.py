@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from textual.command import CommandList
 from textual.widgets import Input, OptionList, TextArea
 
 from app.actions import ACTIONS
@@ -12,6 +13,7 @@ from app.tools.command.forms import CommandForm
 from app.ui.screens.sessions import SessionScreen
 from app.ui.screens.settings import ROWS
 from app.workspace import trust
+from tests.pilots import at_rest
 from tests.ui.running_app import Running, running
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
@@ -117,8 +119,9 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         await run.see("max_steps = 7", "Waits for your trust: max_steps")
         file.write_text("max_steps = 900\n")
         await run.pilot.press("y")
+        await run.until(lambda: trust.is_trusted(b"max_steps = 7\n", run.runtime.sessions), "the trust")
         await run.screen("Workbench")
-        await run.pilot.pause(0.2)
+        await at_rest(run.pilot)
         assert run.app.settings.max_steps == 50, "what came after the look is not trusted"
         assert not trust.is_trusted(file.read_bytes(), run.runtime.sessions)
         file.write_text("max_steps = 7\n")
@@ -220,12 +223,19 @@ async def test_the_doctor_tells_each_finding(tmp_path: Path, server: WireServer)
         await run.screen("Workbench")
 
 
+def found_first(found: CommandList) -> str:
+    """What Enter would open in the palette."""
+    option = found.highlighted_option if found.option_count == 1 else None
+    return str(option.prompt) if option else ""
+
+
 async def test_the_palette_offers_the_same_commands(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await run.pilot.press("ctrl+p")
-        await run.pilot.pause(0.3)
+        await run.screen("CommandPalette")
         await run.write("gate policy")
-        await run.pilot.pause(0.5)
+        found = run.app.screen.query_one(CommandList)
+        await run.until(lambda: "gate policy" in found_first(found).lower(), "what was looked for")
         await run.pilot.press("enter")
         await run.screen("GateScreen")
         await run.pilot.press("down", "down", "enter")
