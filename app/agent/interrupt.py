@@ -6,7 +6,7 @@ write down what happened.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,6 +21,8 @@ class Interrupter:
 
     def __init__(self) -> None:
         self._stopped = asyncio.Event()
+        self.spoken = asyncio.Event()
+        """The user has said or decided something since the turn began."""
 
     @property
     def stopped(self) -> bool:
@@ -31,8 +33,14 @@ class Interrupter:
         """Ask to stop; takes effect at once and lasts for the turn."""
         self._stopped.set()
 
-    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+    async def wait_for(
+        self, work: Coroutine[Any, Any, T], until: Callable[[], Coroutine[Any, Any, Any]] | None = None
+    ) -> T:
         """Await `work`, or cancel it (and wait until its clean-up is done) as soon as the user stops.
+
+        Args:
+            work: what is awaited.
+            until: ends the wait, too, when it returns.
 
         Raises:
             Interrupted: the user stopped before `work` was done; its result, if it came all the same, is void.
@@ -41,14 +49,17 @@ class Interrupter:
             work.close()
             raise Interrupted
         task = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self._stopped.wait())
+        ends: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stopped.wait())}
+        if until is not None:
+            ends.add(asyncio.ensure_future(until()))
         try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise Interrupted
             return task.result()
         finally:
-            stop.cancel()
+            for end in ends:
+                end.cancel()
             if not task.done():
                 # Stopped by the user, or this very task is cancelled because the program ends.
                 await _cancelled(task)

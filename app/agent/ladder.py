@@ -118,7 +118,8 @@ def decide(state: LadderState) -> Action:
         return action
     if state.failure == "context_full" or state.last is Last.NO_ROOM:
         if state.compacted:
-            return Stop("failed", _STILL_FULL)
+            said = state.failure_message
+            return Stop("failed", f"{_NO_HELP} {said}" if said else _STILL_FULL)
         return Compact()
     action = _after_failure(state) if state.failure else _by_shape(state)
     if isinstance(action, Request):
@@ -191,6 +192,7 @@ def _request(state: LadderState, request: Request) -> Action:
     return request
 
 
+_NO_HELP = "Making room did not help; start a new session."
 _STILL_FULL = "The context is full, and making room did not help. Start a new session."
 _CUT_AGAIN = "The response was cut off twice. Raise the output limit, or ask for less at a time."
 _EMPTY_AGAIN = "The model returned an empty response twice. Send a message to go on."

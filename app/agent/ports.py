@@ -30,6 +30,10 @@ class ModelPort(Protocol):
         """Make one request; raises `app.llm.failures.errors.RequestError`."""
         ...
 
+    def hurry(self) -> None:
+        """Send at once what waits to be sent again."""
+        ...
+
 
 class Claim(Protocol):
     """The right to run the turns of a session: of all processes that have it open, one has it."""

@@ -185,9 +185,13 @@ class Session:
     async def resume(self) -> None:
         """`continue`: open the gate and let the model go on, without saying anything; after the turn, if one runs.
 
-        While a question is open nothing happens: its answer lets the model go on.
+        While a question is open nothing happens: its answer lets the model go on. While a request waits to be sent
+        again, it is sent at once.
         """
-        await self._turns.go_on()
+        if self._phase is Phase.RETRYING:
+            self.ports.model.hurry()
+        else:
+            await self._turns.go_on()
 
     async def compact(self) -> None:
         """Make room in the context now, by a summary of the older history."""

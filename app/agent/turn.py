@@ -4,6 +4,7 @@ Whatever happens on the way (a failed request, a tool that raises, Escape at any
 log; the only things that pass through are a store that cannot be written and the end of the program.
 """
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
@@ -66,6 +67,8 @@ from app.llm.types import (
 )
 from app.tools.registry import ToolSet
 
+_STALLED = 2.0
+"""Seconds without a word after which a closing request has stalled for a user who goes on."""
 _REFUSED_THERE = "The model called a tool although it was told to stop; the server refused the call."
 
 Cause = Literal["message", "feedback", "answer", "continue"]
@@ -101,6 +104,12 @@ class _Received:
     records: list[Event] = field(default_factory=list)
     """Events to record with the response: attempts that were discarded, notices."""
     completed: Completed | None = None
+    latest: float = field(default_factory=time.monotonic)
+    """When something came last."""
+
+    def progressed(self) -> None:
+        """Something has come."""
+        self.latest = time.monotonic()
 
 
 class Turn:
@@ -229,7 +238,8 @@ class Turn:
         received = _Received()
         started = time.monotonic()
         try:
-            await self._interrupter.wait_for(self._receive(build, received, closing=closing))
+            stalled = (lambda: self._stalled(received)) if closing else None
+            await self._interrupter.wait_for(self._receive(build, received, closing=closing), until=stalled)
         except Interrupted:
             return await self._record(self._partial("interrupted", received, started), received)
         except RequestError as error:
@@ -246,6 +256,7 @@ class Turn:
         """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""
         streaming = False
         async for update in self._model.stream(build, closing=closing):
+            received.progressed()
             if not streaming and isinstance(update, TextDelta | ReasoningDelta | CallProgress):
                 streaming = True
                 self._publish(PhaseChanged(Phase.STREAMING))
@@ -268,6 +279,18 @@ class Turn:
                     received.records.append(Notice(text=update.notice))
                 case Completed():
                     received.completed = update
+
+    async def _stalled(self, received: _Received) -> None:
+        """Return once the user has the next word ready and nothing comes of the closing words any more.
+
+        The proposal is on screen, and what the user says next matters more than what the model would have said.
+        """
+        await self._interrupter.spoken.wait()
+        while True:
+            silent = time.monotonic() - received.latest
+            if silent >= _STALLED:
+                return
+            await asyncio.sleep(_STALLED - silent)
 
     def _discard(self, update: AttemptDiscarded, received: _Received) -> None:
         received.records.append(self._message("discarded", "".join(received.text), ""))

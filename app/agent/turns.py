@@ -129,6 +129,7 @@ class Turns:
         async with self._door:
             if self.busy:
                 self._going_on = True
+                self._interrupter.spoken.set()
             elif not self._closing and self.question is None:
                 await self._go_on()
 
@@ -148,6 +149,7 @@ class Turns:
                 await self._begin("feedback", event)
             else:
                 await self._log.append(event)
+                self._interrupter.spoken.set()
 
     async def heed(self) -> None:
         """Let the model have feedback that came from elsewhere since the session was opened."""
@@ -220,6 +222,7 @@ class Turns:
     async def _say(self, text: str) -> None:
         if self.busy or self._closing:
             await self._log.append(MessageQueued(text=text))
+            self._interrupter.spoken.set()
         elif (question := self.question) is not None:
             await self._begin("answer", Answer(call=question.call, text=text))
         else:

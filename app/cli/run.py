@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -210,6 +211,10 @@ class _Stop:
         self._session.interrupt()
 
 
+_FIRST_WORD = 5.0
+"""Seconds without a word of the model after which it is said that it is waited for."""
+
+
 class _Printer:
     """Says on standard error what goes on."""
 
@@ -218,6 +223,8 @@ class _Printer:
         self._commands = commands
         self._quiet = quiet
         self._column = 0
+        self._expected: asyncio.Handle = asyncio.get_running_loop().call_soon(lambda: None)
+        """What tells that nothing has come yet."""
         self._calls: dict[str, ToolCall] = {}
         self.failure = ""
 
@@ -227,12 +234,11 @@ class _Printer:
                 self._stream(text)
             case ReasoningStreamed():
                 pass
-            case StreamDiscarded(reason=reason):
-                self._line(f"… {reason}; once more")
-            case PhaseChanged(phase=Phase.RETRYING, detail=detail):
-                self._line(f"… waiting to try again: {detail}")
-            case PhaseChanged(phase=Phase.COMPACTING):
-                self._line("… making room in the context")
+            case StreamDiscarded():
+                # Why, and how long it takes, the wait says that follows.
+                self._line("… what came so far is void")
+            case PhaseChanged():
+                self._phase(update)
             case ConfirmationRequested(key=key, confirmation=confirmation) if (
                 self._commands and confirmation.kind == "command"
             ):
@@ -250,7 +256,30 @@ class _Printer:
 
     def finish(self) -> None:
         """End the line that is being written."""
+        self._expected.cancel()
         self._line("")
+
+    def _phase(self, changed: PhaseChanged) -> None:
+        self._expected.cancel()
+        match changed.phase:
+            case Phase.REQUESTING:
+                self._expect(time.monotonic(), _FIRST_WORD)
+            case Phase.RETRYING:
+                left = changed.until - time.monotonic()
+                self._line(f"… trying again in {left:.0f} s: {changed.detail}")
+                self._expect(changed.until, left + _FIRST_WORD)
+            case Phase.COMPACTING:
+                self._line("… making room in the context")
+
+    def _expect(self, since: float, patience: float) -> None:
+        """Say what is waited for, if nothing comes for so long; and again each time that is twice as long ago."""
+        self._expected = asyncio.get_running_loop().call_later(patience, self._tell_waiting, since, patience)
+
+    def _tell_waiting(self, since: float, patience: float) -> None:
+        endpoint = self._session.ports.model.endpoint
+        waited = time.monotonic() - since
+        self._line(f"… waiting for {endpoint.model} at {endpoint.base_url}, {waited:.0f} s so far")
+        self._expect(since, 2 * waited)
 
     def _event(self, event: Event) -> None:
         match event:

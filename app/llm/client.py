@@ -4,6 +4,7 @@ Importing this module does not import the OpenAI SDK; `ModelClient.preload` does
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -65,6 +66,7 @@ class ModelClient:
         self._reader = FailureReader(endpoint)
         self._transport = Transport(endpoint, self._timeouts, self._reader)
         self._unfinished = 0
+        self._hurried = asyncio.Event()
 
     @property
     def profile(self) -> Profile:
@@ -85,6 +87,10 @@ class ModelClient:
             return await self._transport.models(wire_of(self.profile))
         except AttemptFailed as failed:
             raise self._final(failed.failure, None) from failed
+
+    def hurry(self) -> None:
+        """Send at once what waits to be sent again."""
+        self._hurried.set()
 
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -134,7 +140,13 @@ class ModelClient:
             if not assembly.empty:
                 yield AttemptDiscarded(assembly.text, failure.message)
             yield RetryScheduled(attempt, delay, failure.message)
-            await asyncio.sleep(delay)
+            await self._pause(delay)
+
+    async def _pause(self, seconds: float) -> None:
+        self._hurried.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurried.wait()
 
     async def _attempt(
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool

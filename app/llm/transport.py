@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from app.llm.failures.errors import AttemptFailed
+from app.llm.failures.errors import AttemptFailed, Failure
 from app.llm.failures.failures import FailureReader, chain
 from app.llm.failures.server_words import parse_body
 from app.llm.response.limits import TooLarge
@@ -53,11 +53,16 @@ class Timeouts:
     """After the finish reason, for the usage and the end of the stream."""
     closing: float = 20.0
     """Between tokens of a closing request, and to its first: the proposal is on screen, the words can be missed."""
+    whole: float = 1800.0
+    """For all of a response, however steadily it trickles."""
+    whole_closing: float = 90.0
 
     @classmethod
     def for_endpoint(cls, endpoint: Endpoint) -> Self:
         """More patience with a server on this machine, which may first have to load a model."""
-        return cls(read=600, first=600, idle=300, closing=45) if is_local(endpoint.base_url) else cls()
+        if not is_local(endpoint.base_url):
+            return cls()
+        return cls(read=600, first=600, idle=300, closing=45, whole=3600, whole_closing=180)
 
 
 def is_local(base_url: str) -> bool:
@@ -74,28 +79,36 @@ def is_local(base_url: str) -> bool:
 
 
 class Patience:
-    """How long the next byte may take; moved on by progress in the response, not by mere bytes."""
+    """How long the next byte may take; moved on by progress in the response, not by mere bytes, and not for ever."""
 
     def __init__(self, timeouts: Timeouts, *, closing: bool) -> None:
         self._timeouts = timeouts
         self._closing = closing
-        self.waiting_for = "its first token"
-        self.limit = min(timeouts.closing, timeouts.first) if closing else timeouts.first
-        self.deadline = asyncio.get_running_loop().time() + self.limit
+        self._now = asyncio.get_running_loop().time
+        self._whole = timeouts.whole_closing if closing else timeouts.whole
+        self._end = self._now() + self._whole
+        self._waiting_for = "its first token"
+        self._allow(min(timeouts.closing, timeouts.first) if closing else timeouts.first)
 
     def progressed(self) -> None:
         """A token has come."""
         self._allow(min(self._timeouts.closing, self._timeouts.idle) if self._closing else self._timeouts.idle)
-        self.waiting_for = "the next token"
+        self._waiting_for = "the next token"
 
     def finishing(self) -> None:
         """The finish reason has come."""
         self._allow(self._timeouts.linger)
-        self.waiting_for = "the end of the stream"
+        self._waiting_for = "the end of the stream"
+
+    def failure(self, reader: FailureReader) -> Failure:
+        """What the end of it means."""
+        if self.deadline == self._end:
+            return reader.too_slow(self._whole)
+        return reader.timed_out(self._limit, self._waiting_for)
 
     def _allow(self, seconds: float) -> None:
-        self.limit = seconds
-        self.deadline = asyncio.get_running_loop().time() + seconds
+        self._limit = seconds
+        self.deadline = min(self._now() + seconds, self._end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +148,7 @@ class Transport:
             AttemptFailed: Anything else than a response with status 200 whose body ended in good order.
         """
         sdk = await loaded(encrypted=self._encrypted)
-        try:
-            client = self._connected(sdk)
-        except Exception as problem:
-            raise AttemptFailed(self._reader.unusable_address(problem)) from problem
+        client = self._connected(sdk)
         response: Any = None
         try:
             async with asyncio.timeout_at(patience.deadline):
@@ -157,7 +167,7 @@ class Transport:
         except AttemptFailed:
             raise
         except TimeoutError as silence:
-            raise AttemptFailed(self._reader.timed_out(patience.limit, patience.waiting_for)) from silence
+            raise AttemptFailed(patience.failure(self._reader)) from silence
         except Exception as problem:
             raise AttemptFailed(self._failure(problem, sdk, begun=response is not None)) from problem
         finally:
@@ -171,9 +181,10 @@ class Transport:
             AttemptFailed: The endpoint gives no list.
         """
         sdk = await loaded(encrypted=self._encrypted)
+        client = self._connected(sdk)
         try:
             async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
-                response = await self._connected(sdk).get(
+                response = await client.get(
                     wire.path(self._endpoint.base_url, "models"),
                     cast_to=sdk.httpx2.Response,
                     options={"headers": self._headers(sdk, wire)},
@@ -197,6 +208,8 @@ class Transport:
 
     def _connected(self, sdk: Sdk) -> Any:
         if self._client is None:
+            if unusable := self._reader.unusable_settings():
+                raise AttemptFailed(unusable)
             # Imports the HTTP library, which is there by now.
             from app.llm.bounded_bodies import ACCEPTED, bound_body
 
@@ -209,7 +222,8 @@ class Transport:
                 # Given in every case, because the SDK takes what is missing from the environment: a key that is
                 # meant for another host.
                 api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
-                base_url=self._endpoint.base_url,
+                base_url=self._endpoint.address.bare,
+                default_query=self._endpoint.address.query,
                 default_headers={"User-Agent": "signoff", **ACCEPTED, **self._endpoint.headers},
                 max_retries=0,
                 timeout=timeout,
@@ -234,7 +248,10 @@ class Transport:
         named = {name.lower() for name in self._endpoint.headers}
         key = self._endpoint.api_key
         own = wire.headers(key.get_secret_value().strip() if key is not None else "")
-        if (key is None or "x-api-key" in own) and "authorization" not in named:
+        authorization = self._endpoint.address.authorization
+        if authorization and "authorization" not in named:
+            headers["Authorization"] = authorization
+        elif (key is None or "x-api-key" in own) and "authorization" not in named:
             headers["Authorization"] = sdk.openai.Omit()
         return headers | {name: value for name, value in own.items() if name not in named}
 
@@ -266,11 +283,12 @@ class Transport:
             return self._reader.too_large(endless)
         if isinstance(problem, openai.APIStatusError):
             return self._reader.response(problem.status_code, problem.response.headers, problem.response.text)
-        if isinstance(problem, openai.APITimeoutError | httpx2.TimeoutException) and begun:
-            return self._reader.timed_out(self._timeouts.read, "the response")
-        if isinstance(problem, httpx2.UnsupportedProtocol | httpx2.InvalidURL) or isinstance(
-            problem.__cause__, httpx2.UnsupportedProtocol | httpx2.InvalidURL
-        ):
+        causes = list(chain(problem))
+        if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
+            return self._reader.not_connected(self._timeouts.connect)
+        if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
+            return self._reader.timed_out(self._timeouts.read, "the response" if begun else "its first byte")
+        if any(isinstance(cause, httpx2.UnsupportedProtocol | httpx2.InvalidURL) for cause in causes):
             return self._reader.unusable_address(problem)
         if isinstance(problem, openai.APIConnectionError | httpx2.TransportError):
             return self._reader.broken("broke off", str(problem)) if begun else self._reader.unreachable(problem)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from app.llm.address import Address, take_apart
 from app.llm.capabilities.profile import Profile
 
 
@@ -13,9 +14,17 @@ class Endpoint:
     """Where requests go."""
 
     base_url: str
+    """Without anything secret, whatever was given: it is stored, shown and exported."""
     model: str
     api_key: SecretStr | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    address: Address = field(init=False, repr=False)
+    """With what was secret in the base URL."""
+
+    def __post_init__(self) -> None:
+        address = take_apart(self.base_url)
+        object.__setattr__(self, "address", address)
+        object.__setattr__(self, "base_url", address.url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.agent.updates import Phase
 from app.ui import slash_commands
 from app.ui.means import Means
 from app.ui.slash_commands import COMMANDS, BadArgument
@@ -238,7 +239,7 @@ class CommandRunner:
 
     async def _continue(self, _: str) -> None:
         session = self._session.get()
-        if session.busy:
+        if session.busy and session.phase is not Phase.RETRYING:
             raise BadArgument("The model is at work already.")
         if session.question is not None:
             raise BadArgument("A question waits for your answer; answer it to go on.")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from app.llm.address import take_apart
 from app.runtime.connection import OPENAI_URL, NotConnected
 from app.ui.means import Ask
 from app.ui.preferences import Preferences
@@ -97,7 +98,7 @@ class Connector:
             return await self._session.open_session.list_models(settings)
 
         self._session.asked.set()
-        address = settings.base_url or OPENAI_URL
+        address = take_apart(settings.base_url or OPENAI_URL).url
         return await self._ask(ModelScreen(load, address, settings.model))
 
     async def _set_up(self, missing: str) -> None:

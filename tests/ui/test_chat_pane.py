@@ -1,5 +1,6 @@
 """The pane as a whole: streaming, questions, the status line, and quiet when nothing moves."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -352,13 +353,15 @@ class Clock:
         (Phase.STREAMING, "", 0.0, "Writing · 25 tokens/s"),
         (Phase.RUNNING, "read_file app.py", 0.0, "Running read_file app.py"),
         (Phase.RETRYING, "rate limited", 1014.0, "Retrying in 10 s · rate limited"),
+        (Phase.RETRYING, "", 1309.0, "Retrying at 12:05, in 5:05"),
+        (Phase.RETRYING, "", 1014.0, "/continue tries now"),
         (Phase.COMPACTING, "", 0.0, "Making room"),
     ],
 )
 async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: str, until: float, words: str) -> None:
     clock = Clock()
     app = ChatApp()
-    app.pane.status_line = StatusLine(clock)
+    app.pane.status_line = StatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.apply(PhaseChanged(phase, detail, until))
         app.pane.status_line.count(400)

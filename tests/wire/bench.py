@@ -8,7 +8,7 @@ from typing import Any
 from app.agent.session import Session
 from app.agent.updates import Update
 from app.conversation.events import Event, TurnEnded
-from app.llm.failures.retry import STANDARD, RetryPolicy
+from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
 from app.runtime.connection import connect, open_session
 from app.runtime.workspace import Runtime, open_runtime
@@ -19,6 +19,8 @@ FILE = "def greet(name):\n    return 'Hello ' + name\n"
 
 TIMEOUTS = Timeouts(closing=1.0)
 """A silent endpoint is given up soon in tests."""
+SOON = RetryPolicy(base=0.05, busy_base=0.05)
+"""The standard policy without its long gaps."""
 
 
 class Bench:
@@ -63,7 +65,7 @@ class Bench:
 
 @contextlib.asynccontextmanager
 async def bench(
-    server: WireServer, folder: Path, *, retry: RetryPolicy = STANDARD, attended: bool = True, **settings: Any
+    server: WireServer, folder: Path, *, retry: RetryPolicy = SOON, attended: bool = True, **settings: Any
 ) -> AsyncIterator[Bench]:
     """Open a workspace below `folder` on the server; the settings are those of the configuration."""
     root = folder / "workspace"

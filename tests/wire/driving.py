@@ -11,7 +11,7 @@ from app.llm.transport import Timeouts
 from app.llm.types import AttemptDiscarded, Completed, Endpoint, Payload, StreamUpdate, TextDelta
 from tests.wire.server import WireServer
 
-FAST = RetryPolicy(base=0.002, cap=0.004, jitter=lambda: 0.5)
+FAST = RetryPolicy(base=0.002, busy_base=0.002, cap=0.004, jitter=lambda: 0.5)
 """The standard policy at a five-hundredth of its delays."""
 BRISK = Timeouts(connect=10, read=30, first=30, idle=30, linger=0.3, closing=30)
 """Long where a test does not wait for the end of it, so that a busy machine fails no test."""

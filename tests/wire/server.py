@@ -237,7 +237,7 @@ class WireServer:
             request = await _read_request(reader)
             if request is None:
                 return
-            chat = request.method == "POST" and request.path.endswith(_ANSWERED)
+            chat = request.method == "POST" and request.path.partition("?")[0].endswith(_ANSWERED)
             with self._arrival:
                 group = self.requests if chat else self.visits
                 request.number = len(group)

@@ -41,8 +41,8 @@ async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestEr
         pytest.param(document("404 page not found", status=404), K.INVALID_REQUEST, 1, "/v1", id="404 page"),
         pytest.param(document({"detail": "Not Found"}, status=404), K.INVALID_REQUEST, 1, "/v1", id="404 path"),
         pytest.param(document({"detail": "Method Not Allowed"}, status=405), K.INVALID_REQUEST, 1, "/v1", id="405"),
-        pytest.param(error(408, "Slow"), K.SERVER_ERROR, 4, "Slow", id="408"),
-        pytest.param(error(409, "Busy"), K.SERVER_ERROR, 4, "Busy", id="409"),
+        pytest.param(error(408, "Slow"), K.SERVER_ERROR, 6, "Slow", id="408"),
+        pytest.param(error(409, "Busy"), K.SERVER_ERROR, 6, "Busy", id="409"),
         pytest.param(document("", status=413), K.CONTEXT_FULL, 1, "ompact", id="413 empty"),
         pytest.param(
             document({"detail": [{"loc": ["body", "x"], "msg": "Field required"}]}, status=422),
@@ -51,9 +51,9 @@ async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestEr
             "body.x: Field required",
             id="422 list",
         ),
-        pytest.param(error(425, "Early"), K.SERVER_ERROR, 4, "Early", id="425"),
-        pytest.param(error(429, "Slow down"), K.RATE_LIMITED, 4, "Slow down", id="429"),
-        pytest.param(document("", status=429), K.RATE_LIMITED, 4, "rate", id="429 empty"),
+        pytest.param(error(425, "Early"), K.SERVER_ERROR, 6, "Early", id="425"),
+        pytest.param(error(429, "Slow down"), K.RATE_LIMITED, 6, "Slow down", id="429"),
+        pytest.param(document("", status=429), K.RATE_LIMITED, 6, "rate", id="429 empty"),
         pytest.param(
             error(429, "You exceeded your current quota", code="insufficient_quota"),
             K.QUOTA,
@@ -65,21 +65,21 @@ async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestEr
         pytest.param(error(400, "Your credit balance is too low"), K.QUOTA, 1, "credit", id="400 credit"),
         pytest.param(error(429, "Limit on requests per day (RPD): 50"), K.QUOTA, 1, "per day", id="429 daily"),
         pytest.param(
-            error(429, "Too many tokens, please wait before trying again."), K.RATE_LIMITED, 4, "tokens", id="bedrock"
+            error(429, "Too many tokens, please wait before trying again."), K.RATE_LIMITED, 6, "tokens", id="bedrock"
         ),
         pytest.param(
-            document("<h1>Oops</h1>", status=500, content_type="text/html"), K.SERVER_ERROR, 4, "Oops", id="500"
+            document("<h1>Oops</h1>", status=500, content_type="text/html"), K.SERVER_ERROR, 6, "Oops", id="500"
         ),
-        pytest.param(document("<title>Bad gateway</title>", status=502), K.SERVER_ERROR, 4, "Bad gateway", id="502"),
-        pytest.param(error(503, "Loading model"), K.SERVER_ERROR, 4, "Loading model", id="503"),
-        pytest.param(document("", status=504), K.SERVER_ERROR, 4, "problem", id="504"),
-        pytest.param(error(529, "Overloaded"), K.SERVER_ERROR, 4, "Overloaded", id="529"),
+        pytest.param(document("<title>Bad gateway</title>", status=502), K.SERVER_ERROR, 6, "Bad gateway", id="502"),
+        pytest.param(error(503, "Loading model"), K.SERVER_ERROR, 6, "Loading model", id="503"),
+        pytest.param(document("", status=504), K.SERVER_ERROR, 6, "problem", id="504"),
+        pytest.param(error(529, "Overloaded"), K.SERVER_ERROR, 6, "Overloaded", id="529"),
         pytest.param(error(501, "Not implemented"), K.SERVER_ERROR, 1, "Not implemented", id="501"),
         pytest.param(error(418, "Teapot"), K.INVALID_REQUEST, 1, "Teapot", id="418"),
         pytest.param(
             error(500, "No", headers={"x-should-retry": "false"}), K.SERVER_ERROR, 1, "No", id="do not retry"
         ),
-        pytest.param(error(501, "No", headers={"x-should-retry": "true"}), K.SERVER_ERROR, 4, "No", id="do retry"),
+        pytest.param(error(501, "No", headers={"x-should-retry": "true"}), K.SERVER_ERROR, 6, "No", id="do retry"),
         pytest.param(
             error(500, "Failed to parse tool call arguments as JSON"),
             K.INVALID_REQUEST,
@@ -306,8 +306,12 @@ async def test_headers_of_the_endpoint_are_sent(server: WireServer) -> None:
     [
         ("http://127.0.0.1:9/v1", "Is the server running?"),
         ("http://no-such-host.invalid/v1", "no host no-such-host.invalid"),
-        ("ftp://127.0.0.1/v1", "not a usable base URL"),
-        ("nonsense", "not a usable base URL"),
+        ("ftp://127.0.0.1/v1", "ftp:// is not spoken here; write http:// or https://"),
+        ("nonsense", "'nonsense' is not a usable base URL: it lacks http:// or https://"),
+        ("localhost:1/v1", "write http://localhost:1/v1"),
+        ("http://127.0.0.1:99999/v1", "port 99999 does not exist"),
+        ("http://", "names no host"),
+        ("http://a b/v1", "names no host"),
         ("http://[::1/v1", "not a usable base URL"),
     ],
 )
@@ -317,6 +321,48 @@ async def test_unreachable(base_url: str, words: str) -> None:
         await updates_of(client)
     assert words in caught.value.message
     await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("key", "headers", "words"),
+    [
+        ("secret-1\nsecret-2", {}, "The API key has a line break in it"),
+        ("secret\u2019s", {}, "The API key has a character in it that no header may have"),
+        ("", {"x-team": "secret\r\nmore"}, "The header 'x-team' has a line break in it"),
+    ],
+)
+async def test_what_no_header_may_have_is_told_before_anything_is_sent(
+    server: WireServer, key: str, headers: dict[str, str], words: str
+) -> None:
+    client = ModelClient(Endpoint(server.base_url, "m", SecretStr(key), headers), Profile(), timeouts=BRISK)
+    for ask in (updates_of(client), client.models()):
+        with pytest.raises(RequestError, match=words) as caught:
+            await ask
+        assert "secret" not in caught.value.message and "Check the configuration" in caught.value.message
+    assert not server.requests and not server.visits
+    await client.aclose()
+
+
+async def test_secrets_of_an_address_travel_and_are_nowhere_to_be_seen(server: WireServer) -> None:
+    server.script([error(400, "No dXNlcjpzM2NyM3Q= s3cr3t t0k3n-of-mine")])
+    url = server.base_url.replace("http://", "http://user:s3cr3t@") + "/?api-key=t0k3n-of-mine&api-version=7"
+    endpoint = Endpoint(url, "m")
+    assert endpoint.base_url == f"{server.base_url}/?api-version=7"
+    cache: dict[str, dict[str, Any]] = {}
+    client = ModelClient(endpoint, Profile(), timeouts=BRISK, cache=cache)
+    with pytest.raises(RequestError) as caught:
+        await updates_of(client)
+    server.script([error(400, "stream_options unknown"), Turn("Hi")])
+    await updates_of(client)
+    await client.aclose()
+    (key,) = cache
+    for seen in (caught.value.message, repr(endpoint), key):
+        assert "s3cr3t" not in seen and "t0k3n" not in seen and "dXNlcjpzM2NyM3Q" not in seen
+    for request in server.requests:
+        path, _, query = request.path.partition("?")
+        assert path == "/v1/chat/completions"
+        assert sorted(query.split("&")) == ["api-key=t0k3n-of-mine", "api-version=7"]
+        assert request.headers["authorization"] == "Basic dXNlcjpzM2NyM3Q="
 
 
 async def test_https_on_a_plain_port_is_told(server: WireServer) -> None:

@@ -1,6 +1,7 @@
 """Retries, silence and cancellation: what is repeated when, and that nothing is left behind."""
 
 import asyncio
+import re
 import time
 from contextlib import aclosing
 
@@ -14,9 +15,9 @@ from tests.wire.driving import BRISK, FAST, client_of, closing, opening, respons
 from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
 
-STUBBORN = RetryPolicy(attempts=20, base=0.01, cap=0.01)
+STUBBORN = RetryPolicy(attempts=20, base=0.01, busy_base=0.01, cap=0.01)
 """Tries until a busy machine is fast enough."""
-PATIENT = RetryPolicy(jitter=lambda: 0.0)
+PATIENT = RetryPolicy(cap=0.0, jitter=lambda: 0.0)
 """Server hints as they are, own delays of nothing."""
 
 
@@ -61,15 +62,28 @@ async def test_a_date_to_wait_for(server: WireServer) -> None:
     assert 27 < delay <= 30
 
 
-@pytest.mark.parametrize("headers", [{"retry-after": "300"}, {"x-ratelimit-reset-requests": "6m0s"}])
+@pytest.mark.parametrize("headers", [{"retry-after": "3000"}, {"x-ratelimit-reset-requests": "60m0s"}])
 async def test_a_long_wait_is_the_users_decision(server: WireServer, headers: dict[str, str]) -> None:
     server.always(error(429, "Wait", headers=headers))
     async with client_of(server) as client:
         with pytest.raises(RequestError) as caught:
             await updates_of(client)
     assert caught.value.kind is FailureKind.RATE_LIMITED
-    assert caught.value.retry_at is not None and 250 < caught.value.retry_at - time.time() <= 360
+    assert caught.value.retry_at is not None and 2900 < caught.value.retry_at - time.time() <= 3600
+    assert re.search(r"It takes requests again at \d\d:\d\d", caught.value.message)
     assert len(server.requests) == 1
+
+
+async def test_a_long_wait_can_be_cut_short(server: WireServer) -> None:
+    server.script([error(429, "Wait", headers={"retry-after": "600"}), Turn("Hello")])
+    async with client_of(server) as client:
+        updates = []
+        async for update in client.stream(opening):
+            updates.append(update)
+            if isinstance(update, RetryScheduled):
+                assert update.delay >= 600 and re.search(r"again at \d\d:\d\d", update.reason)
+                asyncio.get_running_loop().call_later(0.01, client.hurry)
+        assert response(updates).text == "Hello"
 
 
 async def test_every_attempt_is_the_same_request(server: WireServer) -> None:
@@ -108,6 +122,28 @@ async def test_heartbeats_are_no_progress(server: WireServer) -> None:
         updates = await updates_of(client)
     assert response(updates).text == "Hello"
     assert server.requests[0].disconnected.is_set()
+
+
+async def test_a_trickle_ends_as_a_whole(server: WireServer) -> None:
+    tokens = [part for _ in range(400) for part in (chunk("h"), BREAK)]
+    server.always(stream(*tokens, STALL))
+    for timeouts, build, closes in (
+        (Timeouts(whole=0.3), opening, False),
+        (Timeouts(whole_closing=0.3), closing, True),
+    ):
+        async with client_of(server, timeouts=timeouts, retry=RetryPolicy(closing_attempts=1)) as client:
+            with pytest.raises(RequestError, match=r"did not finish its response within 0.3 s") as caught:
+                await updates_of(client, build, closing=closes)
+        assert caught.value.partial is not None and caught.value.partial.text.startswith("hh")
+    assert len(server.requests) == 2
+
+
+async def test_silence_before_the_first_byte_is_told_as_such(server: WireServer) -> None:
+    server.always(stream(STALL))
+    async with client_of(server, timeouts=Timeouts(read=0.2), retry=RetryPolicy(attempts=1)) as client:
+        with pytest.raises(RequestError, match=r"sent nothing for 0.2 s while waiting for its first byte") as caught:
+            await updates_of(client)
+    assert "scope" not in caught.value.message
 
 
 async def test_reasoning_and_calls_are_progress(server: WireServer) -> None:

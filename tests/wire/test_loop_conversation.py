@@ -247,7 +247,7 @@ async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: Wi
         assert len(server.requests) == 1
         assert [event.text for event in on.events if isinstance(event, Question)] == ["Which?"]
         assert not any(isinstance(event, ToolStarted) for event in on.events), "nothing after the question ran"
-        server.script([error(429, "Slow down", headers={"retry-after": "500"})])
+        server.script([error(429, "Slow down", headers={"retry-after": "5000"})])
         await on.session.answer("b")
         await on.session.settled()
         assert on.stopped == "failed"

@@ -336,7 +336,7 @@ class EntryBuilder:
         entry = TurnEndEntry(key, stopped, event.message, duration, calls, tokens)
         failure, failed = self._failure
         self._failure = ("", "")
-        if stopped == "failed" and failed == event.message:
+        if failed and event.message.endswith(failed) and stopped != "answer":
             # The end of the turn says it, too, and what to do about it.
             return [Drop(failure), Put(entry)]
         return [Put(entry)] if entry.facts or stopped in ("aborted", "failed") else []

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from textual import events
 from textual.content import Content
@@ -18,6 +19,8 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INTERVAL = 0.125
 """Seconds between two looks of the spinner; there is no timer while the session is idle."""
 _CHARACTERS_PER_TOKEN = 4
+_COUNTED = 60.0
+"""Seconds up to which a wait is counted down; a longer one is told by the time of day, too."""
 
 _INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
 _PERMISSION = Content.assemble(("! ", "$text-warning bold"), "A tool needs your permission")
@@ -40,10 +43,17 @@ class StatusLine(Widget):
     class NewestWanted(Message):
         """The user wants to see the end of the transcript."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, *, id: str | None = None) -> None:  # noqa: A002
-        """`clock` is the clock of `PhaseChanged.until`."""
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = datetime.now,
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """`clock` is the clock of `PhaseChanged.until`, `now` that on the wall."""
         super().__init__(id=id)
         self._clock = clock
+        self._now = now
         self._phase = Phase.IDLE
         self._detail = ""
         self._until = 0.0
@@ -131,8 +141,7 @@ class StatusLine(Widget):
             case Phase.RUNNING:
                 words = f"Running {self._detail}" if self._detail else "Running tools"
             case Phase.RETRYING:
-                left = max(0.0, self._until - self._clock())
-                words = f"Retrying in {left:.0f} s" if self._until else "Retrying"
+                words = self._countdown()
                 words += f" · {self._detail}" if self._detail else ""
             case Phase.COMPACTING:
                 words = "Making room: older messages are being summarised"
@@ -149,8 +158,18 @@ class StatusLine(Widget):
         text = shorten(visible(words), 200) + (f" · {total}" if total else "")
         return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
 
+    def _countdown(self) -> str:
+        if not self._until:
+            return "Retrying"
+        left = max(0.0, self._until - self._clock())
+        if left <= _COUNTED:
+            return f"Retrying in {left:.0f} s"
+        return f"Retrying at {self._now() + timedelta(seconds=left):%H:%M}, in {left // 60:.0f}:{left % 60:02.0f}"
+
     def _way_out(self) -> Content:
         parts: list[Content] = []
+        if self._phase is Phase.RETRYING:
+            parts.append(Content.assemble(("/continue", "$text-accent bold"), " tries now"))
         if self._unseen is not None:
             what = f"{self._unseen} new" if self._unseen else "to the newest"
             parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))

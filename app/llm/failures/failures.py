@@ -4,13 +4,23 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from app.llm.address import fault_of, header_fault
 from app.llm.failures.errors import Failure, FailureKind
 from app.llm.failures.server_words import headline, one_line, parse_body, searchable
 from app.llm.response.limits import TooLarge
 from app.llm.types import Endpoint
+
+_SHORT = 60.0
+"""Seconds up to which a count-down says more than the time of day."""
+
+
+def clock_time(moment: datetime) -> str:
+    """The local time of day, with the date if that is not today's."""
+    return f"{moment:%H:%M}" if moment.date() == datetime.now().date() else f"{moment:%H:%M on %d %B}"
 
 
 class FailureReader:
@@ -19,7 +29,7 @@ class FailureReader:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._host, self._where = _shown(endpoint.base_url)
-        secrets = [*endpoint.headers.values()]
+        secrets = [*endpoint.headers.values(), *endpoint.address.secrets]
         if endpoint.api_key is not None:
             secrets.append(endpoint.api_key.get_secret_value())
         # The parts too: a value with a line break in it comes back quoted.
@@ -56,11 +66,34 @@ class FailureReader:
         message = f"The connection to {self._host} failed: {words or 'no reason given'}. Try again."
         return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
 
+    def unusable_settings(self) -> Failure | None:
+        """What can be told of address, key and headers before anything is sent; None if all is well."""
+        key = self._endpoint.api_key
+        sent = [("The API key", key.get_secret_value().strip() if key is not None else "")]
+        sent += [(f"The header {name!r}", value) for name, value in self._endpoint.headers.items()]
+        fault = next((said for name, value in sent if (said := header_fault(name, value))), "")
+        if wrong := fault_of(self._endpoint.base_url):
+            fault = f"{self._endpoint.base_url!r} is not a usable base URL: {wrong}"
+        if not fault:
+            return None
+        message = one_line(f"{fault}. Check the configuration and the environment.", self._secrets)
+        return Failure(FailureKind.INVALID_REQUEST, message, message)
+
     def unusable_address(self, cause: BaseException) -> Failure:
-        """The base URL is none."""
-        words = one_line(str(cause), self._secrets)
+        """The base URL is none, for a reason that only the HTTP library knows."""
+        words = one_line(next((str(link) for link in reversed(list(chain(cause))) if str(link)), ""), self._secrets)
         message = f"{self._where!r} is not a usable base URL: {words}. Check the configuration."
         return Failure(FailureKind.INVALID_REQUEST, message, message)
+
+    def not_connected(self, seconds: float) -> Failure:
+        """Nobody takes the connection, and nobody refuses it."""
+        message = f"{self._where} did not answer within {seconds:.3g} s. Check the base URL, the network and a proxy."
+        return Failure(FailureKind.UNREACHABLE, message, message, retryable=True)
+
+    def too_slow(self, seconds: float) -> Failure:
+        """A response that comes, but never to its end."""
+        message = f"{self._host} did not finish its response within {seconds:,.3g} s. Continue, or ask for less."
+        return Failure(FailureKind.STREAM_BROKEN, message, message)
 
     def timed_out(self, seconds: float, waiting_for: str) -> Failure:
         """Silence for too long."""
@@ -110,7 +143,7 @@ class FailureReader:
                 retryable = True
         return Failure(
             kind=kind,
-            message=self._message(kind, status, one_line(headline(body), self._secrets)),
+            message=self._message(kind, status, one_line(headline(body), self._secrets), hint),
             text=text,
             status=status,
             retryable=retryable,
@@ -118,11 +151,13 @@ class FailureReader:
             context_window=context_window(text) if kind is FailureKind.CONTEXT_FULL else None,
         )
 
-    def _message(self, kind: FailureKind, status: int | None, words: str) -> str:
+    def _message(self, kind: FailureKind, status: int | None, words: str, hint: float | None) -> str:
         said = f" ({status})" if status else ""
         said += f": {words}" if words else ""
         said += "" if said.endswith((".", "!", "?", "…")) else "."
         what, advice = self._meaning(kind, status)
+        if hint is not None and hint > _SHORT:
+            advice = f"It takes requests again at {clock_time(datetime.now() + timedelta(seconds=hint))}."
         return f"{what}{said} {advice}"
 
     def _meaning(self, kind: FailureKind, status: int | None) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.config import ConfigError, checked_value
+from app.llm.address import take_apart
 from app.safe_text import visible
 from app.ui.screens.allowed_commands import AllowedCommandsScreen
 from app.ui.screens.dialog import Dialog, shown_path
@@ -306,5 +307,8 @@ class SettingsScreen(Dialog[None]):
 def _shown(row: Row, value: Any) -> str:
     if row.kind == "switch":
         return "on" if value else "off"
+    if row.key == "base_url":
+        # A password in it is nobody's who looks over the shoulder.
+        value = take_apart(str(value or "")).url
     text = visible(str(value), keep="") if value not in (None, "") else "–"
     return text if len(text) <= 23 else text[:22] + "…"

@@ -270,6 +270,13 @@ def test_a_failure_is_told_once_where_it_happened() -> None:
     failed = RequestFailed(id=1, kind="auth", message="The key was refused.")
     ended = TurnEnded(id=2, stopped="failed", message="The key was refused.")
     assert reopened([failed, ended]) == [TurnEndEntry("e2", "failed", "The key was refused.", 0.0, 0, 0)]
+    ends: list[tuple[Literal["failed", "staged"], str]] = [
+        ("failed", "It did not help. The key was refused."),
+        ("staged", "The key was refused."),
+    ]
+    for stopped, message in ends:
+        ended = TurnEnded(id=2, stopped=stopped, message=message)
+        assert reopened([failed, ended]) == [TurnEndEntry("e2", stopped, message, 0.0, 0, 0)]
 
 
 @pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])

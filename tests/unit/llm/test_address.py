@@ -1,0 +1,42 @@
+"""Addresses: what is secret in one is taken out, and the rest stays as it was."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.llm.address import take_apart
+from app.llm.types import Endpoint
+
+WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("given_url", "url", "bare", "query"),
+    [
+        ("http://localhost:1/v1", "http://localhost:1/v1", "http://localhost:1/v1", {}),
+        (" http://x/v1/ ", "http://x/v1/", "http://x/v1/", {}),
+        ("https://u:p@x/v1", "https://x/v1", "https://x/v1", {}),
+        ("https://x/v1?api-version=1", "https://x/v1?api-version=1", "https://x/v1", {"api-version": "1"}),
+        ("https://x/v1?key=abc", "https://x/v1", "https://x/v1", {"key": "abc"}),
+        ("https://x/v1?a=1&Access_Token=t&b=", "https://x/v1?a=1&b=", "https://x/v1", {"a": "1", "b": ""}),
+        ("nonsense", "nonsense", "nonsense", {}),
+        ("http://u:p@[::1/v1?key=1", "http://[::1/v1", "http://[::1/v1", {}),
+        ("", "", "", {}),
+    ],
+)
+def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -> None:
+    address = take_apart(given_url)
+    assert (address.url, address.bare) == (url, bare)
+    assert query.items() <= address.query.items()
+
+
+@given(WORD, WORD, WORD)
+def test_no_secret_is_left_in_what_is_seen(user: str, password: str, key: str) -> None:
+    endpoint = Endpoint(
+        f"https://{user.replace(':', '')}:@host/v1?token=Q{key}Q".replace(":@", f":Q{password}Q@"), "m"
+    )
+    assert f"Q{password}Q" not in endpoint.base_url + repr(endpoint)
+    assert f"Q{key}Q" not in endpoint.base_url + repr(endpoint)
+    assert endpoint.base_url == "https://host/v1"
+    assert endpoint.address.authorization.startswith("Basic ")
+    assert endpoint.address.query.keys() == {"token"}
