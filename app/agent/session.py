@@ -183,10 +183,9 @@ class Session:
         await self._turns.answer(text, call)
 
     async def resume(self) -> None:
-        """`continue`: open the gate and let the model go on, without saying anything; after the turn, if one runs.
+        """`continue`: the model goes on without a word, after the turn that runs; not past an open question.
 
-        While a question is open nothing happens: its answer lets the model go on. While a request waits to be sent
-        again, it is sent at once.
+        A request that waits to be sent again is sent at once.
         """
         if self._phase is Phase.RETRYING:
             self.ports.model.hurry()
@@ -269,10 +268,7 @@ class Session:
         return self._turns.interrupt()
 
     def take_back(self) -> tuple[str, ...]:
-        """Empty the queue; returns the messages that waited, for the composer.
-
-        They stay in the store until `forget_taken`, so that they are in one place or the other at every moment.
-        """
+        """Empty the queue; returns what waited, for the composer. On disk it stays until `forget_taken`."""
         return self._turns.take_back()
 
     async def forget_taken(self) -> None:
