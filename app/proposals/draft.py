@@ -241,7 +241,8 @@ class Draft:
         """Take what a command has made of files, which it found as they were with all that lies over the disk."""
         with self._lock:
             self._before_taking = self._files.copied()
-            stats = []
+            stats: dict[str, FileStat] = {}
+            versions: dict[str, tuple[FileVersion | None, FileVersion | None]] = {}
             for change in changes:
                 before, after = change.before, change.after
                 held = self.held.get(change.path)
@@ -251,16 +252,20 @@ class Draft:
                     data = before.data if before else None
                     mode = old.mode if old else default_mode()
                     held = self._files.add(change.path, Held(old, data, data, mode))
+                versions[change.path] = old, new
                 for version, leaf in ((old, before), (new, after)):
                     if version and leaf:
                         self._contents.remember(version.sha256, leaf.data)
                 held.data, held.mode = (after.data, after.mode) if after else (None, held.mode)
                 added, removed = line_counts(self._contents, old, new)
-                stats.append(FileStat(path=change.path, op=op_of("", old, new), added=added, removed=removed))
+                stats[change.path] = FileStat(path=change.path, op=op_of("", old, new), added=added, removed=removed)
             for path, source in moves(changes).items():
                 if self.held[path].base is None and self.held[source].data is None:
                     self.held[path].source = self.held[source].source or source
-            return EditReport(tuple(stats), "", "")
+                    del stats[source]
+                    added, removed = line_counts(self._contents, versions[source][0], versions[path][1])
+                    stats[path] = FileStat(path=path, op=Op.RENAME, added=added, removed=removed)
+            return EditReport(tuple(stats.values()), "", "")
 
     def untake(self) -> None:
         """Be as before the latest `take`, since which nothing else has happened."""

@@ -205,6 +205,23 @@ async def test_what_is_large_is_staged_whole_shown_by_its_size_written_and_undon
         assert sorted(each.name for each in on.root.iterdir()) == ["greet.py", "large.txt"]
 
 
+async def test_what_a_command_has_moved_is_one_file_wherever_it_is_told(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        allow_everything(on)
+        server.turn(
+            calls=[("run_command", {"command": "mkdir d; mv greet.py d/hello.py; echo '# end' >> d/hello.py"})]
+        )
+        server.say("Moved.")
+        await on.say("Move it")
+        (result,) = [one for one in on.events if isinstance(one, ToolResult)]
+        (proposal,) = on.runtime.service.waiting()
+        (change,) = proposal.files
+        assert result.summary == "exit 0, 1 file changed → P1"
+        told = '"files": [{"path": "d/hello.py", "op": "rename", "added": 1, "removed": 0}]'
+        assert told in of_role(server.last, "tool")[-1]
+        assert (change.old_path, change.added, change.removed) == ("greet.py", 1, 0)
+
+
 async def test_git_can_be_read_and_not_written(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)

@@ -73,12 +73,13 @@ async def staged(
     report = await _taken(context, changes)
     if not context.draft.summaries:
         context.draft.summaries.append(f"Result of: {' '.join(command.split())}")
-    count = f"{plural(len(changes), 'file')} changed"
+    # What was moved is one file.
+    files = plural(len(report.files), "file")
     proposal = context.draft.proposal_id
     told = staged_text(proposal, report, context.staging_steps_left)
-    notes = [f"[{count}; the workspace is as it was]", told]
-    what = f"{plural(len(changes), 'file')} {'put back' if put_back else 'changed'}"
-    return replace(_told(output, notes, f"{what} → {proposal}"), staged=True)
+    notes = [f"[{files} changed; the workspace is as it was]", told]
+    summary = f"{files} {'put back' if put_back else 'changed'} → {proposal}"
+    return replace(_told(output, notes, summary), staged=True)
 
 
 def _question(found: Found, size: str, command: str) -> Confirmation:
