@@ -44,10 +44,13 @@ def explained(path: str) -> Iterator[None]:
 
 
 def looks_secret(workspace: Workspace, path: str, content: bytes | None = None) -> str:
-    """Why the file looks like a secret, by either of its names if the path is a link; empty if it doesn't."""
+    """Why the file looks like a secret, by whichever of its names, links resolved; empty if it doesn't."""
     with explained(path):
         real = workspace.resolve(path)
-    return secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
+        reason = secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
+        if reason or not (twin := workspace.secret_twin(real)):
+            return reason
+    return f"it is {twin} by another name, and {secret_reason(twin)}"
 
 
 def looks_secret_pending(file: OverlayFile) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event
 from typing import Literal
 
+from app.workspace.hard_links import HardLinks
 from app.workspace.path_rules import TooLarge, UnsafePath, WorkspaceError, check_name, components
 from app.workspace.reading import read_file
 
@@ -65,6 +66,7 @@ class Workspace:
         if not self.root.is_dir():
             raise WorkspaceError(f"{root} is not a folder")
         self.read_limit = read_limit
+        self._hard_links = HardLinks(self.root)
         self._closed = Event()
         self._off_limits = _inside(self.root, (Path(os.path.realpath(path)) for path in off_limits))
 
@@ -147,6 +149,16 @@ class Workspace:
         if stat.S_ISREG(mode):
             return "file"
         return "folder" if stat.S_ISDIR(mode) else "other"
+
+    def secret_twin(self, relative: str) -> str:
+        """The path of a secret, by its name, that is the same file by a hard link; empty if there is none."""
+        with self.place(relative) as place:
+            if place.folder is None:
+                return ""
+            try:
+                return self._hard_links.secret(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
+            except FileNotFoundError:
+                return ""
 
     def files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
         """All files in a folder that no ignore rule leaves out, as sorted paths with links on the way resolved.

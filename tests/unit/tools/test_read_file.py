@@ -171,6 +171,22 @@ async def test_a_link_does_not_hide_a_secret(bench: Bench) -> None:
         await bench.call("read_file", path="readme.txt")
 
 
+@pytest.mark.parametrize("secret", [".env", "conf/.env"])
+async def test_a_second_name_does_not_hide_a_secret(bench: Bench, secret: str) -> None:
+    put(bench, ".gitignore", ".env\n")
+    put(bench, secret, "KEY=hunter2")
+    put(bench, "plain.txt", "no secret")
+    for source, target in ((secret, "readme.txt"), ("plain.txt", "other.txt")):
+        (bench.workspace.root / target).hardlink_to(bench.workspace.root / source)
+    assert "no secret" in (await bench.call("read_file", path="other.txt")).text
+    bench.answer = ConfirmationAnswer(False)
+    with pytest.raises(Rejected):
+        await bench.call("read_file", path="readme.txt")
+    assert f"it is {secret} by another name" in bench.asked[0].title
+    found = await bench.call("search_text", pattern="hunter")
+    assert "hunter2" not in found.text and "readme.txt" in found.text
+
+
 async def test_ordinary_files_are_read_unasked(bench: Bench) -> None:
     for path in ("src/secrets.py", ".env.example", "id_rsa.pub", ".npmrc", "environment.yml"):
         put(bench, path, "x = 1\n")
