@@ -117,8 +117,10 @@ def _make_private(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.parent.stat().st_uid == os.getuid():
         path.parent.chmod(0o700)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    os.close(descriptor)
+    # One that is there is not opened: to close it would drop the locks of this process's other connections, and with
+    # them gone another process may take the log away under their feet (https://www.sqlite.org/howtocorrupt.html).
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     path.chmod(0o600)
 
 

@@ -1,6 +1,7 @@
 """Proposals on top of each other, and the disk moving under them."""
 
 import errno
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -337,11 +338,15 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
     draft.rename("a.txt", "c.txt")
     site.service.stage(draft, "Move")
     before = MIGRATIONS.index(next(each for each in MIGRATIONS if "CREATE TABLE proposal_paths" in each[0]))
-    with database.transaction() as connection:
-        connection.execute("DROP TABLE proposal_paths")
-        connection.execute(f"PRAGMA user_version = {before}")
+    rows = database.rows("SELECT * FROM proposals")
     database.close()
-    store = SqliteProposalStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
+    with sqlite3.connect(tmp_path / "old") as connection:
+        for statement in (statement for script in MIGRATIONS[:before] for statement in script):
+            connection.execute(statement)
+        connection.executemany("INSERT INTO proposals VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.execute(f"PRAGMA user_version = {before}")
+    connection.close()
+    store = SqliteProposalStore(Database(tmp_path / "old"), "here", Signal(tmp_path, "here"))
     for path, found in {"a.txt": ["P1"], "c.txt": ["P1"], "b.txt": []}.items():
         assert [each.id for each in related(store, {path})] == found
 

@@ -320,3 +320,25 @@ def test_a_long_log_is_read_whole_and_takes_little_memory(store: SessionStore) -
     assert [event.model_copy(update={"time": 1.0}).model_dump_json() for event in read[:3]] == [
         event.model_copy(update={"time": 1.0}).model_dump_json() for event in stored[:3]
     ]
+
+
+def test_two_connections_of_a_process_see_what_others_write(tmp_path: Path) -> None:
+    path = tmp_path / "signoff.db"
+    first = Database(path)
+    with first.transaction() as connection:
+        connection.execute("INSERT INTO settings VALUES ('', 'ours', '')")
+    second = Database(path)
+    program = (
+        "import sys; from pathlib import Path; from app.storage.database import Database\n"
+        "d = Database(Path(sys.argv[1]))\n"
+        "with d.transaction() as c: c.execute('INSERT INTO settings VALUES (?, ?, ?)', ('', sys.argv[2], ''))\n"
+        "d.close()"
+    )
+    keys = {("ours",)}
+    for key in ("a", "b", "c"):
+        subprocess.run([sys.executable, "-c", program, str(path), key], check=True, cwd=Path(__file__).parents[3])
+        keys.add((key,))
+        for database in (first, second):
+            assert set(database.rows("SELECT key FROM settings")) == keys
+    first.close()
+    second.close()
