@@ -19,6 +19,7 @@ from app.proposals.disk.watching import ProposalWatcher
 from app.proposals.errors import UnknownProposal
 from app.proposals.models import Proposal
 from app.runtime.connection import committer, connect, open_session, turn_settings
+from app.runtime.deciding import SessionlessDecisions
 from app.runtime.drafts import Drafts
 from app.runtime.left_over import LeftOver
 from app.runtime.workspace import Runtime
@@ -58,6 +59,18 @@ class OpenSession:
         """Decisions without a record."""
         self._brought_up: list[str] = []
         """Decided proposals that the user opened although they are not recent."""
+
+    @property
+    def decisions(self) -> Session | SessionlessDecisions:
+        """What carries out the user's decisions: the session, or, while there is none, what does without."""
+        if self.session is not None:
+            return self.session
+        return SessionlessDecisions(
+            self.runtime,
+            commit=lambda: committer(self.runtime, self.settings),
+            changed=lambda ids: self._pass_on(ProposalsChanged(ids)),
+            tell=lambda line: self._subscriber(Failed(line)),
+        )
 
     async def start(self) -> list[str]:
         """Recover what a crash left, re-base what waits, and begin to watch. Returns lines for the user."""

@@ -47,7 +47,8 @@ class Aftermath:
     def settle(self) -> None:
         """Lead back to the composer once nothing waits for a decision and the model is done."""
         session, review = self._session.now, self._review
-        if not self._deciding or session is None or session.busy or review.state.waiting_count:
+        busy = session is not None and session.busy
+        if not self._deciding or busy or review.state.waiting_count:
             return
         self._deciding = False
         if review.in_focus and review.deciding.question is None:
@@ -57,9 +58,11 @@ class Aftermath:
         """What becomes of words that were said with decisions on these, as a sentence."""
         if all(one.origin.kind == "agent" for one in about):
             return " Your words go to the agent that it is of."
-        session = self._session.get()
-        if all(one.session not in ("", session.id) for one in about):
+        session = self._session.now
+        if all(one.session not in ("", session.id if session else "") for one in about):
             return " Your words go to the session that it is of."
+        if session is None:
+            return " There is no model that could read your words; they are in the log."
         if session.question is not None:
             return _WITH_THE_ANSWER
         return " Your words are on their way to the model."
@@ -71,13 +74,15 @@ class Aftermath:
             proposal: the one that was written last.
             asked: by key; else the settings may want it, once nothing waits any more.
         """
-        session = self._session.get()
+        session = self._session.now
         if not asked and not (self._preferences.settings.continue_after_approval and await self._nothing_waits()):
             return ""
         if proposal.origin.kind == "agent":
             return " It is of another agent, which goes on by itself."
-        if proposal.session and proposal.session != session.id:
+        if proposal.session and (session is None or proposal.session != session.id):
             return " It is of another session, whose model goes on there."
+        if session is None:
+            return " There is no model yet that could go on."
         if session.follows:
             return " Let the model go on in the window that has this session open."
         if session.question is not None:

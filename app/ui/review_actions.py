@@ -151,7 +151,7 @@ class Decisions:
             hint = "" if any(one.red for one in red) else "; approve it again to write it all the same"
             raise NotSound(f"{event.proposal_id} was not written ({said}){hint}.")
         self._checks.stop(event.proposal_id)
-        result = await self._session.get().approve(
+        result = await self._session.open_session.decisions.approve(
             event.proposal_id, event.hunks, event.revision, words.feedback, words.comments
         )
         self._say_written(result)
@@ -160,9 +160,8 @@ class Decisions:
     async def _discard(self, event: messages.Deny) -> "DecisionResult":
         words = event.words
         self._checks.stop(event.proposal_id)
-        return await self._session.get().deny(
-            event.proposal_id, event.hunks, words.feedback, words.comments, event.revision
-        )
+        decisions = self._session.open_session.decisions
+        return await decisions.deny(event.proposal_id, event.hunks, words.feedback, words.comments, event.revision)
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
@@ -188,7 +187,7 @@ class Decisions:
     async def undo(self, event: messages.Undo) -> None:
         """Take a decision back."""
         self.aftermath.breaks_off()
-        result = await self._session.get().undo(event.proposal_id)
+        result = await self._session.open_session.decisions.undo(event.proposal_id)
         if result.denial and result.proposal.on_disk:
             what = plural(len(result.hunks), "hunk") + " of " if result.hunks else ""
             self._say(f"{what}{event.proposal_id} on disk and waiting again.")
@@ -205,7 +204,7 @@ class Decisions:
     async def redo(self, event: messages.Redo) -> None:
         """Decide again as before it was undone."""
         self.aftermath.breaks_off()
-        result = await self._session.get().redo(event.proposal_id)
+        result = await self._session.open_session.decisions.redo(event.proposal_id)
         if result.denial:
             fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
             self._say(f"{event.proposal_id} {fact}.", back=("undo", "reopens it"))
@@ -249,7 +248,7 @@ class Decisions:
             return
 
         async def save(text: str) -> None:
-            await self._session.get().edit_proposal(event.proposal_id, event.path, text)
+            await self._session.open_session.decisions.edit_proposal(event.proposal_id, event.path, text)
             self._say(f"{event.path} in {event.proposal_id} is yours now; {self._key('approve')} writes it.")
 
         text, tell = proposed_text(diff), self._means.tell

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from app.conversation.events import ProposalDecided
 from app.proposals.models import ProposalState
 from tests.ui.running_app import Running, running
@@ -53,3 +55,29 @@ async def test_a_denial_in_the_app_reaches_the_agent_whole_and_no_other_model(
         await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
         assert not server.requests, "signoff's own model has no part in it"
         assert not any(isinstance(event, ProposalDecided) for event in run.app.session().log.events)
+
+
+@pytest.mark.parametrize("key", ["y", "n"])
+async def test_who_has_no_model_can_decide_on_what_others_propose(tmp_path: Path, key: str) -> None:
+    async with running(tmp_path) as run:
+        host = Host(run.runtime.workspace.root)
+        edits = [{"old": "def greet", "new": "def hail"}]
+        name = host.begin_call("propose_edit", files=[{"path": "greet.py", "edits": edits}], wait_seconds=600)
+        try:
+            await run.see("Welcome to signoff")
+            await run.pilot.press("escape")
+            await run.see("P1")
+            await run.review()
+            await run.pilot.press(key)
+            text, _ = await asyncio.to_thread(host.called, name)
+            assert text.startswith("P1 is approved" if key == "y" else "P1 is denied")
+            assert ("def hail" in run.file) is (key == "y")
+            await run.see("P1 written: greet.py" if key == "y" else "P1 denied; nothing was written")
+            await run.until(lambda: not run.proposals[0].state.waiting, "the decision")
+            await run.pilot.press("f4")
+            await run.until(run.can_decide, "the picture")
+            await run.pilot.press("u")
+            await run.see("P1 undone: greet.py" if key == "y" else "P1 waits again")
+            assert "def greet" in run.file and run.proposals[0].state == ("undone" if key == "y" else "pending")
+        finally:
+            await asyncio.to_thread(host.server.end)
