@@ -6,8 +6,13 @@ import sys
 from pathlib import Path
 
 from app.sandbox import cloning
+from app.sandbox.changes import Leaf
 from app.sandbox.sandbox import Sandbox, Way
 from app.workspace.paths import Workspace
+
+
+PENDING = {"a.txt": Leaf(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new": Leaf(b"waits\n", 0o644)}
+"""What lies over the workspace of `test_scripts.make`."""
 
 
 async def main(root: str, state: str, way: str, command: str) -> None:
@@ -16,7 +21,7 @@ async def main(root: str, state: str, way: str, command: str) -> None:
     sandbox = Sandbox(Workspace(Path(root)), Path(state), own=(), ways=ways)
     await sandbox.means()
     print("ready", flush=True)
-    async with sandbox.open({}) as run:
+    async with sandbox.open(PENDING) as run:
         await run.execute(["/bin/sh", "-c", command], folder=".", seconds=60, output=lambda data: None)
         found = await run.changes()
         await run.write_through(found.through)
