@@ -10,7 +10,6 @@ from app.sandbox.changes import Leaf
 from app.sandbox.sandbox import Sandbox, Way
 from app.workspace.paths import Workspace
 
-
 PENDING = {"a.txt": Leaf(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new": Leaf(b"waits\n", 0o644)}
 """What lies over the workspace of `test_scripts.make`."""
 
