@@ -43,6 +43,7 @@ class Touched:
     path: str
     size: int
     """Bytes of what is there now; of what is gone, none."""
+    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

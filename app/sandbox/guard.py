@@ -125,7 +125,8 @@ class Guard:
             elif after is not None and not after.is_leaf and not after.is_folder:
                 left_out.add(f"{path}: not a regular file")
             else:
-                touched.append(Touched(path, after.size if after and after.is_leaf else 0))
+                there = after is not None and after.is_leaf
+                touched.append(Touched(path, after.size if after and there else 0, not there))
         return Found(tuple(touched), tuple(sorted(left_out)))
 
     def read(self, path: str, limit: int) -> Change:

@@ -150,7 +150,7 @@ class _Scan:
     def leave(self, path: str) -> None:
         """Note that a file or link is gone, unless it is ignored."""
         if not self._passes(path, is_folder=False, ignored=False):
-            self._touch(path, 0)
+            self._touch(path, 0, is_gone=True)
 
     def _entry(self, path: str, facts: os.stat_result, below: int, *, ignored: bool) -> None:
         gone = _has_no_device(facts)
@@ -176,7 +176,7 @@ class _Scan:
         """Note what was at a path of the workspace and is not in the layer."""
         if not stat.S_ISDIR(below):
             if below and path not in self.seen:
-                self._touch(path, 0)
+                self._touch(path, 0, is_gone=True)
             return
         with os.scandir(self._root / path) as scan:
             for entry in scan:
@@ -214,9 +214,9 @@ class _Scan:
             return False
         return b"*" in rules.split()
 
-    def _touch(self, path: str, size: int) -> None:
+    def _touch(self, path: str, size: int, *, is_gone: bool = False) -> None:
         self.seen.add(path)
-        self.touched[path] = Touched(path, size)
+        self.touched[path] = Touched(path, size, is_gone)
 
 
 def _mode(path: Path) -> int:

@@ -188,7 +188,7 @@ async def test_what_is_large_is_staged_whole_shown_by_its_size_written_and_undon
         server.turn(calls=[("run_command", {"command": command})])
         server.say("There.")
         await on.say("Make it large")
-        assert "new.bin  21.0 MB" in asked[1].detail
+        assert "greet.py  deleted" in asked[1].detail and "new.bin  21.0 MB" in asked[1].detail
         (proposal,) = on.runtime.service.waiting()
         facts = {each.path: " ".join(facts_of(each)) for each in proposal.files}
         assert "Large file: 21.0 MB → 21.0 MB." in facts["large.txt"] and "nothing → 21.0 MB" in facts["new.bin"]

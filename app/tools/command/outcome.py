@@ -83,7 +83,9 @@ async def staged(
 
 
 def _question(found: Found, size: str, command: str) -> Confirmation:
-    names = [f"{each.path}  {size_words(each.size)}" for each in found.touched[:_SHOWN]]
+    names = [
+        f"{each.path}  {'deleted' if each.is_gone else size_words(each.size)}" for each in found.touched[:_SHOWN]
+    ]
     if len(found.touched) > _SHOWN:
         names.append(f"and {len(found.touched) - _SHOWN:,} more")
     return Confirmation(
