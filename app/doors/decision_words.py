@@ -14,6 +14,12 @@ from app.runtime.recovery import decision_event
 from app.runtime.workspace import Runtime
 
 _STATES = {HunkState.APPLIED: "written", HunkState.DENIED: "denied", HunkState.PENDING: "waiting for the user"}
+_ON_DISK_STATES = {
+    HunkState.APPLIED: "kept",
+    HunkState.DENIED: "taken back off the disk",
+    HunkState.PENDING: "on disk and waiting for the user",
+}
+"""Of what was on disk before it was proposed."""
 _BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
 
 
@@ -56,7 +62,7 @@ def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], tol
     said = [words for each in decisions if each.number > told or each.number == 0 if (words := feedback_words(each))]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
-    if lines := hunk_lines(_latest(decisions)):
+    if lines := hunk_lines(_latest(decisions), on_disk=proposal.on_disk):
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -66,6 +72,8 @@ def _headline(proposal: Proposal) -> str:
     name, files = proposal.id, file_list(change.stat for change in proposal.files)
     because = f": {proposal.reason}" if proposal.reason else ""
     match proposal.state:
+        case ProposalState.PENDING | ProposalState.APPLIED | ProposalState.DENIED if proposal.on_disk:
+            pass
         case ProposalState.PENDING if not proposal.denied_part:
             return f"{name} waits for the user's decision; nothing of it is on disk: {files}."
         case ProposalState.APPLIED if not proposal.superseded_by and not _apart(proposal):
@@ -96,7 +104,7 @@ def _apart(proposal: Proposal) -> bool:
 def _groups(proposal: Proposal) -> Iterable[str]:
     """`hunks 1 and 3 written`, `2 denied`, `logo.png written`; what is decided as a whole has no number."""
     noun = "hunk"
-    for state, word in _STATES.items():
+    for state, word in (_ON_DISK_STATES if proposal.on_disk else _STATES).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
         names = [_name(change) for change in proposal.files if not change.hunks and change.state is state]
         if numbers:

@@ -4,16 +4,23 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from app.doors.mcp.arguments import FileArguments
+from app.plural import plural
 from app.proposals.draft import Draft
 from app.proposals.locate.matching import Replacement
 from app.proposals.pending_paths import named
 from app.proposals.refusals import EditRefused
 from app.proposals.reports import EditReport
+from app.proposals.text.diff import diff
+from app.proposals.text.document import Document
+from app.proposals.text.hunks import lines_of
 from app.runtime.workspace import Runtime
 from app.tools.contract import ToolError
 from app.tools.staging import refusals_told
 from app.tools.targets import locate, secrets_among
 from app.workspace.git import folder_in_repository
+
+_PENDING_LINES = 40
+"""Lines that one refusal quotes of what is pending."""
 
 
 def draft_files(runtime: Runtime, draft: Draft, files: Sequence[FileArguments], own: Collection[str]) -> str:
@@ -98,10 +105,29 @@ def _explained(runtime: Runtime, draft: Draft, *paths: str) -> Iterator[None]:
                 "of it is quoted here. Read it again by your own means, or give its whole text as `content`."
             ) from error
         with refusals_told():
-            pending = {path: ids for path in paths if (ids := fresh.read(path).pending)}
-        notes = [
-            f"New edits of {path} build on the pending changes of {named(ids)}, which are not on disk yet."
-            for path, ids in pending.items()
-        ]
+            notes = [note for path in paths if (note := _pending(runtime, fresh, path))]
         which = f" {paths[0]}:" if len(paths) == 1 else ""
         raise ToolError("\n".join([f"Nothing was staged.{which} {error}", *notes])) from error
+
+
+def _pending(runtime: Runtime, draft: Draft, path: str) -> str:
+    """What an agent that reads the disk can't know of a file: the lines that pending changes have made of it."""
+    file = draft.read(path)
+    if not file.pending:
+        return ""
+    note = f"New edits of {path} build on the pending changes of {named(file.pending)}, which are not on disk yet."
+    if file.content is None:
+        return f"{note} With them it is gone."
+    try:
+        disk = runtime.workspace.read(path)
+    except FileNotFoundError:
+        disk = b""
+    after = Document(file.content)
+    changes = diff(lines_of(disk), lines_of(file.content))
+    numbers = [number for change in changes for number in range(change.new_start, change.new_end)]
+    if after.binary or not numbers:
+        return note
+    lines = [f"{number + 1:>6}|{after.texts[number]}" for number in numbers[:_PENDING_LINES]]
+    if len(numbers) > _PENDING_LINES:
+        lines.append(f"and {plural(len(numbers) - _PENDING_LINES, 'more line')}")
+    return "\n".join([f"{note} With them it reads:", *lines])

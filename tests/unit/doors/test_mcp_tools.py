@@ -201,7 +201,8 @@ def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, 
     draft.write("a.txt", TEXT.replace("line 3\n", "three\n"))
     user.service.stage(draft, "Theirs")
     text, failed = host.edit("a.txt", "line 3\n", "drei\n")
-    assert failed and "New edits of a.txt build on the pending changes of P1" in text
+    assert failed and "New edits of a.txt build on the pending changes of P1, which are not on disk yet" in text
+    assert text.endswith("With them it reads:\n     3|three")
     text, failed = host.call("propose_edit", files=[{"path": "a.txt", "content": "mine\n"}])
     assert failed and "pending changes of P1" in text and "Send `edits`" in text
     assert host.edit("a.txt", "line 30\n", "thirty\n")[1] is False

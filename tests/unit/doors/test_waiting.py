@@ -1,5 +1,6 @@
 """Whoever proposed from outside hears of the decision, wherever it is made, and in full."""
 
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,7 @@ from app.doors.waiting import Standing, standing, wait
 from app.proposals.errors import UnknownProposal
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal
+from app.runtime.from_git import stage_worktree
 from app.runtime.recovery import record_decision
 from app.runtime.workspace import Runtime, open_runtime
 from app.storage.signals import Watch
@@ -236,6 +238,19 @@ def test_files_without_hunks_are_told_by_name(runtime: Runtime) -> None:
     deny(runtime, one, "new.txt")
     approve(runtime, one)
     assert tell(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
+
+
+def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runtime: Runtime) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.invalid", "-C", str(runtime.workspace.root)]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
+        subprocess.run([*git, *words], check=True)
+    changed = "".join(f"{number}{'!' * (number in (5, 35))}\n" for number in range(40))
+    (runtime.workspace.root / "a.txt").write_text(changed)
+    proposal, _ = stage_worktree(runtime, (), "")
+    assert tell(runtime, proposal.id)[0].startswith("P1: hunks 1 and 2 on disk and waiting for the user.")
+    approve(runtime, proposal, "1")
+    deny(runtime, proposal)
+    assert tell(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
 
 
 def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: Runtime, proposal: Proposal) -> None:
