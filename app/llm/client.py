@@ -12,6 +12,7 @@ from typing import Any
 
 from app.llm.capabilities.beliefs import Beliefs, ProfileCache
 from app.llm.capabilities.lessons import Lessons
+from app.llm.capabilities.model_list import window_of
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import seed
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
@@ -37,6 +38,10 @@ from app.llm.types import (
 from app.llm.wires.registry import wire_of
 from app.llm.wires.wire import Decoder, Wire
 
+_LARGE = 24_000
+"""Characters of a request from which on the size of the context window matters: some models have 8,192 tokens."""
+_LISTING = 3.0
+"""Seconds for the list of models then."""
 NO_FINISH_TOLERATED = 2
 """Clean ends without a finish reason after which they are taken for the server's way to end."""
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
@@ -66,6 +71,8 @@ class ModelClient:
         self._reader = FailureReader(endpoint)
         self._transport = Transport(endpoint, self._timeouts, self._reader)
         self._unfinished = 0
+        self._listed = False
+        """The list of models was asked for."""
         self._hurried = asyncio.Event()
 
     @property
@@ -78,15 +85,19 @@ class ModelClient:
         self._transport.preload()
 
     async def models(self) -> list[str]:
-        """Ids of the models that the endpoint offers.
+        """Ids of the models that the endpoint offers; learns the context window of its own from the list.
 
         Raises:
             RequestError: It gives no list.
         """
+        self._listed = True
         try:
-            return await self._transport.models(wire_of(self.profile))
+            models = await self._transport.models(wire_of(self.profile))
         except AttemptFailed as failed:
             raise self._final(failed.failure, None) from failed
+        if self.profile.context_window is None and (window := window_of(models, self.endpoint.model)) is not None:
+            self._beliefs.learn(context_window=window)
+        return [model.id for model in models]
 
     def hurry(self) -> None:
         """Send at once what waits to be sent again."""
@@ -116,6 +127,7 @@ class ModelClient:
             payload = build(lessons.profile)
             wire = wire_of(lessons.profile)
             fields = wire.body(self.endpoint.model, lessons.profile, payload)
+            await self._ask_window(fields, lessons)
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)
             attempt += 1
             try:
@@ -141,6 +153,15 @@ class ModelClient:
                 yield AttemptDiscarded(assembly.text, failure.message)
             yield RetryScheduled(attempt, delay, failure.message)
             await self._pause(delay)
+
+    async def _ask_window(self, fields: Mapping[str, Any], lessons: Lessons) -> None:
+        """Before the first request that may be too long for a small window, learn how long the window is."""
+        if self._listed or self.profile.context_window is not None or len(str(fields)) < _LARGE:
+            return
+        with contextlib.suppress(RequestError, TimeoutError):
+            async with asyncio.timeout(_LISTING):
+                await self.models()
+        lessons.note(context_window=self.profile.context_window)
 
     async def _pause(self, seconds: float) -> None:
         self._hurried.clear()

@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from app.llm.capabilities.model_list import ListedModel, read_models
 from app.llm.failures.errors import AttemptFailed, Failure
 from app.llm.failures.failures import FailureReader, chain
 from app.llm.failures.server_words import parse_body
@@ -174,8 +175,8 @@ class Transport:
             if response is not None:
                 await response.aclose()
 
-    async def models(self, wire: Wire) -> list[str]:
-        """The ids of the endpoint's models.
+    async def models(self, wire: Wire) -> list[ListedModel]:
+        """The endpoint's models.
 
         Raises:
             AttemptFailed: The endpoint gives no list.
@@ -193,12 +194,10 @@ class Transport:
             raise AttemptFailed(self._reader.timed_out(self._timeouts.write, "the list of models")) from silence
         except Exception as problem:
             raise AttemptFailed(self._failure(problem, sdk, begun=False)) from problem
-        body = parse_body(response.text)
-        entries = body.get("data", body.get("models")) if isinstance(body, dict) else body
-        if not isinstance(entries, list):
+        models = read_models(parse_body(response.text))
+        if models is None:
             raise AttemptFailed(self._reader.not_a_stream(response.text))
-        names = [entry.get("id") or entry.get("name") for entry in entries if isinstance(entry, dict)]
-        return [name for name in names if isinstance(name, str)]
+        return models
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -177,6 +177,31 @@ d = call_delta
             id="one id for two calls",
         ),
         pytest.param(
+            deltas(
+                d(None, call_id="1", name="read_file", arguments=A),
+                d(None, call_id="1", name="read_file", arguments=B),
+            ),
+            [READ_A, ("1", *READ_B[1:])],
+            id="one id for two calls without index",
+        ),
+        pytest.param(
+            deltas(
+                d(None, call_id="1", name="read_file", arguments=A[:4]),
+                d(None, call_id="1", name="read_file", arguments=A[4:]),
+                d(None, call_id="1", name="read_file", arguments=B),
+            ),
+            [READ_A, ("1", *READ_B[1:])],
+            id="one id for two calls without index, in pieces",
+        ),
+        pytest.param(
+            deltas(
+                d(None, call_id="1", name="read_file", arguments=A),
+                d(None, call_id="1", name="read_file", arguments=A),
+            ),
+            [READ_A],
+            id="one call said twice",
+        ),
+        pytest.param(
             deltas(d(0, call_id="1", name="read_file", arguments=A[:4]), d(7, call_id="1", arguments=A[4:])),
             [READ_A],
             id="a known id wins over the index",

@@ -8,10 +8,11 @@ import pytest
 from pydantic import SecretStr
 
 from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
 from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.types import Endpoint, RetryScheduled
-from tests.wire.driving import BRISK, FAST, client_of, complete, opening, response, updates_of
+from app.llm.types import Endpoint, Payload, RetryScheduled
+from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, opening, response, updates_of
 from tests.wire.replies import Reply, Turn, document, error, stream
 from tests.wire.server import WireServer
 
@@ -388,6 +389,51 @@ async def test_the_list_of_models(server: WireServer) -> None:
         with pytest.raises(RequestError) as caught:
             await client.models()
         assert caught.value.kind is FailureKind.AUTH
+
+
+@pytest.mark.parametrize(
+    ("entry", "window"),
+    [
+        ({"context_length": 32_768}, 32_768),
+        ({"context_length": 1_000_000, "top_provider": {"context_length": 131_072}}, 131_072),
+        ({"max_model_len": 4096}, 4096),
+        ({"meta": {"n_ctx_train": 40_960}}, 40_960),
+        ({"max_context_length": 131_072, "loaded_context_length": 8192}, 8192),
+        ({"context_window": 131_072}, 131_072),
+        ({"context_length": "large"}, None),
+        ({"context_length": 0}, None),
+        ({"context_length": True}, None),
+        ({}, None),
+    ],
+)
+async def test_the_context_window_is_read_from_the_list(
+    server: WireServer, entry: dict[str, Any], window: int | None
+) -> None:
+    other = {"id": "other", "context_length": 512}
+    server.route("/v1/models", document({"data": [other, {"id": "test-model", **entry}]}))
+    server.always(Turn("Hi"))
+    cache: dict[str, dict[str, Any]] = {}
+    async with client_of(server, cache=cache) as client:
+        await updates_of(client)
+        assert not server.visits, "what is short fits anywhere"
+        long = Payload([{"role": "user", "content": "word " * 6_000}], TOOLS)
+        for _ in range(2):
+            await updates_of(client, lambda profile: long)
+        assert client.profile.context_window == window
+        assert len(server.visits) == 1
+    assert resolve(server.base_url, "test-model", cache=cache).context_window == window
+    async with client_of(server, Profile(context_window=9)) as client:
+        await client.models()
+        assert client.profile.context_window == 9, "what the user or the server said goes over the list"
+
+
+async def test_a_server_without_a_list_is_not_asked_twice(server: WireServer) -> None:
+    server.route("/v1/models", error(404, "no"))
+    server.always(Turn("Hi"))
+    async with client_of(server) as client:
+        for _ in range(2):
+            await updates_of(client, lambda profile: Payload([{"role": "user", "content": "word " * 6_000}], TOOLS))
+    assert len(server.visits) == 1
 
 
 async def test_a_failure_that_passes_is_not_told(server: WireServer) -> None:

@@ -4,6 +4,7 @@ The rules, which no documented protocol covers but the deltas of real servers ne
 
 - an empty string is as good as nothing;
 - a known id wins over any index; a new id opens a new call, also where its index belongs to another one already;
+- a whole call after a whole call is another one although its id is the same, unless it says the very same;
 - without an id the index selects the latest call that has it; without either the latest call goes on;
 - a delta that brings a name although its call has one and its arguments are whole opens a new call;
 - calls keep the order in which they were first seen, not that of their indexes;
@@ -74,7 +75,7 @@ class CallAssembly:
         if name:
             slot.name = self._joined_name(slot, name)
             self.characters += len(name)
-        if arguments:
+        if arguments and not (identity and name and slot.pieces == [arguments] and slot.complete):
             slot.pieces.append(arguments)
             slot.characters += len(arguments)
             self.characters += len(arguments)
@@ -100,9 +101,13 @@ class CallAssembly:
                 return self._open(identity, index)
             anonymous.id = identity
             return anonymous
-        # The same id for two calls: only where both name and index say so.
-        other = name and index is not None and known.index not in (None, index)
-        return self._open(identity, index) if other else known
+        # The same id for two calls: where both name and index say so, or where the one before is whole.
+        if name and index is not None and known.index not in (None, index):
+            return self._open(identity, index)
+        again = known.pieces == [arguments]
+        if index is None and known.index is None and not again and _opens_another(known, name, arguments):
+            return self._open(identity, index)
+        return known
 
     def _by_index(self, index: int | None) -> _Slot | None:
         if index is None:
