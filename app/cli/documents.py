@@ -242,6 +242,7 @@ class RunDocument(Document):
     proposals: list[str]
     """Ids of what this turn staged."""
     error: str | None
+    """What failed; beside `staged`, why the model's closing words are missing."""
 
 
 class SessionLine(Document):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.cli.parser import COMMANDS, app_parser, command_parser, flags_of
+from app.cli.parser import COMMANDS, WrongUsage, app_parser, command_parser, flags_of
 
 _READER_GONE = 128 + signal.SIGPIPE
 _GARBAGE = 200_000
@@ -38,10 +38,23 @@ def _run(words: Sequence[str]) -> int:
         return hook(words[1:])
     show_control_characters()
     if words and words[0] in COMMANDS:
-        return _run_command(command_parser().parse_args(words))
+        return _run_command(_parsed(words))
     if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
         return _wrong_usage(problem)
     return _open_app(app_parser().parse_args(words))
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The words of a command; with `--json` among them what is wrong with them is a document, too."""
+    try:
+        return command_parser().parse_args(words)
+    except WrongUsage as wrong:
+        if "--json" in words:
+            from app.cli.documents import ErrorDocument
+            from app.cli.output import Exit, print_json
+
+            print_json(ErrorDocument(error=wrong.problem, code=Exit.USAGE))
+        raise
 
 
 def _without_readers(code: int) -> int:

@@ -39,7 +39,7 @@ def exit_code(error: Exception) -> int | None:
     """What an error that is meant for the user's eyes exits with; None for a defect."""
     from app.config import ConfigError
     from app.proposals.errors import ProposalError
-    from app.storage.errors import StorageError
+    from app.storage.errors import NoSuchSession, StorageError
     from app.workspace.path_rules import WorkspaceError
 
     match error:
@@ -47,7 +47,7 @@ def exit_code(error: Exception) -> int | None:
             return error.code
         case ProposalError() | WorkspaceError():
             return Exit.REFUSED
-        case ConfigError():
+        case ConfigError() | NoSuchSession():
             return Exit.USAGE
         case StorageError():
             return Exit.FAILED

@@ -2,8 +2,9 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from app import __version__
 from app.doors.hook.options import AGENTS, add_hook_arguments, add_hook_options, seconds
@@ -65,9 +66,27 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 refused (stale, confl
 """
 
 
+class WrongUsage(SystemExit):
+    """The words make no sense, which standard error has been told."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(2)
+        self.problem = problem
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells what is wrong with the words as every parser does, and lets it be told once more."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it, and leave."""
+        self.print_usage(sys.stderr)
+        sys.stderr.write(f"{self.prog}: error: {message}\n")
+        raise WrongUsage(message)
+
+
 def app_parser() -> argparse.ArgumentParser:
     """The parser of `signoff [WORKSPACE]`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="signoff",
         usage="signoff [WORKSPACE] [options]\n       signoff COMMAND [options]",
         description="A terminal coding assistant in which the model proposes and you sign off.",
@@ -90,7 +109,7 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
 
 def command_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    parser = argparse.ArgumentParser(prog="signoff")
+    parser = Parser(prog="signoff")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = _command(commands, "run", "One turn without the screen: stages proposals, prints them, changes nothing.")

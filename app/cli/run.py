@@ -146,6 +146,9 @@ def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocu
     error = failure
     if stopped == "failed" and not error:
         error = (ended.message if ended else "") or (failed.message if failed else "The turn did not finish.")
+    if stopped == "staged" and ended is not None and not error:
+        # What was staged waits all the same, but the model's closing words are missing.
+        error = ended.message
     return RunDocument(
         session=session.id,
         text=next((text for text in reversed(texts) if text.strip()), ""),

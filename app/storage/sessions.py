@@ -21,7 +21,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import from_a_turn
 from app.storage.database import Database
-from app.storage.errors import StorageError
+from app.storage.errors import NoSuchSession, StorageError
 from app.storage.signals import Signal
 
 _TITLE_LENGTH = 80
@@ -96,15 +96,15 @@ class SessionStore:
         return replace(forked, updated=time.time())
 
     def get(self, session_id: str) -> SessionRecord:
-        """A session of this workspace by its id or a unique beginning of it; raises StorageError."""
+        """A session of this workspace by its id or a unique beginning of it; raises NoSuchSession."""
         rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ? AND id LIKE ? || '%' ESCAPE '\\'",
             (self._workspace, session_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
         )
         if not session_id or not rows:
-            raise StorageError(f"There is no session {session_id!r} here; `signoff sessions` lists them.")
+            raise NoSuchSession(f"There is no session {session_id!r} here; `signoff sessions` lists them.")
         if len(rows) > 1:
-            raise StorageError(f"Several sessions begin with {session_id!r}; give more of the id.")
+            raise NoSuchSession(f"Several sessions begin with {session_id!r}; give more of the id.")
         return _session(rows[0])
 
     def exists(self, session_id: str) -> bool:

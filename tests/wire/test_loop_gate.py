@@ -96,6 +96,20 @@ async def test_an_endpoint_that_refuses_the_call_itself_is_the_gate_at_work(
         assert [request.closing for request in server.requests] == [False, True]
 
 
+async def test_a_call_after_the_step_limit_is_not_told_of_an_edit(server: WireServer, tmp_path: Path) -> None:
+    server.behave(IGNORES_TOOL_CHOICE)
+    server.always(Turn(calls=(Call("read_file", {"path": "greet.py"}),)))
+    async with bench(server, tmp_path, max_steps=1) as on:
+        await on.say("Look around")
+        refused = [event for event in on.events if isinstance(event, ToolResult) and event.outcome is Outcome.REFUSED]
+        assert len(refused) == 1 and "staged" not in refused[0].text
+        server.say("Right.")
+        server.always(Turn("Right."))
+        await on.say("Go on")
+        assert of_role(server.last, "tool")[-1] == refused[0].text
+        assert not any("staged" in text for text in of_role(server.last, "system")[1:])
+
+
 async def test_the_instruction_is_in_that_one_request_only(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     server.turn(calls=[edit()])

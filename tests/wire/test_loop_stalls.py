@@ -2,13 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.agent.updates import Phase
-from app.cli.main import main
 from app.conversation.events import TurnEnded
 from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
@@ -90,17 +88,3 @@ async def test_going_on_sends_at_once_what_waits_to_be_sent_again(server: WireSe
         await on.session.resume()
         await on.session.settled()
         assert on.stopped == "answer" and len(server.requests) == 2
-
-
-def test_without_the_screen_it_is_said_what_is_waited_for(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("app.cli.run._FIRST_WORD", 0.1)
-    slow = Turn("Hello.").reply()
-    server.script([error(429, "Slow down", headers={"retry-after": "0.5"}), replace(slow, delay=0.8)])
-    words = ("--workspace", str(tmp_path), "--base-url", server.base_url, "--model", "m")
-    assert main(["run", "Hello", *words]) == 0
-    told = capsys.readouterr().err
-    assert "trying again in 1 s: 127.0.0.1" in told or "trying again in 0 s: 127.0.0.1" in told
-    assert f"waiting for m at {server.base_url}, 0 s so far" in told
-    assert told.count("Slow down") == 1

@@ -1,0 +1,80 @@
+"""The command line as scripts use it, within this process: what it says where, and with which exit code."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from tests.wire.bench import FILE, edit
+from tests.wire.replies import Turn, error
+from tests.wire.server import WireServer
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home and a workspace of its own."""
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "greet.py").write_text(FILE)
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+    """The document on standard output, and what standard error says."""
+    said = capsys.readouterr()
+    return json.loads(said.out), said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "--json"),
+        ("approve", "--json"),
+        ("run", "Hi", "--json", "--no-such-option"),
+        ("--json", "nothing", "proposals"),
+        ("stage", "--json", "--from"),
+    ],
+)
+def test_wrong_usage_is_a_document_too(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    if words[0] == "--json":
+        assert main(words) == 2 and not capsys.readouterr().out, "no command, so no document"
+        return
+    assert main(words) == 2
+    document, err = told(capsys)
+    assert document["code"] == 2 and document["error"] and f"error: {document['error']}" in err
+
+
+def test_a_session_that_is_not_there_is_wrong_usage_however_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    endpoint = ("--json", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    for words in (("--session", "0ff"), ("--continue",)):
+        assert main(["run", "Hi", *words, *endpoint]) == 2
+        assert told(capsys)[0]["code"] == 2
+    assert main(["export", "0ff"]) == 2
+    assert "no session '0ff'" in capsys.readouterr().err
+
+
+def test_a_hand_back_that_failed_is_said(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
+    server.turn(calls=[edit()])
+    server.always(error(400, "Not today"))
+    assert main(["run", "Be brief", "--json", "--base-url", server.base_url, "--model", "m"]) == 0
+    document, _ = told(capsys)
+    assert (document["stopped"], document["proposals"]) == ("staged", ["P1"])
+    assert "Not today" in document["error"]
+
+
+def test_without_the_screen_it_is_said_what_is_waited_for(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.cli.run._FIRST_WORD", 0.1)
+    slow = Turn("Hello.").reply()
+    server.script([error(429, "Slow down", headers={"retry-after": "0.5"}), replace(slow, delay=0.8)])
+    words = ("--base-url", server.base_url, "--model", "m")
+    assert main(["run", "Hello", *words]) == 0
+    told = capsys.readouterr().err
+    assert "trying again in 1 s: 127.0.0.1" in told or "trying again in 0 s: 127.0.0.1" in told
+    assert f"waiting for m at {server.base_url}, 0 s so far" in told
+    assert told.count("Slow down") == 1
