@@ -52,6 +52,8 @@ settings.load_profile("signoff")
 
 _FEW = 3
 """Files that are run sooner in one process than with workers, which first have to start."""
+_LONG_NAME = 24
+"""Bytes that may be read in the name of a test."""
 _WORKERS_PER_CORE = 2
 """Half of the time of a test is spent waiting: for a screen, a child process, a server."""
 
@@ -61,6 +63,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     files = [argument.partition("::")[0] for argument in config.args]
     few = len(files) <= _FEW and all(Path(file).is_file() for file in files)
     return 0 if few else _WORKERS_PER_CORE * (os.cpu_count() or 1)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name long bytes by their parameter: what is packed holds the time, and all workers have to agree."""
+    return argname if isinstance(val, bytes) and len(val) > _LONG_NAME else None
 
 
 def pytest_collection_finish() -> None:

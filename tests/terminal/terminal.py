@@ -167,7 +167,7 @@ def terminal_environment(home: Path, **more: str) -> dict[str, str]:
         "SIGNOFF_HOME": str(home),
         "TEXTUAL_ANIMATIONS": "none",
         # The emulator takes longer to read a picture than signoff to paint it.
-        "TEXTUAL_FPS": "15",
+        "TEXTUAL_FPS": "8",
         **more,
     }
 

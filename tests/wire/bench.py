@@ -13,12 +13,12 @@ from app.llm.transport import Timeouts
 from app.runtime.connection import connect, open_session
 from app.runtime.workspace import Runtime, open_runtime
 from tests.oracles.reading import VIOLATIONS
+from tests.waiting import PATIENCE
+from tests.wire.endpoints import CLOSING_SILENT
 from tests.wire.server import Request, WireServer
 
 FILE = "def greet(name):\n    return 'Hello ' + name\n"
 
-TIMEOUTS = Timeouts(closing=1.0)
-"""A silent endpoint is given up soon in tests."""
 SOON = RetryPolicy(base=0.05, busy_base=0.05)
 """The standard policy without its long gaps."""
 
@@ -74,7 +74,9 @@ async def bench(
         (root / "greet.py").write_text(FILE)
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key", **settings}
     runtime = open_runtime(root, flags, {})
-    model = connect(runtime, timeouts=TIMEOUTS, retry=retry)
+    # An endpoint that falls silent is given up soon; any other may be slow, on a busy machine.
+    timeouts = Timeouts(closing=1.0 if server.behaviour is CLOSING_SILENT else PATIENCE)
+    model = connect(runtime, timeouts=timeouts, retry=retry)
     session = open_session(runtime, model, runtime.sessions.latest(), attended=attended)
     try:
         yield Bench(runtime, session, server)

@@ -147,11 +147,11 @@ async def test_silence_before_the_first_byte_is_told_as_such(server: WireServer)
 
 
 async def test_reasoning_and_calls_are_progress(server: WireServer) -> None:
-    thoughts = [part for _ in range(20) for part in (chunk(reasoning="h"), *[BREAK] * 5)]
-    arguments = [part for _ in range(20) for part in (chunk(calls=[call_delta(0, arguments=" ")]), *[BREAK] * 5)]
+    thoughts = [part for _ in range(30) for part in (chunk(reasoning="h"), *[BREAK] * 6)]
+    arguments = [part for _ in range(30) for part in (chunk(calls=[call_delta(0, arguments=" ")]), *[BREAK] * 6)]
     begun = chunk(calls=[call_delta(0, call_id="1", name="read_file")])
     server.script([stream(*thoughts, begun, *arguments, chunk(finish="stop"), DONE)])
-    async with client_of(server, timeouts=Timeouts(first=1.5, idle=1.5)) as client:
+    async with client_of(server, timeouts=Timeouts(first=3, idle=3)) as client:
         assert response(await updates_of(client)).calls[0].arguments == {}
     assert len(server.requests) == 1
 
