@@ -52,7 +52,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
-from app.llm.types import Payload
+from app.llm.wires.registry import SentRequest
 from app.proposals.errors import ProposalError
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal
@@ -132,7 +132,7 @@ class Session:
         self._phase = Phase.IDLE
         if ports.claim.held:
             self._owned()
-        self.last_payload: Payload | None = None
+        self.last_request: SentRequest | None = None
         """What the last request said, for the wire view."""
 
     # What others look at
@@ -337,7 +337,7 @@ class Session:
             interrupter=interrupter,
             publish=self._publish,
             answers=lambda: self._turns.feedback.unanswered,
-            sent=self._keep_payload,
+            sent=self._keep_request,
         )
 
     def _owned(self) -> None:
@@ -390,8 +390,8 @@ class Session:
 
     # Telling
 
-    def _keep_payload(self, payload: Payload) -> None:
-        self.last_payload = payload
+    def _keep_request(self, request: SentRequest) -> None:
+        self.last_request = request
 
     def _publish(self, update: Update) -> None:
         if isinstance(update, PhaseChanged):

@@ -65,6 +65,7 @@ from app.llm.types import (
     RetryScheduled,
     TextDelta,
 )
+from app.llm.wires.registry import SentRequest
 from app.tools.registry import ToolSet
 
 _STALLED = 2.0
@@ -129,7 +130,7 @@ class Turn:
         interrupter: Interrupter,
         publish: Callable[[Update], None],
         answers: Callable[[], Sequence[str]],
-        sent: Callable[[Payload], None],
+        sent: Callable[[SentRequest], None],
     ) -> None:
         self._log = log
         self._model = model
@@ -225,7 +226,7 @@ class Turn:
 
         def build(profile: Profile) -> Payload:
             payload = project(events, profile, facts)
-            self._sent(payload)
+            self._sent(SentRequest(facts.model, profile, payload))
             return payload
 
         payload = build(self._model.profile)

@@ -322,9 +322,9 @@ class CommandRunner:
         from app.ui.screens.wire import WireScreen
 
         session = self._session.get()
-        if session.last_payload is None:
+        if session.last_request is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._means.ask(WireScreen(session.last_payload, self._preferences.settings.model))
+        await self._means.ask(WireScreen(session.last_request))
 
 
 def _free_name(wanted: Path) -> Path:

@@ -16,6 +16,7 @@ from app.llm.capabilities.discovery import LocalServer
 from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Endpoint, Payload
+from app.llm.wires.registry import SentRequest
 from app.proposals.facts import FileStat
 from app.runtime.workspace import open_runtime
 from app.storage.sessions import SessionRecord
@@ -174,7 +175,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "settings": lambda app: SettingsScreen(
         app.parts.preferences, app.parts.runtime, app.parts.connector, app.work, nothing
     ),
-    "wire": lambda app: WireScreen(PAYLOAD, "gpt-oss-120b"),
+    "wire": lambda app: WireScreen(SentRequest("gpt-oss-120b", Profile(), PAYLOAD)),
     "doctor": lambda app: DoctorScreen(app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)),
     "trust": lambda app: TrustScreen(Examined(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
     "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor, app.tell),

@@ -123,7 +123,7 @@ async def test_many_turns_with_random_faults(
             on.check()
             on.updates.clear()
             server.requests.clear()
-            on.session.last_payload = None
+            on.session.last_request = None
             if turn % (turns // 2) == 0:
                 gc.collect()
                 kept.append(len(gc.get_objects()) / len(on.events))

@@ -1,9 +1,13 @@
-"""The wires by name.
+"""The wires by name, and a request on one of them.
 
 Kept apart: the only place that knows all of them.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 from app.llm.capabilities.profile import Profile
+from app.llm.types import Payload
 from app.llm.wires.anthropic import AnthropicWire
 from app.llm.wires.chat import ChatWire
 from app.llm.wires.responses import ResponsesWire
@@ -15,3 +19,21 @@ WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatWire(), AnthropicWire
 def wire_of(profile: Profile) -> Wire:
     """The wire that a profile names."""
     return WIRES[profile.wire]
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request as it goes out; the key is in no part of it."""
+
+    model: str
+    profile: Profile
+    payload: Payload
+
+    @property
+    def wire(self) -> Wire:
+        """The protocol that it is in."""
+        return wire_of(self.profile)
+
+    def body(self) -> dict[str, Any]:
+        """Its body."""
+        return self.wire.body(self.model, self.profile, self.payload)

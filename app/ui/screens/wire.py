@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.llm.types import Payload
+from app.llm.wires.registry import SentRequest
 from app.plural import plural
 from app.safe_text import visible
 from app.ui.screens.dialog import Dialog
@@ -19,7 +19,7 @@ from widgets.common.text_view import Line, TextView
 
 
 class WireScreen(Dialog[None]):
-    """Pretty JSON of `messages`, `tools` and `tool_choice`."""
+    """Pretty JSON of the body of the request."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "next_system", "Next system message"),
@@ -41,15 +41,15 @@ class WireScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, payload: Payload, model: str) -> None:
-        """`model` is the name that the request was for."""
+    def __init__(self, request: SentRequest) -> None:
+        """The request to show."""
         super().__init__(classes="-large")
-        self._body = body_of(payload, model)
-        self._payload = payload
+        self._body = arranged(request.body())
+        self._facts = facts(request, self._body)
 
     def body(self) -> Iterable[Widget]:
         """Facts, then the text."""
-        yield Static(facts(self._payload), classes="text")
+        yield Static(self._facts, classes="text")
         yield TextView()
 
     def on_mount(self) -> None:
@@ -87,17 +87,16 @@ class WireScreen(Dialog[None]):
         self.notify("Copied.", timeout=2)
 
 
-def body_of(payload: Payload, model: str) -> dict[str, Any]:
-    """The part of the request's body that is the conversation; the key is in no body."""
-    body: dict[str, Any] = {"model": model}
-    if payload.tool_choice is not None:
-        body["tool_choice"] = payload.tool_choice
-    if payload.max_tokens is not None:
-        body["max_tokens"] = payload.max_tokens
-    body["messages"] = payload.messages
-    if payload.tools:
-        body["tools"] = payload.tools
-    return body
+_SPOKEN = ("messages", "input")
+"""What the conversation is called, on one wire or another."""
+_PROMPT = ("system", "instructions")
+"""What the system prompt is called that stands apart."""
+
+
+def arranged(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with what is long after what is short, and the tools last."""
+    last = [name for name in (*_PROMPT, *_SPOKEN, "tools") if name in body]
+    return {name: value for name, value in body.items() if name not in last} | {name: body[name] for name in last}
 
 
 def dumped(body: dict[str, Any]) -> str:
@@ -105,11 +104,14 @@ def dumped(body: dict[str, Any]) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2)
 
 
-def facts(payload: Payload) -> Content:
+def facts(request: SentRequest, body: dict[str, Any]) -> Content:
     """One line that says what matters."""
-    system = sum(message.get("role") == "system" for message in payload.messages)
+    payload = request.payload
+    spoken = sum(message.get("role") in _PROGRAM for message in payload.messages)
+    apart = any(name in body for name in _PROMPT)
     parts = [
-        Content(f"{len(payload.messages)} messages, {system} by signoff"),
+        Content(request.wire.title),
+        Content(f"{len(payload.messages)} messages, {spoken} by signoff{' and the prompt' if apart else ''}"),
         Content(plural(len(payload.tools), "tool")),
     ]
     if payload.tool_choice is None:
@@ -121,29 +123,28 @@ def facts(payload: Payload) -> Content:
 
 
 def lines_of(body: dict[str, Any]) -> list[Line]:
-    """The lines of `dumped`, coloured, with system messages and `tool_choice` marked."""
-    lines: list[Line] = []
+    """The lines of `dumped`, coloured, with system messages, `tools` and `tool_choice` marked."""
+    lines: list[Line] = [Line((("{", "quiet"),))]
     keys = list(body)
-    lines.append(Line((("{", "quiet"),)))
     for key in keys:
         comma = "," if key != keys[-1] else ""
-        mark = "important" if key == "tool_choice" else "heading" if key == "tools" else ""
-        if key == "messages":
-            lines.append(Line((('  "messages"', "key"), (": [", "quiet"))))
+        if key in _SPOKEN and body[key]:
+            lines.append(Line((("  ", ""), (f'"{key}"', "key"), (": [", "quiet"))))
             for number, message in enumerate(body[key]):
                 end = "," if number < len(body[key]) - 1 else ""
-                role = "program" if message.get("role") == "system" else ""
-                lines += _block(message, "    ", end, role)
+                lines += _block(message, "    ", end, "program" if message.get("role") in _PROGRAM else "")
             lines.append(Line(((f"  ]{comma}", "quiet"),)))
-        else:
-            found = _block(body[key], "  ", comma, "important" if mark == "important" else "", key=key)
-            if mark == "heading":
-                found[0] = Line(found[0].pieces, "heading")
-            lines += found
+            continue
+        found = _block(body[key], "  ", comma, _MARKS.get(key, ""), key=key)
+        if key == "tools":
+            found[0] = Line(found[0].pieces, "heading")
+        lines += found
     lines.append(Line((("}", "quiet"),)))
-    if not body["messages"]:
-        return [Line(((text, ""),)) for text in dumped(body).split("\n")]
     return lines
+
+
+_PROGRAM = ("system", "developer")
+_MARKS = {"tool_choice": "important", **dict.fromkeys(_PROMPT, "program")}
 
 
 def _block(value: Any, indent: str, end: str, mark: str, key: str = "") -> list[Line]:
