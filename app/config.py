@@ -85,13 +85,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     base_url: str = ""
-    """The endpoint: an OpenAI-compatible base URL that ends before `/chat/completions`."""
+    """The endpoint: a base URL that ends before `/chat/completions`, `/responses` or `/v1/messages`."""
     api_key: Annotated[SecretStr | None, BeforeValidator(_sendable)] = None
-    """Sent to the endpoint as a bearer token."""
+    """Sent to the endpoint: as a bearer token, or in the header that its wire has for it."""
     model: str = ""
     """The model's name as the endpoint knows it."""
     headers: dict[str, str] = Field(default_factory=dict)
     """More headers for each request."""
+    wire: Literal["auto", "chat", "anthropic", "responses"] = "auto"
+    """The protocol: chat completions, Anthropic messages or Responses; by default the one that fits the address."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
     context_window: int | None = Field(default=None, ge=1_000)
@@ -129,9 +131,10 @@ class Settings(BaseModel):
 
     @property
     def profile_overrides(self) -> dict[str, Any]:
-        """What the user says of the endpoint: the profile's fields, the context window among them."""
+        """What the user says of the endpoint: the profile's fields, the wire and the context window among them."""
         window = {} if self.context_window is None else {"context_window": self.context_window}
-        return {**self.profile, **window}
+        wire = {} if self.wire == "auto" else {"wire": self.wire}
+        return {**self.profile, **window, **wire}
 
 
 @dataclass(frozen=True, slots=True)

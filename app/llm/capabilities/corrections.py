@@ -5,28 +5,15 @@ everything ends in its own error message and not in a loop. Which of them were r
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from app.llm.capabilities.correction import Correction, Rule, changed, where_said
 from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.wire_corrections import WIRE_RULES
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.errors import Failure, FailureKind
 from app.llm.types import Payload
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """A better profile, and what to tell the user."""
-
-    name: str
-    """Which rule and rung; a request uses each at most once."""
-    profile: Profile
-    notice: str
-
-
-Rule = Callable[[Profile, Failure, Payload], Iterator[Correction]]
-"""What may cure the failure, the likeliest first."""
 
 _SYSTEM_REFUSED = re.compile(
     rf"{NO_SYSTEM}|(?:role|message)s? ['\"]?system['\"]? (?:is|are) not (?:supported|allowed)|"
@@ -35,7 +22,8 @@ _SYSTEM_REFUSED = re.compile(
 )
 _ORDER_REFUSED = re.compile(
     rf"{SPEAKING_ORDER}|"
-    r"system messages? (?:must|should|can only|is only allowed)|(?:must|has to) be the first message",
+    r"system messages? (?:must|should|can only|is only allowed)|(?:must|has to) be the first message|"
+    r"role 'system' must|unknown variant `system`|input should be 'user' or 'assistant'",
     re.IGNORECASE,
 )
 _TOOL_CHOICE = re.compile(r"tool[_ ]choice", re.IGNORECASE)
@@ -99,24 +87,10 @@ def correct(profile: Profile, failure: Failure, payload: Payload, done: Collecti
     return None
 
 
-def _changed(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
-    return Correction(name, profile.model_copy(update=changes), notice)
-
-
-def _where(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
-    """The rule that a server which says this wants these changes."""
-
-    def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
-        if pattern.search(failure.text):
-            yield _changed(name, profile, notice, **changes)
-
-    return rule
-
-
 def _stream_usage(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.stream_usage and re.search(r"stream_options|include_usage", failure.text):
         notice = "The server does not report token counts in the stream; they are estimated."
-        yield _changed("stream_usage", profile, notice, stream_usage=False)
+        yield changed("stream_usage", profile, notice, stream_usage=False)
 
 
 def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -125,18 +99,18 @@ def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Iterato
     other = "max_tokens" if profile.max_tokens_field == "max_completion_tokens" else "max_completion_tokens"
     if not _REFUSING.search(failure.text):
         return
-    yield _changed(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
+    yield changed(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
 
 
 def _parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.parallel_tool_calls is not None and "parallel_tool_calls" in failure.text:
-        yield _changed("parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None)
+        yield changed("parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None)
 
 
 def _tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if payload.tools and profile.tools_supported and _TOOLS.search(failure.text):
         notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
-        yield _changed("tools", profile, notice, tools_supported=False)
+        yield changed("tools", profile, notice, tools_supported=False)
 
 
 def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -145,30 +119,30 @@ def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterat
         notice = (
             "The server does not take tool_choice; after a staged edit the model is told to stop, and is stopped."
         )
-        yield _changed("tool_choice", profile, notice, tool_choice_none="rejected")
+        yield changed("tool_choice", profile, notice, tool_choice_none="rejected")
 
 
 def _developer(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.developer_role and "developer" in failure.text:
-        yield _changed("developer", profile, "The server takes system messages only.", developer_role=False)
+        yield changed("developer", profile, "The server takes system messages only.", developer_role=False)
 
 
 def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if _ID_ALNUM9.search(failure.text):
-        yield _changed("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
+        yield changed("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
     if not (found := _ID_LENGTH.search(failure.text)):
         return
     named = _NAMED_LENGTH.search(failure.text, found.start())
     for length in (named[1],) if named else _USUAL_LENGTHS:
         notice = f"The server wants ids of tool calls of at most {length} characters."
-        yield _changed(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
+        yield changed(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
 
 def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
         notice = "The server wants the tool's name on every result."
-        yield _changed("tool_name", profile, notice, tool_name_on_result=True)
+        yield changed("tool_name", profile, notice, tool_name_on_result=True)
 
 
 def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
@@ -186,7 +160,7 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correcti
         changes["tool_name_on_result"] = False
     if not changes:
         return
-    yield _changed(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
+    yield changed(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
 
 
 def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -195,26 +169,28 @@ def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[C
         return
     if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
         notice = "The server wants no empty text beside tool calls."
-        yield _changed("content:null", profile, notice, empty_content="null")
+        yield changed("content:null", profile, notice, empty_content="null")
     if profile.empty_content != "empty" and _NULL_CONTENT.search(failure.text):
         notice = "The server wants a text beside tool calls."
-        yield _changed("content:empty", profile, notice, empty_content="empty")
+        yield changed("content:empty", profile, notice, empty_content="empty")
 
 
 def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     """Templates with rules about who may speak when: the ladder of placements for system messages, then the rest."""
     refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
-    if refused and profile.mid_system != "fold_user":
+    # Where the first one stands apart, only those in mid-conversation can have been refused.
+    apart = bool(payload.system) and profile.mid_system == "inline"
+    if refused and not apart and profile.mid_system != "fold_user":
         yield _placed(profile, "fold_user")
     if not refused and not disordered:
         return
     if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
-        yield _changed("bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True)
+        yield changed("bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True)
     if profile.mid_system == "inline" and _has_mid_system(payload):
         yield _placed(profile, "fold_first")
     if not profile.merge_users or not profile.bridge_tool_user:
         notice = "The server wants user and assistant to alternate."
-        yield _changed("alternate", profile, notice, merge_users=True, bridge_tool_user=True)
+        yield changed("alternate", profile, notice, merge_users=True, bridge_tool_user=True)
     folded = profile.mid_system == "fold_first" and any(one.get("role") == "system" for one in payload.messages)
     if not refused and (folded or _has_mid_system(payload)):
         yield _placed(profile, "fold_user")
@@ -223,7 +199,7 @@ def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Cor
 def _placed(profile: Profile, placement: str) -> Correction:
     where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
     notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
-    return _changed(f"mid_system:{placement}", profile, notice, mid_system=placement)
+    return changed(f"mid_system:{placement}", profile, notice, mid_system=placement)
 
 
 def _has_mid_system(payload: Payload) -> bool:
@@ -231,19 +207,22 @@ def _has_mid_system(payload: Payload) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
+    *WIRE_RULES,
     _stream_usage,
     _parallel_calls,
     _tools,
     _tool_choice,
-    _where(
+    where_said(
         _SINGLE_CALL,
         "single_call",
         "The model takes one tool call per message; the history is sent that way.",
         single_call_turns=True,
     ),
     _tool_id,
-    _where(_SIGNATURE, "signature", "The server wants the signatures of its tool calls back.", call_extras_echo=True),
-    _where(
+    where_said(
+        _SIGNATURE, "signature", "The server wants the signatures of its tool calls back.", call_extras_echo=True
+    ),
+    where_said(
         _REASONING,
         "reasoning",
         "The server wants the reasoning back beside tool calls.",

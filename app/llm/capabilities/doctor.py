@@ -17,9 +17,10 @@ from app.llm.failures.retry import RetryPolicy
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
+from app.llm.wires.registry import WIRES, wire_of
 from app.plural import plural
 
-CHECKS = ("reachable", "key", "model", "streaming", "usage", "tools", "tool_choice", "mid_system")
+CHECKS = ("reachable", "key", "model", "wire", "streaming", "usage", "tools", "tool_choice", "mid_system")
 """Every examination reports each of them, in this order."""
 
 _ASSUMPTIONS = {
@@ -115,10 +116,11 @@ async def _checks(client: ModelClient) -> AsyncGenerator[Check]:
     yield Check("reachable", reached, client.endpoint.base_url if reached or failed is None else failed.message)
     yield _key(client, hello)
     yield _model(client, hello, names)
+    yield _wire(client, hello)
     if failed is not None:
         detail = "" if failed.kind in (FailureKind.AUTH, FailureKind.MODEL_NOT_FOUND) else failed.message
         yield Check("streaming", False if detail else None, detail or "not checked: the request was refused")
-        async for check in _unknown(CHECKS[4:], "the request was refused"):
+        async for check in _unknown(CHECKS[5:], "the request was refused"):
             yield check
         return
     yield Check("streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece")
@@ -156,6 +158,14 @@ def _model(client: ModelClient, hello: Answer, names: list[str] | None) -> Check
             "model", True, f"{wanted} answers, though it is not listed" + (f" (as {served})" if served else "")
         )
     return Check("model", True, wanted)
+
+
+def _wire(client: ModelClient, hello: Answer) -> Check:
+    title = wire_of(client.profile).title
+    others = ", ".join(f"`{name}`" for name in WIRES if name != client.profile.wire)
+    if hello.failed is not None:
+        return Check("wire", None, f"asked in {title}; `wire` in the configuration changes it ({others})")
+    return Check("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
 
 
 def _usage(client: ModelClient, hello: Answer) -> Check:

@@ -12,7 +12,7 @@ from app.llm.failures.errors import Failure
 from app.llm.types import Payload, ProfileCorrected
 
 if TYPE_CHECKING:
-    from app.llm.capabilities.corrections import Correction
+    from app.llm.capabilities.correction import Correction
 
 
 class Lessons:

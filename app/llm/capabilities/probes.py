@@ -9,6 +9,8 @@ from app.llm.capabilities.profile import Profile
 from app.llm.client import ModelClient
 from app.llm.failures.errors import RequestError
 from app.llm.types import Completed, Payload, TextDelta
+from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.registry import wire_of
 
 _ANSWER_TOKENS = 256
 """Enough for a model that reasons before it says one word."""
@@ -65,39 +67,38 @@ async def ask(client: ModelClient, build: Callable[[Profile], Payload]) -> Answe
 
 def request(profile: Profile, text: str, *, tools: bool = False, none: bool = False) -> Payload:
     """One user message, with or without a tool to call, and with or without leave to call it."""
-    messages = _opened(profile, _FIRST, {"role": "user", "content": text})
-    return Payload(messages, [_TOOL] if tools else [], "none" if none else None, _ANSWER_TOKENS)
+    items = _opened(profile, _FIRST, text)
+    return _payload(profile, items, [_TOOL] if tools else [], none=none)
 
 
 def after_a_call(profile: Profile, instruction: str, *, front: bool = False) -> Payload:
     """A tool exchange, and after it an instruction where the profile (or `front`) wants it."""
-    identity = "abcdef123" if profile.tool_id == "alnum9" else "call_1"
-    call: dict[str, Any] = {
-        "id": identity,
-        "type": "function",
-        "function": {"name": "report", "arguments": '{"word": "ok"}'},
-    }
-    if profile.call_extras_echo:
+    call = CallWithResult(
+        id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
+        name="report",
+        arguments='{"word": "ok"}',
+        result="reported",
         # Google's documented stand-in for the signature of a call that Gemini did not make.
-        call["extra_content"] = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-    content = "" if profile.empty_content == "empty" else None
-    assistant: dict[str, Any] = {"role": "assistant", "content": content, "tool_calls": [call]}
-    if profile.reasoning_echo == "required_on_calls":
-        assistant["reasoning_content"] = ""
-    result: dict[str, Any] = {"role": "tool", "tool_call_id": identity, "content": "reported"}
-    if profile.tool_name_on_result:
-        result["name"] = "report"
-    user = {"role": "user", "content": "Report the word ok."}
-    tools = [_TOOL] if profile.tools_supported else []
-    exchange = [assistant, result] if tools else [{"role": "assistant", "content": "ok"}, user]
+        extras={"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
+    )
+    told = "Report the word ok."
+    exchange: list[Item] = [ModelTurn("ok"), UserText(told)]
+    if profile.tools_supported:
+        exchange = [ModelTurn("", (call,), Echo(same_model=True))]
     if profile.mid_system == "inline" and not front:
-        messages = [*_opened(profile, _FIRST, user), *exchange, {"role": "system", "content": instruction}]
+        items = [*_opened(profile, _FIRST, told), *exchange, SystemText(instruction)]
     else:
-        messages = [*_opened(profile, f"{_FIRST}\n\n{instruction}", user), *exchange]
-    return Payload(messages, tools, "none" if tools else None, _ANSWER_TOKENS)
+        items = [*_opened(profile, f"{_FIRST}\n\n{instruction}", told), *exchange]
+    return _payload(profile, items, [_TOOL] if profile.tools_supported else [], none=True)
 
 
-def _opened(profile: Profile, system: str, user: dict[str, Any]) -> list[dict[str, Any]]:
+def _opened(profile: Profile, system: str, user: str) -> list[Item]:
     if profile.mid_system == "fold_user":
-        return [{"role": "user", "content": f"<system>{system}</system>\n\n{user['content']}"}]
-    return [{"role": "system", "content": system}, user]
+        return [UserText(f"<system>{system}</system>\n\n{user}")]
+    return [SystemText(system), UserText(user)]
+
+
+def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, none: bool) -> Payload:
+    wire = wire_of(profile)
+    messages, system = wire.written(items, wire.fitted(profile))
+    return Payload(messages, tools, "none" if none and tools else None, _ANSWER_TOKENS, system)

@@ -15,14 +15,19 @@ from app.llm.types import Endpoint
 
 SEEDS: dict[str, Profile] = {
     "unknown": Profile(),
-    "openai": Profile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64"),
+    # Both wires are whole there, but reasoning is kept from call to call on this one only.
+    "openai": Profile(name="openai", wire="responses", max_tokens_field="max_completion_tokens", tool_id="max64"),
     "azure": Profile(name="azure", max_tokens_field="max_completion_tokens", tool_id="max64"),
     "openrouter": Profile(name="openrouter", reasoning_echo="same_model"),
     "vllm": Profile(name="vllm"),
     "ollama": Profile(name="ollama", tool_choice_none="ignored"),
     "llama.cpp": Profile(name="llama.cpp"),
     "lmstudio": Profile(name="lmstudio"),
-    "anthropic": Profile(name="anthropic", mid_system="fold_first"),
+    "anthropic": Profile(name="anthropic", wire="anthropic"),
+    # It joins all system messages at the front.
+    "anthropic-chat": Profile(name="anthropic-chat", mid_system="fold_first"),
+    # Most of those who offer Anthropic's wire take no system message in mid-conversation, and not all of them say so.
+    "anthropic-like": Profile(name="anthropic-like", wire="anthropic", mid_system="fold_first"),
     "gemini": Profile(name="gemini", call_extras_echo=True),
     "mistral": Profile(name="mistral", mid_system="fold_first", tool_id="alnum9"),
     "groq": Profile(name="groq", tool_choice_none="fails"),
@@ -66,9 +71,10 @@ def server_kind(base_url: str, model: str) -> str:
     return "ollama" if port == 11434 else "unknown"
 
 
-def seed(base_url: str, model: str) -> Profile:
-    """What is known of an endpoint before the first request."""
-    return SEEDS[server_kind(base_url, model)]
+def seed(base_url: str, model: str, wire: str | None = None) -> Profile:
+    """What is known of an endpoint before the first request; `wire` is the one that the user has chosen."""
+    kind = server_kind(base_url, model)
+    return SEEDS["anthropic-chat" if kind == "anthropic" and wire == "chat" else kind]
 
 
 class ProfileError(ValueError):
@@ -87,7 +93,7 @@ def resolve(
     Raises:
         ProfileError: `overrides` (the `[profile]` table of the config) has a field or value that does not exist.
     """
-    profile = seed(base_url, model)
+    profile = seed(base_url, model, (overrides or {}).get("wire"))
     if cache is not None:
         learned = {belief.field: belief.value for belief in believed(cache, base_url, model)}
         # What another version wrote may be unusable; it will be learned again.

@@ -49,7 +49,8 @@ _KEY = re.compile(
 )
 _MODEL = re.compile(
     r"model_not_found|model.{0,80}(?:not found|does not exist|not exist|is not available|not a valid model|unknown|"
-    r"no endpoints found)|(?:no such|unknown|invalid) model|not a valid model id|no endpoints found",
+    r"no endpoints found)|not_found_error\W+message\W+model:|"
+    r"(?:no such|unknown|invalid) model|not a valid model id|no endpoints found",
     re.IGNORECASE | re.DOTALL,
 )
 _OVERLOADED = re.compile(r"overloaded|temporarily unavailable|capacity|try again later|timed? ?out", re.IGNORECASE)
