@@ -19,6 +19,10 @@ from tests.wire.server import Request, WireServer
 
 FILE = "def greet(name):\n    return 'Hello ' + name\n"
 
+TIMEOUTS = Timeouts(closing=PATIENCE)
+"""A busy machine may be slow to answer."""
+GIVEN_UP_SOON = Timeouts(closing=1.0)
+"""For an endpoint that is silent."""
 SOON = RetryPolicy(base=0.05, busy_base=0.05)
 """The standard policy without its long gaps."""
 
@@ -74,8 +78,7 @@ async def bench(
         (root / "greet.py").write_text(FILE)
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key", **settings}
     runtime = open_runtime(root, flags, {})
-    # An endpoint that falls silent is given up soon; any other may be slow, on a busy machine.
-    timeouts = Timeouts(closing=1.0 if server.behaviour is CLOSING_SILENT else PATIENCE)
+    timeouts = GIVEN_UP_SOON if server.behaviour is CLOSING_SILENT else TIMEOUTS
     model = connect(runtime, timeouts=timeouts, retry=retry)
     session = open_session(runtime, model, runtime.sessions.latest(), attended=attended)
     try:
