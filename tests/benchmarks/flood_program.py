@@ -12,12 +12,15 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
+from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
 from app.conversation.events import AssistantMessage
 from tests.ui.chat_app import ChatApp
 from tests.wire.replies import BREAK, DONE, Action, Reply, call_delta, chunk, event, stream
 from tests.wire.server import Request, WireServer
 
 CHARACTERS_PER_TOKEN = 4
+LONG_TOKEN = 7
+"""Characters of a token of plain prose."""
 END = "The end of"
 """What the last line begins with; it goes on with the last word of the message that was answered."""
 
@@ -141,6 +144,33 @@ class RenderOnce(ChatApp):
         self.pane.open_log([AssistantMessage(id=1, text=f"{self._text}{END} {self._shown}.\n")])
 
 
+class Stream(ChatApp):
+    """The chat alone, into which a model writes when asked to, so many tokens a second."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("f9", "write")]
+
+    def __init__(self, rate: int, seconds: float) -> None:
+        super().__init__()
+        self._rate = rate
+        self._seconds = seconds
+
+    def action_write(self) -> None:
+        """Write."""
+        self.run_worker(self._write())
+
+    async def _write(self) -> None:
+        text = markdown(int(self._rate * self._seconds * LONG_TOKEN / CHARACTERS_PER_TOKEN) + 1)
+        self.pane.apply(PhaseChanged(Phase.STREAMING))
+        begun, sent = time.monotonic(), 0
+        while (passed := time.monotonic() - begun) < self._seconds:
+            due = int(passed * self._rate) + 1
+            for number in range(sent, due):
+                self.pane.apply(TextStreamed(text[number * LONG_TOKEN : (number + 1) * LONG_TOKEN]))
+            sent = due
+            await asyncio.sleep(max(1 / 200, 1 / self._rate))
+        self.pane.apply(Recorded(AssistantMessage(id=1, text=f"{text[: sent * LONG_TOKEN]}\n```\n\n{END} 1.\n")))
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["serve", what, count]:
@@ -149,6 +179,8 @@ if __name__ == "__main__":
             asyncio.run(receive(base_url))
         case ["render", tokens]:
             RenderOnce(int(tokens)).run()
+        case ["stream", rate, seconds]:
+            Stream(int(rate), float(seconds)).run()
         case ["busy"]:
             while True:
                 pass

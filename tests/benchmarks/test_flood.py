@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,9 @@ TOKENS = 20_000
 FLOODS = 3
 KEY_INTERVAL = 0.25
 QUIET_KEYS = 20
+STREAM_SECONDS = 4.0
+LONGEST_GAP = 0.1
+"""Seconds between two pictures of text that streams in: of more, one sees steps."""
 QUIET = 0.6
 """Seconds without a byte after which the app is done."""
 
@@ -253,3 +257,27 @@ def test_a_key_does_not_wait_behind_tokens(tmp_path: Path, what: str, loaded: bo
     assert worst <= max(WORST_KEY_MS, WORST_RATIO * max(quiet))
     if what == "answer" and not loaded:
         assert min(flood.cpu for flood in floods) <= WORK_RATIO * (receiving + rendering)
+
+
+@pytest.mark.parametrize("rate", [20, 200, 2_000])
+def test_the_words_of_a_model_come_evenly(tmp_path: Path, rate: int) -> None:
+    """From the first word on there is a picture each time that one comes, or some twenty times a second."""
+    with started([*PROGRAM, "stream", str(rate), str(STREAM_SECONDS)], tmp_path) as probe:
+        probe.settle(2 * QUIET)
+        start, cpu, begun = len(probe.raw), probe.cpu(), time.perf_counter()
+        probe.type("\x1b[20~")
+        pictures = [begun]
+        while not probe.since(start, f"{END} 1."):
+            assert time.perf_counter() < begun + 4 * STREAM_SECONDS
+            probe._read(0.5)
+            if probe.last_byte > pictures[-1]:
+                pictures.append(probe.last_byte)
+        cpu = probe.cpu() - cpu
+    gaps = sorted(later - earlier for earlier, later in pairwise(pictures[1:]))
+    late = gaps[int(len(gaps) * 0.99)]
+    print(
+        f"\n{rate:,} tokens a second: {len(pictures) / STREAM_SECONDS:.0f} pictures a second, "
+        f"between two at most {gaps[-1] * 1e3:.0f} ms, 99 of 100 within {late * 1e3:.0f} ms; "
+        f"{cpu / STREAM_SECONDS:.0%} of a core"
+    )
+    assert late <= max(2 / rate, LONGEST_GAP)
