@@ -153,7 +153,7 @@ def pour(probe: Probe, number: int, letters: Iterator[str], *, permit: bool = Fa
         probe.until(time.perf_counter() + GRACE)
         probe.type("y")
         probe.type(CHAT)
-        probe.settle(0.1)
+        probe.until(time.perf_counter() + GRACE / 4)
         start, cpu, begun = len(probe.raw), probe.cpu(), time.perf_counter()
     keys: list[float] = []
     while not probe.since(start, end):
