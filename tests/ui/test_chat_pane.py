@@ -12,6 +12,7 @@ from textual.timer import Timer
 
 from app.agent.updates import (
     CallStreamed,
+    CommandOutput,
     Failed,
     Phase,
     PhaseChanged,
@@ -28,6 +29,7 @@ from app.conversation.events import (
     Outcome,
     Question,
     ToolResult,
+    ToolStarted,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -298,6 +300,29 @@ async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_sess
         await pilot.press("end")
         await pilot.pause()
         assert "▌ one more" in app.shown()
+
+
+async def test_what_the_user_looks_at_stays_where_it_is_when_something_above_it_changes() -> None:
+    log = long_turn(14)
+    app = ChatApp(log)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        transcript = app.pane.transcript
+        app.pane.apply(Recorded(ToolStarted(id=1000, call="c0.0")))
+        transcript.focus()
+        await pilot.press("pageup")
+        await pilot.pause()
+        looked_at = app.shown()
+        app.pane.apply(CommandOutput("c0.0", "one\ntwo\nthree\n"))
+        await filled(app, pilot)
+        assert app.shown() == looked_at
+        app.pane.apply(CommandOutput("c0.0", "four\n"))
+        app.pane.apply(Recorded(UserMessage(id=1001, text="one more")))
+        await filled(app, pilot)
+        assert app.shown() == looked_at
+        await pilot.press("home")
+        await pilot.pause()
+        assert "  four" in app.shown()
 
 
 async def test_what_was_opened_stays_open_while_the_rest_of_a_session_comes() -> None:

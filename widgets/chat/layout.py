@@ -165,6 +165,18 @@ class Layout:
             row = max(0, row + shift)
         return row
 
+    def held(self, row: int) -> tuple[str, int] | None:
+        """The key of the entry at a row, and where that begins."""
+        if not len(self.slots):
+            return None
+        index = self.slots.at(row)
+        return self.slots.items[index].entry.key, self.slots.top(index)
+
+    def shift(self, held: tuple[str, int]) -> int:
+        """By how many rows an entry that was `held` has moved down; 0 if it is gone."""
+        index = self.slots.index_of(held[0])
+        return self.slots.top(index) - held[1] if index is not None else 0
+
     def _make_exact(self, index: int) -> None:
         slot = self.slots.items[index]
         if slot.lines is None or not (slot.exact or slot.entry.key in self._unfinished):

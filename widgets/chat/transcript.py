@@ -137,11 +137,14 @@ class Transcript(StripView, can_focus=True):
         In a `flood` of text, what is shown cannot be selected: it is gone before anyone could.
         """
         self._flood = flood
-        count = len(self._slots)
+        count, held = len(self._slots), None if self._following else self._layout.held(self.scroll_offset.y)
         changed = {index for change in changes if (index := self._take(change)) is not None}
         if not self._width:
             return True
         self._layout.update(changed, self._near)
+        if held is not None and (shift := self._layout.shift(held)):
+            self._set_height()
+            self._move_to(self.scroll_offset.y + shift)
         if (added := len(self._slots) - count) > 0 and not self._following:
             self._unseen += added
             self.post_message(self.FollowChanged(False, self._unseen))
