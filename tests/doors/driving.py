@@ -1,0 +1,201 @@
+"""Runs an agent as its user would: in a repository and a home of its own, one prompt at a time, in one session."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.doors.scripted_model import Call, ScriptedModel
+
+FOLDER = "SIGNOFF_AGENTS"
+"""The environment variable that names where npm has installed the agents (`npm install --prefix`), off the path."""
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+}
+_SECONDS = 120
+_CODEX = """model = "gpt-5.5"
+model_provider = "scripted"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "SCRIPTED_KEY"
+supports_websockets = false
+[projects."{workspace}"]
+trust_level = "trusted"
+"""
+
+
+def program(agent: str) -> str | None:
+    """Where an agent is installed; None if it is not."""
+    folder = os.environ.get(FOLDER)
+    return shutil.which(agent, path=f"{folder}/node_modules/.bin" if folder else None)
+
+
+class Driven:
+    """An agent, its model, and the workspace in which it works."""
+
+    def __init__(self, agent: str, folder: Path, model: ScriptedModel) -> None:
+        self.agent = agent
+        self.model = model
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir()
+        self._home = folder / "home"
+        self._home.mkdir()
+        self._environment = self._surroundings(folder)
+        self._prompts = 0
+
+    def commit(self, **files: str) -> None:
+        """The repository as the agent finds it."""
+        for name, text in files.items():
+            (self.workspace / name.replace("_", ".")).write_bytes(text.encode())
+        self.git("init", "-q")
+        self.git("add", "-A")
+        self.git("-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "-qm", "start")
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=self.workspace, capture_output=True, text=True, check=True).stdout
+
+    def changed(self) -> list[str]:
+        """What of the workspace differs from what was committed, the agent's own settings aside."""
+        lines = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
+        return [line[3:] for line in lines if not line[3:].startswith(f".{self.agent}/")]
+
+    def signoff(self, *arguments: str) -> str:
+        """Run a command of signoff's in the workspace."""
+        command = [sys.executable, "-P", "-m", "signoff", *arguments]
+        done = subprocess.run(
+            command, cwd=self.workspace, env=self._environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def proposals(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.signoff("proposals", "--all", "--json"))
+        return [one for one in found if one["origin"]["kind"] == "agent"]
+
+    def install(self, *options: str) -> None:
+        """Have signoff propose the agent's settings, and approve that."""
+        staged = json.loads(self.signoff("doors", "install", self.agent, *options, "--json"))
+        self.signoff("approve", staged["id"])
+
+    def put_first(self, folder: Path) -> None:
+        """Have programs be looked for in a folder first."""
+        self._environment["PATH"] = f"{folder}{os.pathsep}{self._environment['PATH']}"
+
+    def says(self, words: str, *script: Sequence[Call]) -> str:
+        """The user's prompt, and how the model answers; what the agent printed."""
+        self.model.script[:] = list(script)
+        found = program(self.agent)
+        assert found is not None
+        done = subprocess.run(
+            [found, *self._command(words)],
+            cwd=self.workspace,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        self._prompts += 1
+        return done.stdout + done.stderr
+
+    def sent(self) -> str:
+        """The last request, as text in which all that was sent can be found."""
+        return json.dumps(self.model.requests[-1], ensure_ascii=False)
+
+    # The calls of each agent
+
+    def writes(self, path: str, text: str) -> Call:
+        match self.agent:
+            case "claude":
+                return Call("Write", {"file_path": str(self.workspace / path), "content": text})
+            case "codex":
+                added = "".join(f"+{line}\n" for line in text.splitlines())
+                return Call("apply_patch", {}, f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n")
+            case _:
+                return Call("write_file", {"file_path": str(self.workspace / path), "content": text})
+
+    def edits(self, path: str, old: str, new: str, **more: object) -> Call:
+        common = {"file_path": str(self.workspace / path), "old_string": old, "new_string": new, **more}
+        match self.agent:
+            case "claude":
+                return Call("Edit", common)
+            case "codex":
+                lines = [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
+                patch = "\n".join(["*** Begin Patch", f"*** Update File: {path}", "@@", *lines, "*** End Patch", ""])
+                return Call("apply_patch", {}, patch)
+            case _:
+                return Call("replace", {"instruction": "change it", **common})
+
+    def reads(self, path: str) -> Call:
+        match self.agent:
+            case "claude":
+                return Call("Read", {"file_path": str(self.workspace / path)})
+            case "codex":
+                return Call("exec_command", {"cmd": f"cat {path}"})
+            case _:
+                return Call("read_file", {"file_path": str(self.workspace / path)})
+
+    # How each is set up
+
+    def _surroundings(self, folder: Path) -> dict[str, str]:
+        # The program that the settings name has to be found, also where it is not installed for the user.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        common = {"PATH": path, "HOME": str(self._home), "TERM": "dumb", "LANG": "C.UTF-8"}
+        common["SIGNOFF_HOME"] = str(folder / "signoff")
+        url = self.model.url
+        match self.agent:
+            case "claude":
+                return common | {
+                    "ANTHROPIC_BASE_URL": url,
+                    "ANTHROPIC_API_KEY": "sk-ant-scripted",
+                    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                    "DISABLE_AUTOUPDATER": "1",
+                    "IS_SANDBOX": "1",
+                }
+            case "codex":
+                settings = self._home / ".codex"
+                settings.mkdir()
+                text = _CODEX.format(url=url, workspace=self.workspace)
+                (settings / "config.toml").write_text(text)
+                return common | {"SCRIPTED_KEY": "x", "CODEX_HOME": str(settings)}
+            case _:
+                settings = self._home / ".gemini"
+                settings.mkdir()
+                values = {
+                    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+                    "general": {"disableAutoUpdate": True},
+                    "privacy": {"usageStatisticsEnabled": False},
+                }
+                (settings / "settings.json").write_text(json.dumps(values))
+                return common | {
+                    "GEMINI_CLI_HOME": str(self._home),
+                    "GOOGLE_GEMINI_BASE_URL": url,
+                    "GEMINI_API_KEY": "scripted",
+                    "GEMINI_TELEMETRY_ENABLED": "false",
+                }
+
+    def _command(self, words: str) -> list[str]:
+        again = bool(self._prompts)
+        match self.agent:
+            case "claude":
+                allowed = ["--allowedTools", "Write,Edit,Read,NotebookEdit,Bash"]
+                return [*(["--continue"] if again else []), *allowed, "-p", words]
+            case "codex":
+                resumed = ["resume", "--last"] if again else []
+                return ["exec", *resumed, "--skip-git-repo-check", "--dangerously-bypass-hook-trust", words]
+            case _:
+                resumed = ["--resume", "latest"] if again else []
+                return ["-m", "gemini-2.5-pro", "--yolo", "--skip-trust", *resumed, "-p", words]

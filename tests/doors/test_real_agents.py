@@ -1,0 +1,89 @@
+"""The hook in the real agents, with the settings that `signoff doors install` proposes.
+
+npm install --prefix AGENTS @anthropic-ai/claude-code @openai/codex @google/gemini-cli
+SIGNOFF_AGENTS=AGENTS uv run pytest -n0 tests/doors -rs
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.doors.driving import FOLDER, PACKAGES, Driven, program
+from tests.doors.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.timeout(600)
+LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
+
+
+@pytest.fixture(params=PACKAGES)
+def driven(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driven]:
+    name = request.param
+    if program(name) is None:
+        pytest.skip(f"{name} is not installed: npm install --prefix FOLDER {PACKAGES[name]}, and {FOLDER}=FOLDER")
+    with ScriptedModel() as model:
+        one = Driven(name, tmp_path, model)
+        one.commit(a_txt=LINES)
+        yield one
+
+
+def test_without_the_hook_the_agent_writes(driven: Driven) -> None:
+    printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
+    assert driven.changed() == ["b.txt"], printed
+
+
+def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(driven: Driven) -> None:
+    driven.install()
+    tries = [[driven.writes("b.txt", "world\n")]] * 4
+    printed = driven.says("change it", *tries)
+    assert driven.changed() == [], printed
+    (proposal,) = driven.proposals()
+    assert [file["path"] for file in proposal["files"]] == ["b.txt"]
+    assert driven.model.made == (4 if driven.agent == "codex" else 1), "where that is safe the turn ends"
+    name = proposal["id"]
+    driven.signoff("deny", name, "-m", "Not so.\nSay it in <German>.")
+    printed = driven.says("well?")
+    sent = driven.sent()
+    assert "Not so.\\nSay it in <German>." in sent or "Not so.\\nSay it in &lt;German&gt;." in sent, printed
+    if driven.agent != "gemini":
+        # Gemini drops from its history what a turn had that was stopped.
+        assert f"{name} is staged in signoff and awaits" in sent
+    driven.says("and now?")
+    assert driven.sent().count("Not so.") == sent.count("Not so."), "it is told once"
+
+
+def test_the_calls_of_one_response_are_one_proposal_and_a_hunk_of_it_is_written_alone(driven: Driven) -> None:
+    driven.install()
+    calls = [
+        driven.edits("a.txt", "line 03", "three"),
+        driven.edits("a.txt", "line 20", "twenty"),
+        driven.writes("b.txt", "world\n"),
+        driven.reads("a.txt"),
+    ]
+    printed = driven.says("change it", calls)
+    assert driven.changed() == [], printed
+    (proposal,) = driven.proposals()
+    assert [file["path"] for file in proposal["files"]] == ["a.txt", "b.txt"], printed
+    driven.signoff("approve", proposal["id"], "--hunks", "2")
+    assert driven.changed() == ["a.txt"]
+    assert (driven.workspace / "a.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
+
+
+def test_a_new_prompt_is_a_new_turn(driven: Driven) -> None:
+    driven.install()
+    driven.says("change it", [driven.edits("a.txt", "line 03", "three")])
+    driven.says("more", [driven.reads("a.txt")], [driven.edits("a.txt", "line 20", "twenty")])
+    first, second = driven.proposals()
+    assert second["files"][0]["stacked_on"] == [first["id"]]
+
+
+def test_a_hook_that_is_killed_or_gone_lets_nothing_through(driven: Driven) -> None:
+    driven.install()
+    away = driven.workspace.parent / "away"
+    away.mkdir()
+    (away / "signoff").write_text("#!/bin/sh\nkill -9 $$\n")
+    (away / "signoff").chmod(0o755)
+    driven.put_first(away)
+    printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
+    assert driven.changed() == [], printed
+    assert driven.model.made == 1
