@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,10 @@ class Driven:
         self._environment = self._surroundings(folder)
         self._prompts = 0
 
-    def commit(self, **files: str) -> None:
+    def commit(self, files: Mapping[str, str]) -> None:
         """The repository as the agent finds it."""
         for name, text in files.items():
-            (self.workspace / name.replace("_", ".")).write_bytes(text.encode())
+            (self.workspace / name).write_bytes(text.encode())
         self.git("init", "-q")
         self.git("add", "-A")
         self.git("-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "-qm", "start")

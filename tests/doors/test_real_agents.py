@@ -23,7 +23,7 @@ def driven(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driven]:
         pytest.skip(f"{name} is not installed: npm install --prefix FOLDER {PACKAGES[name]}, and {FOLDER}=FOLDER")
     with ScriptedModel() as model:
         one = Driven(name, tmp_path, model)
-        one.commit(a_txt=LINES)
+        one.commit({"a.txt": LINES})
         yield one
 
 

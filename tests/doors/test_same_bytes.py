@@ -1,0 +1,109 @@
+"""What is proposed is what the agent would have written: the same calls with the hook and without it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.doors.driving import FOLDER, PACKAGES, Driven, program
+from tests.doors.scripted_model import Call, ScriptedModel
+
+pytestmark = pytest.mark.timeout(600)
+
+NOTEBOOK = (
+    '{"cells": [{"cell_type": "code", "id": "a1", "metadata": {}, "source": ["x = 1\\n"], "outputs": [{"x": 1.50}],'
+    ' "execution_count": 3}, {"cell_type": "markdown", "id": "b2", "metadata": {}, "source": "# Grüße <b>"}],'
+    ' "metadata": {"n": 1e3, "f": 2.0, "z": []}, "nbformat": 4, "nbformat_minor": 5}\n'
+)
+FILES = {
+    "crlf.txt": "one\r\ntwo\r\nthree\r\n",
+    "mixed.txt": "one\r\ntwo\nthree\r\nfour\r\n",
+    "end.txt": "one\ntwo\nthree",
+    "many.txt": "a b a\nb a\n",
+    "gone.txt": "one\ntwo\nthree\n",
+    "space.txt": "def f():\n\treturn 1\n",
+    "unicode.txt": "Grüße – “zitiert”\nzwei\n",
+    "bom.txt": "\ufeffone\ntwo\n",
+    "whole.txt": "one\r\ntwo\r\n",
+    "twice.txt": "x\nsame\ny\nsame\nz\n",
+    "book.ipynb": NOTEBOOK,
+    "old.txt": "one\ntwo\n",
+}
+
+
+def common(driven: Driven) -> list[Call]:
+    """Calls that every agent can make."""
+    return [
+        driven.edits("crlf.txt", "two", "zwei\nzweieinhalb"),
+        driven.edits("mixed.txt", "two", "zwei"),
+        driven.edits("end.txt", "three", "drei"),
+        driven.edits("space.txt", "\treturn 1", "\treturn 2  "),
+        driven.edits("unicode.txt", "zwei", "two – “2”"),
+        driven.edits("bom.txt", "two", "zwei"),
+        driven.writes("folder/new.txt", "new\nlines\n"),
+    ]
+
+
+def of_claude(driven: Driven) -> list[Call]:
+    book = str(driven.workspace / "book.ipynb")
+    return [
+        driven.edits("many.txt", "a", "A", replace_all=True),
+        driven.edits("gone.txt", "two", ""),
+        driven.writes("whole.txt", "eins\nzwei\n"),
+        driven.writes("empty.txt", ""),
+        Call("NotebookEdit", {"notebook_path": book, "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"}),
+    ]
+
+
+def of_codex(driven: Driven) -> list[Call]:
+    patch = (
+        "*** Begin Patch\n*** Update File: twice.txt\n@@ y\n-same\n+other\n*** Update File: old.txt\n"
+        "*** Move to: sub/renamed.txt\n@@\n one\n-two\n+zwei\n*** Delete File: gone.txt\n"
+        "*** Update File: many.txt\n@@\n+at the end\n*** End Patch\n"
+    )
+    loose = "*** Begin Patch\n*** Update File: whole.txt\n@@\n-  one\n+eins\n two\n*** End of File\n*** End Patch\n"
+    return [Call("apply_patch", {}, patch), Call("apply_patch", {}, loose)]
+
+
+def of_gemini(driven: Driven) -> list[Call]:
+    return [
+        driven.edits("many.txt", "a", "A", allow_multiple=True),
+        driven.edits("gone.txt", "two\n", ""),
+        driven.writes("whole.txt", "eins\nzwei\n"),
+    ]
+
+
+OWN: dict[str, Callable[[Driven], list[Call]]] = {"claude": of_claude, "codex": of_codex, "gemini": of_gemini}
+
+
+def contents(driven: Driven) -> dict[str, bytes]:
+    names = driven.git("ls-files", "--cached", "--others", "-z").split("\0")
+    paths = {name: driven.workspace / name for name in names if name and not name.startswith(f".{driven.agent}/")}
+    return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+
+
+@pytest.mark.parametrize("agent", PACKAGES)
+def test_the_bytes_are_those_that_the_agent_writes(agent: str, tmp_path: Path) -> None:
+    if program(agent) is None:
+        pytest.skip(f"{agent} is not installed: npm install --prefix FOLDER {PACKAGES[agent]}, and {FOLDER}=FOLDER")
+    made: list[dict[str, bytes]] = []
+    printed = ""
+    for hooked in (False, True):
+        folder = tmp_path / str(hooked)
+        folder.mkdir()
+        with ScriptedModel() as model:
+            driven = Driven(agent, folder, model)
+            driven.commit(FILES)
+            if hooked:
+                driven.install()
+            calls = [*common(driven), *OWN[agent](driven)]
+            printed += driven.says("change them", [driven.reads(name) for name in FILES], calls)
+            if hooked:
+                assert driven.changed() == [], printed
+                (proposal,) = driven.proposals()
+                driven.signoff("approve", proposal["id"])
+            made.append(contents(driven))
+    written, approved = made
+    assert written != {name: text.encode() for name, text in FILES.items()}, printed
+    different = {name: (written.get(name), approved.get(name)) for name in written.keys() | approved.keys()}
+    assert {name: pair for name, pair in different.items() if pair[0] != pair[1]} == {}
