@@ -28,6 +28,9 @@ FILES = {
     "twice.txt": "x\nsame\ny\nsame\nz\n",
     "book.ipynb": NOTEBOOK,
     "old.txt": "one\ntwo\n",
+    "bare.ipynb": NOTEBOOK.strip(),
+    "blank.txt": "one\n\ntwo\n\n",
+    "quotes.txt": "say “hello” and ‘bye’\n",
 }
 
 
@@ -45,13 +48,15 @@ def common(driven: Driven) -> list[Call]:
 
 
 def of_claude(driven: Driven) -> list[Call]:
-    book = str(driven.workspace / "book.ipynb")
+    book, bare = (str(driven.workspace / f"{name}.ipynb") for name in ("book", "bare"))
     return [
         driven.edits("many.txt", "a", "A", replace_all=True),
         driven.edits("gone.txt", "two", ""),
         driven.writes("whole.txt", "eins\nzwei\n"),
         driven.writes("empty.txt", ""),
         Call("NotebookEdit", {"notebook_path": book, "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"}),
+        Call("NotebookEdit", {"notebook_path": bare, "cell_id": "b2", "new_source": "", "edit_mode": "delete"}),
+        driven.edits("blank.txt", "two\n", ""),
     ]
 
 
@@ -62,7 +67,9 @@ def of_codex(driven: Driven) -> list[Call]:
         "*** Update File: many.txt\n@@\n+at the end\n*** End Patch\n"
     )
     loose = "*** Begin Patch\n*** Update File: whole.txt\n@@\n-  one\n+eins\n two\n*** End of File\n*** End Patch\n"
-    return [Call("apply_patch", {}, patch), Call("apply_patch", {}, loose)]
+    typed = "*** Begin Patch\n*** Update File: quotes.txt\n@@\n-say \"hello\" and 'bye'\n+say no\n*** End Patch\n"
+    empty = "*** Begin Patch\n*** Update File: blank.txt\n@@\n two\n-\n+three\n*** End Patch\n"
+    return [Call("apply_patch", {}, each) for each in (patch, loose, typed, empty)]
 
 
 def of_gemini(driven: Driven) -> list[Call]:

@@ -33,13 +33,17 @@ def write(files: Files, arguments: Arguments) -> None:
 def notebook_edit(files: Files, arguments: Arguments) -> None:
     """`NotebookEdit`: one cell of a Jupyter notebook."""
     path = str(arguments["notebook_path"])
+    text = files.text(path)
     try:
-        notebook = json.loads(files.text(path), parse_float=_number, parse_int=_number)
+        notebook = json.loads(text, parse_float=_number, parse_int=_number)
         cells = notebook["cells"]
         _change_cell(path, notebook, cells, arguments)
     except (ValueError, KeyError, TypeError) as error:
         raise NotStaged(f"{path} is no notebook that can be edited by cell: {error}.") from error
-    files.write(path, json.dumps(notebook, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    ending = "\n" if text.endswith("\n") else ""
+    files.write(
+        path, f"{json.dumps(notebook, indent=1, ensure_ascii=False)}{ending}".encode("utf-8", "surrogatepass")
+    )
 
 
 TOOLS: Mapping[str, Callable[[Files, Arguments], None]] = {
@@ -119,7 +123,7 @@ def _new_cell(notebook: dict[str, Any], kind: str, source: str) -> dict[str, Any
     if (notebook.get("nbformat", 0), notebook.get("nbformat_minor", 0)) >= (4, 5):
         import secrets
 
-        cell["id"] = secrets.token_hex(6)
+        cell["id"] = secrets.token_hex(4)
     cell["source"] = source
     cell["metadata"] = {}
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})

@@ -137,9 +137,24 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[Chunk, int]:
 
 
 def _changed(path: str, text: str, chunks: Sequence[Chunk]) -> str:
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
+    """The text with all places changed: each line keeps its ending, new ones have that of the file's first line."""
+    whole = [f"{line}\n" for line in text.split("\n")]
+    last = whole.pop().removesuffix("\n")
+    whole += [last] if last else []
+    endings = ["\r\n" if line.endswith("\r\n") else "\n" for line in whole]
+    new_ending = endings[0] if "\n" in text else "\n"
+    lines = [line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line for line in whole]
+    if last:
+        # What has no ending gets one, as all updates of this agent do.
+        endings[-1] = new_ending
+    for start, count, put in sorted(_places(path, lines, chunks), key=lambda place: place[0], reverse=True):
+        lines[start : start + count] = put
+        endings[start : start + count] = [new_ending] * len(put)
+    return "".join(map("".join, zip(lines, endings, strict=True)))
+
+
+def _places(path: str, lines: Sequence[str], chunks: Sequence[Chunk]) -> list[tuple[int, int, list[str]]]:
+    """Where each chunk belongs: the first line, how many go, and what comes. Raises NotStaged."""
     places: list[tuple[int, int, list[str]]] = []
     at = 0
     for chunk in chunks:
@@ -164,11 +179,7 @@ def _changed(path: str, text: str, chunks: Sequence[Chunk]) -> str:
             )
         places.append((found, len(old), new))
         at = found + len(old)
-    for start, count, put in sorted(places, key=lambda place: place[0], reverse=True):
-        lines[start : start + count] = put
-    if not lines or lines[-1] != "":
-        lines.append("")
-    return "\n".join(lines)
+    return places
 
 
 def _seek(lines: Sequence[str], wanted: Sequence[str], start: int, *, at_end: bool) -> int | None:
