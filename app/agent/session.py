@@ -54,7 +54,7 @@ from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
 from app.llm.wires.registry import SentRequest
 from app.proposals.errors import ProposalError
-from app.proposals.facts import LineComment
+from app.proposals.facts import UNKNOWN, Circumstances, LineComment
 from app.proposals.models import Proposal
 from app.proposals.reports import DecisionResult
 from app.tools.contract import ConfirmationAnswer
@@ -205,6 +205,7 @@ class Session:
         revision: int | None = None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
+        circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once.
 
@@ -212,7 +213,9 @@ class Session:
             NotRecorded: it is written all the same, and stands; so it is with the other decisions.
             ProposalError: nothing is written then, and nothing said.
         """
-        result = await asyncio.to_thread(self.ports.service.approve, proposal_id, hunks, revision, feedback, comments)
+        result = await asyncio.to_thread(
+            self.ports.service.approve, proposal_id, hunks, revision, feedback, comments, circumstances
+        )
         try:
             await self._decided(result, approval(result, feedback=feedback, comments=tuple(comments)))
         finally:
@@ -226,10 +229,11 @@ class Session:
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         revision: int | None = None,
+        circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
         result = await asyncio.to_thread(
-            self.ports.service.deny, proposal_id, hunks, feedback, comments, revision=revision
+            self.ports.service.deny, proposal_id, hunks, feedback, comments, circumstances, revision=revision
         )
         await self._decided(result, decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments)))
         return result

@@ -12,12 +12,16 @@ from app.cli.output import CommandError, Exit, exit_code, piped_text, print_erro
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.errors import ChangedSinceSeen, ProposalError
+from app.proposals.facts import Circumstances
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.reports import DecisionResult
 from app.proposals.stacking import paths_of, related
 from app.runtime.recovery import record_decision
 from app.runtime.workspace import Runtime
 from app.storage.errors import StorageError
+
+_HERE = Circumstances(through="command line")
+"""No screen was watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         before = _states(runtime, proposal)
         hunks = _hunks(proposal, arguments.hunks)
         with _as_shown(runtime, proposal, force=arguments.force):
-            result = runtime.service.approve(proposal.id, hunks)
+            result = runtime.service.approve(proposal.id, hunks, circumstances=_HERE)
         looked_at(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval(result)))
@@ -73,9 +77,9 @@ def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         hunks = _hunks(proposal, arguments.hunks)
         if proposal.on_disk:
             with _as_shown(runtime, proposal, force=arguments.force):
-                result = runtime.service.deny(proposal.id, hunks, feedback)
+                result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_HERE)
         else:
-            result = runtime.service.deny(proposal.id, hunks, feedback)
+            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_HERE)
         event = decided(result, Decision.DENIED, feedback=feedback)
         verb = "taken back off the disk" if proposal.on_disk else "denied"
         return _Decided(result, verb, before, _record(runtime, result, event))

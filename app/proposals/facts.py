@@ -60,8 +60,10 @@ class Circumstances(Value):
 
     through: str = ""
     """`app` or `command line`."""
-    unseen: int | None = None
+    unseen_lines: int | None = None
     """How many of the changed lines that it was about were never on the screen; None where no screen was watched."""
+    unseen_files: tuple[str, ...] = ()
+    """The files of which something was not."""
     checks: tuple[CheckFact, ...] = ()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from app.agent.decision_events import approval, decided, not_recorded, redone, undone
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.errors import ProposalError
-from app.proposals.facts import LineComment
+from app.proposals.facts import UNKNOWN, Circumstances, LineComment
 from app.proposals.models import Proposal
 from app.proposals.reports import DecisionResult
 from app.runtime.recovery import record_decision
@@ -46,10 +46,13 @@ class SessionlessDecisions:
         revision: int | None = None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
+        circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         """Write a proposal, or some hunks of it, to disk."""
         service = self._runtime.service
-        result = await asyncio.to_thread(service.approve, proposal_id, hunks, revision, feedback, comments)
+        result = await asyncio.to_thread(
+            service.approve, proposal_id, hunks, revision, feedback, comments, circumstances
+        )
         try:
             await self._record(result, approval(result, feedback=feedback, comments=tuple(comments)))
         finally:
@@ -67,10 +70,13 @@ class SessionlessDecisions:
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         revision: int | None = None,
+        circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         """Discard a proposal, or some hunks."""
         service = self._runtime.service
-        result = await asyncio.to_thread(service.deny, proposal_id, hunks, feedback, comments, revision=revision)
+        result = await asyncio.to_thread(
+            service.deny, proposal_id, hunks, feedback, comments, circumstances, revision=revision
+        )
         event = decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments))
         return await self._record(result, event)
 

@@ -72,8 +72,8 @@ class Runtime:
     @property
     def proposals(self) -> "SqliteProposalStore":
         """Where proposals are kept."""
+        from app.git.identity import git_identity
         from app.storage.proposals import SqliteProposalStore
-        from app.workspace.git_identity import git_identity
 
         with self._making:
             if self._proposals is None:

@@ -15,6 +15,7 @@ from widgets.approval import messages
 from widgets.approval.review import Review
 
 if TYPE_CHECKING:
+    from app.proposals.facts import Circumstances
     from app.proposals.models import FileDiff
     from app.proposals.reports import DecisionResult
     from app.runtime.workspace import Runtime
@@ -152,16 +153,42 @@ class Decisions:
             raise NotSound(f"{event.proposal_id} was not written ({said}){hint}.")
         self._checks.stop(event.proposal_id)
         result = await self._session.open_session.decisions.approve(
-            event.proposal_id, event.hunks, event.revision, words.feedback, words.comments
+            event.proposal_id,
+            event.hunks,
+            event.revision,
+            words.feedback,
+            words.comments,
+            self._circumstances(event.proposal_id),
         )
         self._say_written(result)
         return result
 
     async def _discard(self, event: messages.Deny) -> "DecisionResult":
         words = event.words
+        circumstances = self._circumstances(event.proposal_id)
         self._checks.stop(event.proposal_id)
         decisions = self._session.open_session.decisions
-        return await decisions.deny(event.proposal_id, event.hunks, words.feedback, words.comments, event.revision)
+        return await decisions.deny(
+            event.proposal_id, event.hunks, words.feedback, words.comments, event.revision, circumstances
+        )
+
+    def _circumstances(self, proposal_id: str) -> "Circumstances":
+        """What the user has before them of a proposal, for the record."""
+        from app.proposals.facts import CheckFact, Circumstances
+
+        state = self._review.state
+        proposal = state.get(proposal_id)
+        unseen = None if proposal is None else state.unseen(proposal)
+        checked = state.checks.get(proposal_id)
+        return Circumstances(
+            through="app",
+            unseen_lines=None if unseen is None else unseen.lines,
+            unseen_files=() if unseen is None else unseen.paths,
+            checks=tuple(
+                CheckFact(name=one.name, state=one.state, words=one.words)
+                for one in (() if checked is None else checked.results)
+            ),
+        )
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.runtime.workspace import open_runtime
+from app.storage.record import RecordStore
 from app.workspace import trust
 from tests.ui.running_app import Running, running
 from tests.unit.tools.processes import running as processes
@@ -69,6 +70,12 @@ async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_ov
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
+        (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
+        before_them = entry.circumstances
+        assert [(one.name, one.state, one.words) for one in before_them.checks] == [
+            ("greets", "failed", "1 failed, 0 before")
+        ]
+        assert (before_them.through, before_them.unseen_lines) == ("app", 0)
 
 
 @pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
