@@ -310,6 +310,16 @@ class VerifiedDocument(Document):
     changed_since: list[MovedLine]
 
 
+class NotedDocument(Document):
+    """`signoff notes --json`."""
+
+    commit: str
+    decisions: int
+    files: int
+    lines: int
+    """Lines that the note in git-ai's format attributes; 0 without `--git-ai`."""
+
+
 class KeyLine(Document):
     """`signoff keys --json`: a list of these."""
 

@@ -112,7 +112,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             return _in_workspace(list_proposals, recovering=False)
         case "show" | "stage" | "push" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
             return _in_workspace(_proposal_command(name))
-        case "sessions" | "export" | "log" | "trailers":
+        case "sessions" | "export" | "log" | "trailers" | "notes":
             return _in_workspace(_record_command(name))
         case "doctor" | "doors" | "keys":
             return _in_workspace(_telling(name))
@@ -151,10 +151,10 @@ def _server(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _record_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
-    if name == "trailers":
-        from app.cli.record import print_trailers
+    if name in ("trailers", "notes"):
+        from app.cli import record
 
-        return print_trailers
+        return {"trailers": record.print_trailers, "notes": record.notes}[name]
     from app.cli import sessions
 
     return {"sessions": sessions.list_sessions, "export": sessions.export, "log": sessions.log}[name]

@@ -28,6 +28,7 @@ COMMANDS = (
     "export",
     "log",
     "trailers",
+    "notes",
     "doctor",
     "keys",
     "completion",
@@ -190,16 +191,7 @@ def command_parser() -> argparse.ArgumentParser:
         "session", metavar="SESSION", type=_text, help="its id or the beginning of it; `latest` for the last one"
     )
     export.add_argument("--format", choices=("md", "json"), default="md", help="Markdown (default) or JSON")
-    log = _command(commands, "log", "List every decision in this workspace, the oldest first.")
-    log.add_argument(
-        "--verify",
-        action="store_true",
-        help="walk the hash chain of the record instead, and compare the files with what was signed",
-    )
-    about = _command(
-        commands, "trailers", "Print the trailers for a commit of what proposals have written.", json=False
-    )
-    about.add_argument("ids", metavar="ID", nargs="+", type=_text, help="the proposal, such as P7; several in order")
+    _add_record(commands)
     doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
     _add_model(doctor)
     _command(commands, "keys", "List every action with its key.")
@@ -217,6 +209,26 @@ def command_parser() -> argparse.ArgumentParser:
         "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
     )
     return parser
+
+
+def _add_record(commands: Any) -> None:
+    """The record of decisions, and what a commit says of it."""
+    log = _command(commands, "log", "List every decision in this workspace, the oldest first.")
+    log.add_argument(
+        "--verify",
+        action="store_true",
+        help="walk the hash chain of the record instead, and compare the files with what was signed",
+    )
+    about = _command(
+        commands, "trailers", "Print the trailers for a commit of what proposals have written.", json=False
+    )
+    about.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposal, such as P7; several in order")
+    about.add_argument("--staged", action="store_true", help="instead: for what is in git's index")
+    about.add_argument("--into", metavar="FILE", help="put them into the message in this file, as a commit hook does")
+    notes = _command(commands, "notes", "Note on a commit, in git's notes, what was reviewed of it.")
+    notes.add_argument("commit", metavar="COMMIT", nargs="?", default="HEAD", type=_text, help="default: HEAD")
+    notes.add_argument("--git-ai", action="store_true", help="also in git-ai's format, line by line")
+    notes.add_argument("--denials", action="store_true", help="also which hunks were denied")
 
 
 def _add_doors(commands: Any) -> None:

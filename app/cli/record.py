@@ -2,8 +2,9 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
-from app.cli.documents import BrokenLine, MovedLine, VerifiedDocument
+from app.cli.documents import BrokenLine, MovedLine, NotedDocument, VerifiedDocument
 from app.cli.output import CommandError, Exit, print_error, print_json, print_line
 from app.plural import plural
 from app.proposals.disk.filesystem import PosixFilesystem
@@ -79,8 +80,14 @@ def _moved(runtime: Runtime, signed: dict[str, tuple[str, Entry]]) -> list[tuple
 
 
 def print_trailers(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Print the trailers for a commit of what proposals have written."""
+    """Print the trailers for a commit of what proposals have written, or put them into its message."""
+    if bool(arguments.ids) == arguments.staged:
+        raise CommandError("Name proposals, or give --staged for what is in git's index.", Exit.USAGE)
     lines: list[str] = []
+    if arguments.staged:
+        from app.runtime.in_commits import staged_trailers
+
+        lines = staged_trailers(runtime)
     for name in arguments.ids:
         proposal = runtime.service.get(name)
         if not any(change.state is HunkState.APPLIED for change in proposal.files) and not any(
@@ -88,6 +95,29 @@ def print_trailers(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         ):
             raise CommandError(f"{proposal.id} has written nothing, so there is nothing to say of it.", Exit.REFUSED)
         lines += trailers(proposal)
-    for line in dict.fromkeys(lines):
-        print_line(line)
+    lines = list(dict.fromkeys(lines))
+    if arguments.into is None:
+        for line in lines:
+            print_line(line)
+    elif lines:
+        from app.runtime.in_commits import add_trailers
+
+        add_trailers(Path(arguments.into).resolve(), lines, runtime.workspace.root)
+    return Exit.DONE
+
+
+def notes(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Note on a commit what was reviewed of it."""
+    from app.runtime.in_commits import GIT_AI_NOTES, NOTES, note_commit
+
+    noted = note_commit(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
+    if arguments.json:
+        print_json(
+            NotedDocument(commit=noted.commit, decisions=noted.decisions, files=noted.files, lines=noted.lines)
+        )
+        return Exit.DONE
+    what = f"{plural(noted.decisions, 'decision')} on {plural(noted.files, 'file')}"
+    print_line(f"Noted on {noted.commit[:7]}: {what} ({NOTES}).")
+    if arguments.git_ai:
+        print_line(f"In git-ai's format {plural(noted.lines, 'line')} ({GIT_AI_NOTES}).")
     return Exit.DONE

@@ -174,6 +174,16 @@ class Borrowed:
         environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self.own), "GIT_ALLOW_PROTOCOL": "none"}
         return run_git(self.own, [*_NOTHING_RUNS, *identity, *arguments], environment, data=data, seconds=SECONDS)
 
+    def annotate(self, reference: str, commit: str, text: str) -> None:
+        """Put a note on a commit of theirs, in the place of one that is there: all that is ever written to theirs."""
+        identity = [
+            part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
+        ]
+        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
+        add = ("notes", f"--ref={reference}", "add", "--force", "--file=-", commit)
+        data = text.encode("utf-8", "surrogateescape")
+        run_git(self.own, [*_NOTHING_RUNS, *identity, *add], environment, data=data, seconds=SECONDS)
+
     def note(self, reference: str, commit: str) -> None:
         """Let our own repository have a reference, so that what it is of need not be fetched."""
         place = self.own / reference

@@ -26,6 +26,9 @@ class RecordedFile(Value):
     """The id of the git blob that was there before; empty for no file."""
     result: str = ""
     """The id of the git blob that was there after."""
+    base_sha256: str = ""
+    """The same contents as our own store calls them."""
+    result_sha256: str = ""
 
 
 class RecordedHunks(Value):
@@ -69,10 +72,9 @@ class Entry(Value):
     circumstances: Circumstances = UNKNOWN
 
     @property
-    def verdict(self) -> str:
-        """What came of the hunks, for a line: `5/6 hunks, 1 edited`."""
-        parts = [f"{len(self.hunks.approved)}/{self.hunks.of} hunks"] if self.hunks.of else []
-        return ", ".join([*parts, *([f"{len(self.edited)} edited"] if self.edited else [])])
+    def writes(self) -> bool:
+        """Whether the user had it written."""
+        return self.decision in ("approved", "partly_approved", "redone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +155,13 @@ def _version(version: FileVersion | None) -> tuple[str, str]:
 def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
     found: list[RecordedFile] = []
     for one in written:
-        base, result = (blob_id(name) if name else "" for name in (one.before, one.after))
+        before, after = one.before or "", one.after or ""
+        was = {"base": blob_id(before) if before else "", "base_sha256": before}
+        became = {"result": blob_id(after) if after else "", "result_sha256": after}
         if one.op is Op.RENAME:
-            found += (RecordedFile(path=one.path, base=base), RecordedFile(path=one.new_path, result=result))
+            found += (RecordedFile(path=one.path, **was), RecordedFile(path=one.new_path, **became))
         else:
-            found.append(RecordedFile(path=one.path, base=base, result=result))
+            found.append(RecordedFile(path=one.path, **was, **became))
     return tuple(found)
 
 

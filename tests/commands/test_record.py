@@ -1,12 +1,19 @@
 """What the command line says of the record and for a commit."""
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from app.cli.main import main
-from app.runtime.workspace import open_runtime
+from app.proposals.origin import Origin
+from app.runtime.workspace import Runtime, open_runtime
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = "".join(f"line {number}\n" for number in range(40))
 
 
 @pytest.fixture
@@ -68,3 +75,109 @@ def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.Ca
     runtime.close()
     assert main(["trailers", name]) == 3
     assert f"{name} has written nothing" in capsys.readouterr().err
+
+
+def git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose workspace lies in a folder of it; a model's edits on three files, two were taken."""
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    top = tmp_path / "repository"
+    root = top / "sub folder"
+    root.mkdir(parents=True)
+    git(top, "init", "--quiet", "-b", "main")
+    for name, value in (("user.name", "Ann"), ("user.email", "ann@example.org")):
+        git(top, "config", name, value)
+    (root / "a file.txt").write_text(LINES)
+    (root / "mine.txt").write_text("mine\n")
+    git(top, "add", "--all")
+    git(top, "commit", "--quiet", "-m", "start")
+    runtime = open_runtime(root, {}, {})
+
+    def stage(path: str, text: str) -> str:
+        draft = runtime.service.draft("s1")
+        draft.origin = Origin(model="gpt-9", session="s1")
+        draft.write(path, text)
+        return runtime.service.stage(draft, "summary").id
+
+    first = LINES.replace("line 3\n", "three\n").replace("line 33\n", "33\n")
+    runtime.service.approve(stage("a file.txt", first), ["1"])
+    runtime.service.deny("P1", None, "not so")
+    second = (root / "a file.txt").read_text().replace("line 10\n", "ten\nand a half\n")
+    runtime.service.approve(stage("a file.txt", second))
+    runtime.service.approve(stage("new.txt", "new\nfile\n"))
+    runtime.service.undo(stage_and_approve(runtime, stage))
+    runtime.close()
+    (root / "mine.txt").write_text("mine too\n")
+    monkeypatch.chdir(root)
+    return root
+
+
+def stage_and_approve(runtime: Runtime, stage: Callable[[str, str], str]) -> str:
+    name = stage("gone.txt", "gone\n")
+    runtime.service.approve(name)
+    return name
+
+
+def test_a_hook_puts_the_trailers_of_what_is_staged_into_the_users_own_commit(committed: Path) -> None:
+    hook = committed.parent / ".git/hooks/prepare-commit-msg"
+    hook.parent.mkdir(exist_ok=True)
+    script = committed.parent.parent / "hook.py"
+    hook.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} {script} "$PWD/$1" "{committed}"\n')
+    script.write_text(
+        "import sys\nfrom app.cli.main import main\n"
+        "sys.exit(main(['trailers', '--staged', '--into', sys.argv[1], '--workspace', sys.argv[2]]))\n"
+    )
+    hook.chmod(0o755)
+    git(committed, "commit", "--quiet", "-m", "only mine", "--", "mine.txt")
+    assert git(committed, "log", "-1", "--format=%(trailers)").strip() == ""
+    git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "the model's")
+    assert git(committed, "log", "-1", "--format=%(trailers:unfold)").strip().splitlines() == [
+        "Assisted-by: signoff:gpt-9",
+        "Reviewed-in: signoff P1 (1/2 hunks)",
+        "Reviewed-in: signoff P2 (1/1 hunks)",
+        "Reviewed-in: signoff P3 (1/1 hunks)",
+    ]
+
+
+def test_notes_say_what_was_reviewed_and_git_ai_reads_exactly_the_approved_lines(
+    committed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "the model's")
+    assert main(["notes", "--git-ai"]) == 0
+    assert "3 decisions on 2 files" in capsys.readouterr().out
+    document = json.loads(git(committed, "notes", "--ref=signoff", "show", "HEAD"))
+    assert [one["proposal"] for one in document["decisions"]] == ["P1", "P2", "P3"]
+    assert all(one["who"] == "Ann <ann@example.org>" for one in document["decisions"])
+    for path in ("a file.txt", "new.txt"):
+        results = [file["result"] for one in document["decisions"] for file in one["files"] if file["path"] == path]
+        assert results[-1] == git(committed, "rev-parse", f"HEAD:sub folder/{path}").strip()
+    assert "denied" not in json.dumps(document) and "not so" not in json.dumps(document)
+    assert document["decisions"][0]["hunks"] == {"approved": [1], "of": 2}
+    attested, _, about = git(committed, "notes", "--ref=ai", "show", "HEAD").partition("\n---\n")
+    (prompt,) = json.loads(about)["prompts"].items()
+    assert attested.splitlines() == [
+        '"sub folder/a file.txt"',
+        f"  {prompt[0]} 4,11-12",
+        '"sub folder/new.txt"',
+        f"  {prompt[0]} 1-2",
+    ]
+    assert (
+        prompt[1]["agent_id"] == {"tool": "signoff", "id": "P1", "model": "gpt-9"} or prompt[1]["agent_id"]["model"]
+    )
+
+
+def test_a_commit_that_the_record_knows_nothing_of_gets_no_note(
+    committed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(committed, "commit", "--quiet", "-m", "only mine", "--", "mine.txt")
+    assert main(["notes"]) != 0
+    assert "nothing was noted" in capsys.readouterr().err
+    assert git(committed, "for-each-ref", "refs/notes") == ""
