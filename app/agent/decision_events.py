@@ -34,6 +34,11 @@ def redone(result: DecisionResult) -> ProposalDecided:
     return decided(result, Decision.DENIED if result.denial else Decision.REDONE)
 
 
+def edited(proposal: Proposal) -> ProposalDecided:
+    """The event of the user's change to what is proposed."""
+    return ProposalDecided(proposal=proposal.id, decision=Decision.EDITED, still_pending=True, origin=proposal.origin)
+
+
 def decided(
     result: DecisionResult,
     decision: Decision,

@@ -17,6 +17,7 @@ from app.agent.decision_events import (
     approval,
     changes,
     decided,
+    edited,
     not_recorded,
     owner_of,
     redone,
@@ -213,9 +214,8 @@ class Session:
             NotRecorded: it is written all the same, and stands; so it is with the other decisions.
             ProposalError: nothing is written then, and nothing said.
         """
-        result = await asyncio.to_thread(
-            self.ports.service.approve, proposal_id, hunks, revision, feedback, comments, circumstances
-        )
+        approve = self.ports.service.approve
+        result = await asyncio.to_thread(approve, proposal_id, hunks, revision, feedback, comments, circumstances)
         try:
             await self._decided(result, approval(result, feedback=feedback, comments=tuple(comments)))
         finally:
@@ -232,9 +232,8 @@ class Session:
         circumstances: Circumstances = UNKNOWN,
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
-        result = await asyncio.to_thread(
-            self.ports.service.deny, proposal_id, hunks, feedback, comments, circumstances, revision=revision
-        )
+        deny = self.ports.service.deny
+        result = await asyncio.to_thread(deny, proposal_id, hunks, feedback, comments, circumstances, revision)
         await self._decided(result, decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments)))
         return result
 
@@ -253,10 +252,7 @@ class Session:
     async def edit_proposal(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Replace the proposed text of a file by the user's; the model is told as a fact."""
         proposal = await asyncio.to_thread(self.ports.service.replace_result, proposal_id, path, text)
-        edited = ProposalDecided(
-            proposal=proposal.id, decision=Decision.EDITED, still_pending=True, origin=proposal.origin
-        )
-        await self._decided(DecisionResult(proposal), edited)
+        await self._decided(DecisionResult(proposal), edited(proposal))
         return proposal
 
     def confirm(self, key: str, answer: ConfirmationAnswer) -> None:

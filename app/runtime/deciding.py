@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 
-from app.agent.decision_events import approval, decided, not_recorded, redone, undone
+from app.agent.decision_events import approval, decided, edited, not_recorded, redone, undone
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.errors import ProposalError
 from app.proposals.facts import UNKNOWN, Circumstances, LineComment
@@ -75,7 +75,7 @@ class SessionlessDecisions:
         """Discard a proposal, or some hunks."""
         service = self._runtime.service
         result = await asyncio.to_thread(
-            service.deny, proposal_id, hunks, feedback, comments, circumstances, revision=revision
+            service.deny, proposal_id, hunks, feedback, comments, circumstances, revision
         )
         event = decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments))
         return await self._record(result, event)
@@ -93,10 +93,7 @@ class SessionlessDecisions:
     async def edit_proposal(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Replace the proposed text of a file by the user's."""
         proposal = await asyncio.to_thread(self._runtime.service.replace_result, proposal_id, path, text)
-        edited = ProposalDecided(
-            proposal=proposal.id, decision=Decision.EDITED, still_pending=True, origin=proposal.origin
-        )
-        await self._record(DecisionResult(proposal), edited)
+        await self._record(DecisionResult(proposal), edited(proposal))
         return proposal
 
     async def _record(self, result: DecisionResult, event: ProposalDecided) -> DecisionResult:
