@@ -247,9 +247,10 @@ class OpenSession:
                 self._subscriber(Failed(line))
             if self.session is not None:
                 await self.session.catch_up()
-            await self._notice_proposals()
+            await self.notice_proposals()
 
-    async def _notice_proposals(self) -> None:
+    async def notice_proposals(self) -> None:
+        """Tell of what is different in the proposals, whoever made it so."""
         now = _versions(await self.proposals())
         changed = tuple(
             sorted(key for key in now.keys() | self._known.keys() if now.get(key) != self._known.get(key))
@@ -280,7 +281,7 @@ class OpenSession:
                     await self.session.disk_changed(paths)
                 else:
                     await asyncio.to_thread(self.runtime.service.refresh, paths)
-                await self._notice_proposals()
+                await self.notice_proposals()
 
 
 def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str]]:

@@ -293,7 +293,7 @@ class CommandRunner:
         from app.runtime.from_git import stage_worktree
 
         paths = slash_commands.words(argument)
-        self._say_staged(*await asyncio.to_thread(stage_worktree, self._runtime, paths, ""))
+        await self._say_staged(*await asyncio.to_thread(stage_worktree, self._runtime, paths, ""))
 
     async def _from(self, argument: str) -> None:
         from app.runtime.from_git import stage_commits
@@ -303,9 +303,10 @@ class CommandRunner:
             raise BadArgument(f"Write {slash_commands.usage(COMMANDS['from'])}.")
         if len(words) == 2 or "://" in words[0]:
             self._means.tell(f"Fetching {' '.join(words)}…")
-        self._say_staged(*await asyncio.to_thread(stage_commits, self._runtime, words))
+        await self._say_staged(*await asyncio.to_thread(stage_commits, self._runtime, words))
 
-    def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
+    async def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
+        await self._session.open_session.notice_proposals()
         without = f" Left out: {left_out[0]}." if left_out else ""
         more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
         self._means.tell(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}")

@@ -216,8 +216,9 @@ class Decisions:
         self.aftermath.breaks_off()
         result = await self._session.open_session.decisions.undo(event.proposal_id)
         if result.denial and result.proposal.on_disk:
-            what = plural(len(result.hunks), "hunk") + " of " if result.hunks else ""
-            self._say(f"{what}{event.proposal_id} on disk and waiting again.")
+            what = f"{plural(len(result.hunks), 'hunk')} of " if result.hunks else ""
+            back = ("redo", "takes it back again") if result.proposal.reopened else None
+            self._say(f"On disk and waiting again: {what}{event.proposal_id}.", back=back)
             return
         if result.denial and result.hunks:
             self._say(f"Waiting again: {plural(len(result.hunks), 'hunk')} of {event.proposal_id}.")

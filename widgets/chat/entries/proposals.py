@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.conversation.events import Decision
+from app.plural import plural
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from widgets.chat.entries.base import USER_BAR, Entry, Gutter
 from widgets.chat.lines import MUTED, TEXT, Face, Line, Span, shorten_path, visible, width_of, wrap, wrap_text
@@ -42,8 +43,8 @@ _DECISION_WORDS: dict[Decision, tuple[str, Face]] = {
 _ON_DISK_WORDS = {
     Decision.APPROVED: "Kept",
     Decision.PARTLY_APPROVED: "Kept in part:",
-    Decision.DENIED: "Took back off the disk:",
-    Decision.REOPENED: "On disk and waiting again:",
+    Decision.DENIED: "Took off the disk:",
+    Decision.REOPENED: "Reopened",
 }
 """Of what was on disk before it was decided on."""
 _DECISION_MARKS: dict[Decision, Span] = {
@@ -154,12 +155,14 @@ class DecisionEntry(Entry):
         """What became of the hunks that waited, where the decision was on some, or on the rest."""
         count = len(self.hunks)
         if self.decision is not Decision.DENIED:
-            verb = "on disk" if self.on_disk else "written"
+            if self.on_disk and self.decision is Decision.REOPENED:
+                return plural(count, "hunk")
+            verb = "kept" if self.on_disk else "written"
             return f"{sum(hunk.landed for hunk in self.hunks)} of {count} hunks {verb}"
         if not self.still_pending:
             return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
-        verb = "taken back" if self.on_disk else "discarded"
-        return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks {verb}"
+        verb = "" if self.on_disk else " discarded"
+        return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks{verb}"
 
     def marks(self, opened: bool) -> Gutter:
         """The sign of the decision."""
