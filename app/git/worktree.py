@@ -54,7 +54,7 @@ def changes_on_disk(workspace: Workspace, paths: Collection[str] = (), against: 
         for path in strangers:
             found[path] = Pair(path, found[path].before if path in found else None, Entry(path, "", ""))
         changes, left_out = _compared(borrowed, workspace, lead, found.values())
-        left_out += [f"{path.removeprefix(lead)}: another repository" for path in new if path.endswith("/")]
+        left_out += [f"{path.removeprefix(lead)[:-1]}: another repository" for path in new if path.endswith("/")]
     name = f"{against} ({commit[:7]})" if commit and not commit.startswith(against) else commit[:7]
     return OnDisk(tuple(changes), tuple(left_out), name or INDEX)
 

@@ -1,0 +1,248 @@
+"""Commits, ranges and pull requests as proposals; and proposals on a reference of another repository."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.git.running import GitFailed
+from app.proposals.errors import NothingStaged
+from app.proposals.models import Op, ProposalState
+from app.proposals.origin import OriginKind
+from app.runtime.from_git import push_proposal, stage_commits, stage_worktree
+from app.workspace.path_rules import UnsafePath
+from tests.unit.git.conftest import Open, change_all
+from tests.unit.proposals.repositories import git
+
+
+def tree_of(root: Path) -> str:
+    """What git would commit of all that is on disk."""
+    git(root, "add", "--all")
+    return git(root, "write-tree").decode().strip()
+
+
+def commit(root: Path, message: str = "Second", author: str = "Bea <b@example.org>") -> str:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message, "--author", author)
+    return git(root, "rev-parse", "HEAD").decode().strip()
+
+
+@pytest.fixture
+def bare(root: Path, tmp_path: Path) -> Path:
+    """The remote of two clones."""
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(root), str(bare))
+    git(root, "remote", "add", "origin", str(bare))
+    return bare
+
+
+def clone(bare: Path, name: str) -> Path:
+    git(bare.parent, "clone", "--quiet", str(bare), name)
+    return bare.parent / name
+
+
+def test_a_proposal_goes_over_a_remote_and_comes_out_the_same(opened: Open, root: Path, bare: Path) -> None:
+    (root / "crlf.txt").write_bytes(b"1\r\n2")
+    change_all(root)
+    mine = opened(root)
+    proposal, _ = stage_worktree(mine, [], "")
+    status, index = git(root, "status", "--porcelain"), (root / ".git/index").read_bytes()
+    pushed = push_proposal(mine, proposal.id, "", "", force=False)
+    assert (pushed.remote, pushed.reference) == ("origin", "refs/signoff/P1")
+    assert (root / ".git/index").read_bytes() == index
+    assert git(root, "status", "--porcelain") == status
+    assert git(root, "for-each-ref", "refs/signoff") == b""
+    said = git(bare, "log", "-1", "--format=%an %ae|%P|%B", pushed.commit).decode()
+    parent = git(root, "rev-parse", "HEAD").decode().strip()
+    assert said.startswith(f"Ann ann@example.org|{parent}|{proposal.summary}\n\nSignoff-Proposal: P1\n")
+
+    other = clone(bare, "other")
+    theirs = opened(other)
+    here, left_out = stage_commits(theirs, ["signoff/P1"])
+    assert not left_out and not here.on_disk
+    assert here.origin.kind is OriginKind.REF
+    assert here.origin.words == f"origin signoff/P1 ({pushed.commit[:7]}), by Ann"
+    assert {change.path: change.op for change in here.files} == {change.path: change.op for change in proposal.files}
+    assert git(other, "status", "--porcelain") == b"" and git(other, "for-each-ref", "refs/signoff") == b""
+    theirs.service.approve(here.id)
+    assert tree_of(other) == tree_of(root)
+    theirs.service.undo(here.id)
+    git(other, "reset", "--quiet")
+    assert git(other, "status", "--porcelain") == b""
+    again, _ = stage_commits(theirs, [str(bare), "refs/signoff/P1"])
+    assert again.state is ProposalState.PENDING
+
+
+def test_a_reference_is_only_replaced_by_force(opened: Open, root: Path, bare: Path) -> None:
+    runtime = opened(root)
+    names = []
+    for text in ("one\n", "two\n"):
+        (root / f"{text.strip()}.txt").write_text(text)
+        names.append(stage_worktree(runtime, [f"{text.strip()}.txt"], "")[0].id)
+    first = push_proposal(runtime, names[0], "origin", "", force=False)
+    with pytest.raises(GitFailed, match="--as NAME"):
+        push_proposal(runtime, names[1], "origin", "P1", force=False)
+    assert git(bare, "rev-parse", "refs/signoff/P1").decode().strip() == first.commit
+    second = push_proposal(runtime, names[1], "origin", "P1", force=True)
+    assert git(bare, "rev-parse", "refs/signoff/P1").decode().strip() == second.commit
+
+
+def test_what_builds_on_uncommitted_text_is_pushed_only_where_it_is_independent(
+    opened: Open, root: Path, bare: Path
+) -> None:
+    text = (root / "a.txt").read_text()
+    (root / "a.txt").write_text(text.replace("\n3\n", "\nthree\n"))
+    runtime = opened(root)
+    far, near = runtime.service.draft("s"), runtime.service.draft("s")
+    far.write("a.txt", text.replace("\n3\n", "\nthree\n").replace("\n20\n", "\ntwenty\n"))
+    name = runtime.service.stage(far, "Far").id
+    pushed = push_proposal(runtime, name, "", "", force=False)
+    assert git(bare, "show", f"{pushed.commit}:a.txt").decode() == text.replace("\n20\n", "\ntwenty\n")
+    near.write("a.txt", (near.read("a.txt").content or b"").decode().replace("\nthree\n", "\nTHREE\n"))
+    with pytest.raises(GitFailed, match="commit that first"):
+        push_proposal(runtime, runtime.service.stage(near, "Near").id, "", "", force=False)
+
+
+def test_a_commit_a_range_and_a_branch(opened: Open, root: Path) -> None:
+    git(root, "checkout", "--quiet", "-b", "feature")
+    text = (root / "a.txt").read_text()
+    (root / "a.txt").write_text(text.replace("\n3\n", "\nthree\n"))
+    first = commit(root, "One")
+    (root / "b.txt").write_text("b\n")
+    second = commit(root, "Two", "Cleo <c@example.org>")
+    git(root, "checkout", "--quiet", "main")
+    (root / "a.txt").write_text(text.replace("\n28\n", "\nend\n"))
+    commit(root, "Meanwhile")
+    runtime = opened(root)
+    one, _ = stage_commits(runtime, [second[:10]])
+    assert [change.path for change in one.files] == ["b.txt"]
+    assert (one.summary, one.origin.ref) == ("Two", f"{second[:10]}, by Cleo")
+    runtime.service.deny(one.id)
+    ranged, _ = stage_commits(runtime, [f"{first}..feature"])
+    assert [change.path for change in ranged.files] == ["b.txt"]
+    runtime.service.deny(ranged.id)
+    whole, _ = stage_commits(runtime, ["feature"])
+    assert [change.path for change in whole.files] == ["a.txt", "b.txt"]
+    assert whole.origin.ref == f"feature ({second[:7]}), 2 commits by Cleo, Bea"
+    runtime.service.approve(whole.id)
+    assert (root / "a.txt").read_text() == text.replace("\n3\n", "\nthree\n").replace("\n28\n", "\nend\n")
+    with pytest.raises(NothingStaged, match="already"):
+        stage_commits(runtime, ["feature"])
+    with pytest.raises(GitFailed, match="no commit, branch or range nowhere"):
+        stage_commits(runtime, ["nowhere"])
+
+
+def test_a_first_commit_and_one_that_conflicts(opened: Open, root: Path) -> None:
+    text = (root / "a.txt").read_text()
+    (root / "a.txt").write_text(text.replace("\n3\n", "\nthree\n"))
+    second = commit(root)
+    (root / "a.txt").write_text(text.replace("\n3\n", "\nother\n"))
+    runtime = opened(root)
+    stale, _ = stage_commits(runtime, [second])
+    assert stale.state is ProposalState.STALE and "a.txt changed at line 3" in stale.reason
+    for path in root.iterdir():
+        if path.name != ".git":
+            path.unlink()
+    every, _ = stage_commits(runtime, ["HEAD~1"])
+    assert {change.op for change in every.files} == {Op.CREATE}
+    runtime.service.deny(stale.id)
+    runtime.service.approve(every.id)
+    assert tree_of(root) == git(root, "rev-parse", "HEAD~1^{tree}").decode().strip()
+
+
+@pytest.mark.parametrize(
+    ("page", "reference", "name"),
+    [
+        ("https://example.org/o/r/pull/12", "refs/pull/12/head", "o/r#12"),
+        ("https://example.org/o/r/pull/12/files", "refs/pull/12/head", "o/r#12"),
+        ("https://example.org/o/r/pulls/12", "refs/pull/12/head", "o/r#12"),
+        ("https://example.org/g/sub/r/-/merge_requests/12", "refs/merge-requests/12/head", "g/sub/r!12"),
+    ],
+)
+def test_a_pull_request_by_its_address(
+    opened: Open,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    page: str,
+    reference: str,
+    name: str,
+) -> None:
+    project = name.rpartition("#")[0] or name.rpartition("!")[0]
+    server = tmp_path / "server" / f"{project}.git"
+    server.parent.mkdir(parents=True)
+    git(tmp_path, "clone", "--quiet", "--bare", str(root), str(server))
+    change_all(root)
+    tip = commit(root, "Please pull")
+    wanted = tree_of(root)
+    git(root, "push", "--quiet", str(server), f"{tip}:{reference}")
+    work = clone(server, "reader")
+    git(work, "remote", "set-url", "origin", "https://elsewhere.example.org/x/y.git")
+    users_own = tmp_path / "gitconfig"
+    users_own.write_text(f'[url "{tmp_path}/server/"]\n\tinsteadOf = https://example.org/\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(users_own))
+    runtime = opened(work)
+    proposal, _ = stage_commits(runtime, [page])
+    assert (proposal.summary, proposal.origin.ref) == ("Please pull", f"{name} ({tip[:7]}), by Bea")
+    runtime.service.approve(proposal.id)
+    assert tree_of(work) == wanted
+
+
+def test_a_project_that_is_a_remote_is_asked_by_the_way_the_user_has_in(opened: Open, root: Path) -> None:
+    from app.git.borrowed import Borrowed
+    from app.git.remotes import _of_page
+
+    git(root, "remote", "add", "up", "git@example.org:o/r.git")
+    with Borrowed(root) as borrowed:
+        ours = _of_page(borrowed, "https://example.org/o/r/pull/3")
+        other = _of_page(borrowed, "https://example.org/o/other/commit/" + "a" * 40)
+    assert ours is not None and (ours.url, ours.reference) == ("git@example.org:o/r.git", "refs/pull/3/head")
+    assert other is not None and other.url == "https://example.org/o/other.git" and not other.whole
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["https://example.org/x"], "not the address of a pull request"),
+        (["origin", "nowhere"], "origin nowhere could not be fetched"),
+        (["nobody", "main"], "no remote nobody"),
+        (["origin", "--upload-pack=x"], "not a reference"),
+        (["origin", "a..b"], "git fetch"),
+        (["signoff/P9"], "could not be fetched"),
+    ],
+)
+def test_what_can_not_be_had_is_said_in_one_line(
+    opened: Open, root: Path, bare: Path, words: list[str], said: str
+) -> None:
+    with pytest.raises(GitFailed, match=said) as caught:
+        stage_commits(opened(root), words)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_commit_can_not_reach_out_of_the_workspace(opened: Open, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    blob = git(root, "hash-object", "-w", "--stdin", given="evil\n").decode().strip()
+    tree = git(root, "mktree", given=f"100644 blob {blob}\tx.txt\n").decode().strip()
+    trees = {"dir": git(root, "mktree", given=f"040000 tree {tree}\tdir\n").decode().strip()}
+    trees["git"] = git(root, "mktree", "--missing", given=f"040000 tree {tree}\t.GIT\n").decode().strip()
+    (root / "dir").symlink_to(tmp_path / "outside")
+    for name, base in (("dir", "dir"), ("git", "git")):
+        commit_id = git(root, "commit-tree", trees[base], "-m", name).decode().strip()
+        with pytest.raises(UnsafePath):
+            stage_commits(opened(root), [commit_id])
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_shallow_and_a_linked_worktree_are_repositories_too(opened: Open, root: Path, bare: Path) -> None:
+    (root / "a.txt").write_text("changed\n")
+    commit(root)
+    git(root, "push", "--quiet", "origin", "main")
+    subprocess.check_call(["git", "clone", "--quiet", "--depth=1", f"file://{bare}", bare.parent / "shallow"])
+    git(root, "worktree", "add", "--quiet", "--detach", str(bare.parent / "linked"))
+    for name in ("shallow", "linked"):
+        work = bare.parent / name
+        (work / "a.txt").write_text("again\n")
+        runtime = opened(work)
+        proposal, _ = stage_worktree(runtime, [], "HEAD")
+        assert [change.path for change in proposal.files] == ["a.txt"]
+        assert push_proposal(runtime, proposal.id, "origin", name, force=False).commit

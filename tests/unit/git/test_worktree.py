@@ -1,0 +1,170 @@
+"""What is changed on disk against git's index or a commit, proposed in reverse."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.git.running import GitFailed
+from app.proposals.errors import NothingStaged
+from app.proposals.models import Op, ProposalState
+from app.runtime.from_git import stage_worktree
+from app.workspace.path_rules import UnsafePath
+from tests.unit.git.conftest import Open, change_all
+from tests.unit.proposals.repositories import git
+
+
+def status(root: Path) -> str:
+    return git(root, "status", "--porcelain", "--untracked-files=all").decode()
+
+
+def test_every_kind_of_change_is_taken_back_and_put_back(opened: Open, root: Path) -> None:
+    change_all(root)
+    before = status(root)
+    service = opened(root).service
+    proposal, left_out = stage_worktree(opened(root), [], "")
+    assert not left_out and proposal.on_disk
+    assert {change.path: change.op for change in proposal.files} == {
+        "a.txt": Op.EDIT,
+        "bin": Op.EDIT,
+        "gone.txt": Op.DELETE,
+        "link": Op.EDIT,
+        "new file": Op.CREATE,
+        "run.sh": Op.MODE,
+        "sub/moved.txt": Op.RENAME,
+    }
+    assert proposal.origin.words == "the disk, against the index"
+    assert status(root) == before
+    service.deny(proposal.id)
+    assert status(root) == ""
+    assert (root / "ignored.o").exists() and not (root / "sub").exists()
+    service.undo(proposal.id)
+    assert status(root) == before
+    assert service.approve(proposal.id).proposal.state is ProposalState.APPLIED
+    assert status(root) == before
+    assert subprocess.check_output(["git", "-C", root, "diff", "--cached"]) == b""
+
+
+def test_the_index_is_what_git_diff_compares_with_and_a_commit_goes_further_back(opened: Open, root: Path) -> None:
+    (root / "a.txt").write_text("staged\n")
+    git(root, "add", "a.txt")
+    runtime = opened(root)
+    with pytest.raises(NothingStaged, match="--against HEAD"):
+        stage_worktree(runtime, [], "")
+    (root / "gone.txt").write_text("on disk\n")
+    against_index, _ = stage_worktree(runtime, [], "")
+    assert [change.path for change in against_index.files] == ["gone.txt"]
+    against_head, _ = stage_worktree(runtime, [], "HEAD")
+    assert [change.path for change in against_head.files] == ["a.txt", "gone.txt"]
+    assert against_head.origin.ref.startswith("HEAD (")
+    assert runtime.service.get(against_index.id).state is ProposalState.SUPERSEDED
+    runtime.service.deny(against_head.id)
+    assert git(root, "diff", "HEAD") == b""
+    with pytest.raises(GitFailed, match="no commit nowhere"):
+        stage_worktree(runtime, [], "nowhere")
+
+
+def test_it_is_limited_to_paths_and_to_the_folder_that_was_opened(opened: Open, root: Path) -> None:
+    change_all(root)
+    (root / "sub/more.txt").write_text("more\n")
+    runtime = opened(root)
+    proposal, _ = stage_worktree(runtime, ["sub", "bin"], "")
+    assert [change.path for change in proposal.files] == ["bin", "sub/more.txt", "sub/moved.txt"]
+    with pytest.raises(UnsafePath):
+        stage_worktree(runtime, ["../elsewhere"], "")
+    inner, _ = stage_worktree(opened(root / "sub"), [], "")
+    assert [change.path for change in inner.files] == ["more.txt", "moved.txt"]
+    opened(root / "sub").service.deny(inner.id)
+    assert not (root / "sub/more.txt").exists()
+
+
+def test_line_endings_are_compared_as_git_checks_them_out(opened: Open, root: Path) -> None:
+    git(root, "config", "core.autocrlf", "true")
+    (root / ".gitattributes").write_text("*.lf eol=lf\n*.i ident\n*.u working-tree-encoding=UTF-16\n")
+    (root / "a.lf").write_text("1\n2\n")
+    (root / "id.i").write_text("$Id$\nx\n")
+    (root / "wide.u").write_text("wide\n", encoding="utf-16")
+    git(root, "-c", "core.autocrlf=true", "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Second")
+    for path in ("a.txt", "id.i"):
+        (root / path).unlink()
+        subprocess.check_call(["git", "-C", root, "checkout", "--quiet", path])
+    lines = (root / "a.txt").read_bytes()
+    assert lines.startswith(b"1\r\n2\r\n")
+    (root / "a.txt").write_bytes(lines.replace(b"\r\n3\r\n", b"\r\nthree\r\n"))
+    (root / "a.lf").write_bytes(b"1\n2\n3\n")
+    marked = (root / "id.i").read_bytes()
+    assert b"$Id: " in marked
+    (root / "id.i").write_bytes(marked + b"y\n")
+    (root / "wide.u").write_text("wider\n", encoding="utf-16")
+    runtime = opened(root)
+    proposal, _ = stage_worktree(runtime, [], "")
+    assert {change.path: (change.added, change.removed) for change in proposal.files} == {
+        "a.lf": (1, 0),
+        "a.txt": (1, 1),
+        "id.i": (1, 0),
+        "wide.u": (1, 1),
+    }
+    runtime.service.deny(proposal.id)
+    assert (root / "a.txt").read_bytes() == lines
+    assert subprocess.check_output(["git", "-C", root, "diff"]) == b""
+
+
+def test_what_only_a_program_can_compare_is_named_and_left_out(opened: Open, root: Path) -> None:
+    (root / ".gitattributes").write_text("*.big filter=lfs\n")
+    (root / "x.big").write_text("pointer\n")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Second")
+    (root / "x.big").write_text("content\n")
+    (root / "inner").mkdir()
+    git(root / "inner", "init", "--quiet")
+    (root / "inner/f").write_text("f\n")
+    with pytest.raises(NothingStaged, match=r"x\.big: git keeps another form"):
+        stage_worktree(opened(root), [], "")
+    (root / "new.txt").write_text("n\n")
+    proposal, left_out = stage_worktree(opened(root), [], "")
+    assert [change.path for change in proposal.files] == ["new.txt"]
+    assert left_out == ("x.big: git keeps another form of it (filter=lfs)", "inner: another repository")
+
+
+def test_outside_of_a_repository_it_says_so(opened: Open, tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    with pytest.raises(GitFailed, match="not in a git repository"):
+        stage_worktree(opened(folder), [], "")
+
+
+@pytest.mark.parametrize("options", [(), ("-U0",), ("-U10", "--no-prefix"), ("-M", "HEAD")])
+def test_git_diff_of_what_is_on_disk_is_known_for_that(opened: Open, root: Path, options: tuple[str, ...]) -> None:
+    change_all(root)
+    (root / "link").unlink()
+    (root / "link").symlink_to("a.txt")
+    (root / "a.txt").write_text((root / "a.txt").read_text() + "more\n")
+    runtime = opened(root)
+    whole = (root / "a.txt").read_bytes()
+    paths = ["a.txt", "gone.txt", "run.sh"]
+    proposal = runtime.service.stage_patch(git(root, "diff", *options, "--", *paths).decode())
+    assert proposal.on_disk
+    assert [change.path for change in proposal.files] == paths
+    runtime.service.deny(proposal.id)
+    assert git(root, "diff", "--", *paths) == b""
+    runtime.service.undo(proposal.id)
+    assert (root / "a.txt").read_bytes() == whole and not (root / "gone.txt").exists()
+
+
+def test_a_diff_that_is_on_disk_in_part_is_refused_as_before(opened: Open, root: Path) -> None:
+    from app.proposals.errors import PatchRefused
+
+    change_all(root)
+    patch = git(root, "diff", "--", "a.txt").decode()
+    (root / "a.txt").write_text((root / "a.txt").read_text().replace("three\n", "3\n"))
+    with pytest.raises(PatchRefused):
+        opened(root).service.stage_patch(patch)
+
+
+def test_a_diff_yet_to_be_applied_is_not_taken_for_one_on_disk(opened: Open, root: Path) -> None:
+    change_all(root)
+    patch = git(root, "diff", "--", "a.txt", "gone.txt", "run.sh").decode()
+    git(root, "reset", "--quiet", "--hard")
+    proposal = opened(root).service.stage_patch(patch)
+    assert not proposal.on_disk
