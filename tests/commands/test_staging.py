@@ -1,0 +1,131 @@
+"""What is on disk, and what is in git, staged and decided from the command line."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands.forking import Forking, forking
+from tests.unit.proposals.repositories import git
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Forking]:
+    """Where the commands are forked from."""
+    with forking() as started:
+        yield started
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    (folder / "notes.txt").write_text("".join(f"{number}\n" for number in range(1, 31)))
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "First")
+    return folder
+
+
+@pytest.fixture
+def signoff(tmp_path: Path, workspace: Path, processes: Forking) -> Run:
+    """Runs the command in the workspace, with a home of its own."""
+
+    def run(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        own = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+        return processes.run(arguments, folder=workspace, environment=own, stdin=stdin)
+
+    return run
+
+
+def change(workspace: Path) -> None:
+    text = (workspace / "notes.txt").read_text()
+    (workspace / "notes.txt").write_text(text.replace("\n3\n", "\nthree\n").replace("\n20\n", "\ntwenty\n"))
+
+
+def test_the_words_say_what_a_yes_and_a_no_do(signoff: Run, workspace: Path) -> None:
+    change(workspace)
+    staged = signoff("stage", "--worktree").stdout
+    assert "`signoff approve P1` keeps it, `signoff deny P1` takes it back off the disk." in staged
+    assert signoff("deny", "P1", "--hunks", "2").stdout == (
+        "P1 taken back off the disk: notes.txt; other hunks of it still wait.\n"
+    )
+    assert "twenty" not in (workspace / "notes.txt").read_text()
+    assert signoff("approve", "P1").stdout == "P1 kept: notes.txt.\n"
+    assert signoff("proposals", "--all").stdout.startswith("P1  kept  ")
+    assert signoff("undo", "P1").stdout == "P1 reopened; it waits for your decision again.\n"
+    assert signoff("undo", "P1").stdout.startswith("P1 reopened")
+    assert "twenty" in (workspace / "notes.txt").read_text()
+    assert signoff("deny", "P1").returncode == 0
+    assert git(workspace, "status", "--porcelain") == b""
+    assert signoff("proposals", "--all").stdout.startswith("P1  taken back +2 -2")
+    (line,) = json.loads(signoff("proposals", "--all", "--json").stdout)
+    assert (line["on_disk"], line["state"], line["origin"]["kind"]) == (True, "denied", "disk")
+
+
+def test_what_has_changed_since_it_was_shown_is_not_taken_back_unseen(signoff: Run, workspace: Path) -> None:
+    change(workspace)
+    signoff("stage", "--worktree")
+    text = (workspace / "notes.txt").read_text().replace("three", "THREE")
+    (workspace / "notes.txt").write_text(text)
+    for _ in range(2):
+        refused = signoff("deny", "P1")
+        assert refused.returncode == 3 and "has changed since it was shown" in refused.stderr
+    assert (workspace / "notes.txt").read_text() == text
+    assert "+THREE" in signoff("show", "P1").stdout
+    assert signoff("deny", "P1").returncode == 0
+    assert git(workspace, "status", "--porcelain") == b""
+
+
+def test_the_readmes_example_works_on_ones_own_tree(signoff: Run, workspace: Path) -> None:
+    change(workspace)
+    diff = git(workspace, "diff").decode()
+    assert "It is on disk already" in signoff("stage", "-", stdin=diff).stdout
+    again = signoff("stage", stdin=diff)
+    assert again.returncode == 3 and "P1 already waits" in again.stderr
+    signoff("deny", "P1")
+    assert git(workspace, "diff") == b""
+    assert "It is on disk" not in signoff("stage", stdin=diff).stdout
+
+
+def test_a_pushed_proposal_is_staged_from_the_remote(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "--quiet", "--bare", str(workspace), "bare.git")
+    git(workspace, "remote", "add", "origin", "../bare.git")
+    change(workspace)
+    signoff("stage", "--worktree")
+    git(workspace, "config", "user.name", "Ann")
+    git(workspace, "config", "user.email", "ann@example.org")
+    document = json.loads(signoff("push", "P1", "--as", "review-1", "--json").stdout)
+    assert document["ref"] == "refs/signoff/review-1"
+    assert git(tmp_path / "bare.git", "log", "-1", "--format=%an", document["commit"]) == b"Ann\n"
+    signoff("deny", "P1")
+    staged = signoff("stage", "--from", "origin", "signoff/review-1")
+    assert staged.stdout.startswith("Staged P2  pending"), staged.stderr
+    assert signoff("approve", "P2").returncode == 0
+    assert "twenty" in (workspace / "notes.txt").read_text()
+    assert signoff("stage", "--from", "origin", "signoff/review-1").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("stage", "--worktree"), 3, "Nothing on disk differs from the index"),
+        (("stage", "--worktree", "--against", "nowhere"), 3, "There is no commit nowhere"),
+        (("stage", "--worktree", "../x"), 3, "leads out of the workspace"),
+        (("stage", "--worktree", "--from", "HEAD"), 2, "one of them"),
+        (("stage", "x.diff", "--against", "HEAD"), 2, "--against goes with --worktree"),
+        (("stage", "--from", "nowhere"), 3, "no commit, branch or range nowhere"),
+        (("push", "P9"), 3, "no proposal P9"),
+        (("push", "P9", "--as", "../x"), 2, "letters"),
+    ],
+)
+def test_what_can_not_be_done_is_one_line(signoff: Run, arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = signoff(*arguments)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    if code == 3:
+        assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,86 @@
+"""What is on disk already in the app: staged by command, kept by `y`, taken back off the disk by `n`."""
+
+from pathlib import Path
+
+from app.proposals.models import ProposalState
+from tests.ui.running_app import running
+from tests.unit.proposals.repositories import git
+from tests.wire.bench import FILE
+from tests.wire.server import WireServer
+
+
+def repository(root: Path) -> None:
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "First")
+
+
+async def test_n_takes_back_what_is_on_disk_and_u_puts_it_back(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        root = run.runtime.workspace.root
+        repository(root)
+        changed = FILE.replace("'Hello '", "'Good day '")
+        (root / "greet.py").write_text(changed)
+        (root / "new.py").write_text("new = 1\n")
+        await run.command("worktree")
+        await run.see("P1 waits for you", "1 proposal waiting")
+        await run.review()
+        await run.see("On disk already", "keep", "take back off the disk", "y Keep", "n Take back")
+        assert run.file == changed
+        await run.pilot.press("n")
+        await run.see("That removes new.py, which git does not have", "off the disk?")
+        await run.until(run.can_decide, "the grace")
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == FILE, "the file")
+        assert not (root / "new.py").exists()
+        await run.see("P1 taken back off the disk", "puts it back", "Took off the disk")
+        await run.review()
+        await run.pilot.press("u")
+        await run.until(lambda: run.file == changed, "the undo")
+        await run.see("On disk and waiting again")
+        await run.review()
+        await run.pilot.press("y")
+        await run.see("P1 kept", "has it wait again", "Kept P1")
+        assert run.file == changed
+        assert [one.state for one in run.proposals] == [ProposalState.APPLIED]
+        await run.command("worktree")
+        await run.see("kept before")
+
+
+async def test_x_takes_back_one_hunk_and_an_edit_elsewhere_is_followed(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        root = run.runtime.workspace.root
+        before = "".join(f"line {number}\n" for number in range(40))
+        (root / "greet.py").write_text(before)
+        repository(root)
+        (root / "greet.py").write_text(before.replace("line 3\n", "three\n").replace("line 30\n", "thirty\n"))
+        await run.command("worktree")
+        await run.see("P1 waits for you")
+        await run.review()
+        await run.pilot.press("x")
+        await run.until(lambda: "three" not in run.file and "thirty" in run.file, "the hunk")
+        (root / "greet.py").write_text(run.file.replace("line 20\n", "twenty\n"))
+        await run.until(lambda: run.proposals[0].files[0].rebased, "the edit")
+        await run.see("The file changed after this was staged")
+        await run.review()
+        await run.pilot.press("n")
+        await run.until(lambda: run.file == before.replace("line 20\n", "twenty\n"), "the rest")
+
+
+async def test_from_stages_a_branch(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        root = run.runtime.workspace.root
+        repository(root)
+        git(root, "checkout", "--quiet", "-b", "feature")
+        (root / "new.py").write_text("new = 1\n")
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "--message", "Add it")
+        git(root, "checkout", "--quiet", "-")
+        await run.command("from nowhere")
+        await run.see("no commit, branch or range nowhere")
+        await run.command("from feature")
+        await run.see("P1 waits for you: Add it")
+        await run.review()
+        await run.see("From feature")
+        await run.pilot.press("y")
+        await run.until(lambda: (root / "new.py").exists(), "the file")
