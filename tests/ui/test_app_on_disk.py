@@ -16,7 +16,7 @@ def repository(root: Path) -> None:
 
 
 async def test_n_takes_back_what_is_on_disk_and_u_puts_it_back(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+    async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root
         repository(root)
         changed = FILE.replace("'Hello '", "'Good day '")
@@ -48,7 +48,7 @@ async def test_n_takes_back_what_is_on_disk_and_u_puts_it_back(tmp_path: Path, s
 
 
 async def test_x_takes_back_one_hunk_and_an_edit_elsewhere_is_followed(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+    async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root
         before = "".join(f"line {number}\n" for number in range(40))
         (root / "greet.py").write_text(before)
@@ -68,7 +68,7 @@ async def test_x_takes_back_one_hunk_and_an_edit_elsewhere_is_followed(tmp_path:
 
 
 async def test_from_stages_a_branch(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+    async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root
         repository(root)
         git(root, "checkout", "--quiet", "-b", "feature")
