@@ -96,10 +96,16 @@ class Driven:
     def says(self, words: str, *script: Sequence[Call]) -> str:
         """The user's prompt, and how the model answers; what the agent printed."""
         self.model.script[:] = list(script)
+        printed = self.runs(*self._command(words))
+        self._prompts += 1
+        return printed
+
+    def runs(self, *words: str) -> str:
+        """Run the agent with these words; what it printed."""
         found = program(self.agent)
         assert found is not None
         done = subprocess.run(
-            [found, *self._command(words)],
+            [found, *words],
             cwd=self.workspace,
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -108,7 +114,6 @@ class Driven:
             timeout=_SECONDS,
             check=False,
         )
-        self._prompts += 1
         return done.stdout + done.stderr
 
     def sent(self) -> str:

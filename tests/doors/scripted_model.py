@@ -5,7 +5,7 @@ A step of the script is the list of calls of one response; once it is used up, t
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -17,6 +17,7 @@ class Call(NamedTuple):
     """A call of a tool."""
 
     name: str
+    """On the wire of Responses with its namespace, if it has one: `mcp__signoff::propose_edit`."""
     arguments: Json
     free: str = ""
     """The text of a tool that takes no JSON."""
@@ -27,6 +28,8 @@ class ScriptedModel:
 
     def __init__(self) -> None:
         self.script: list[Sequence[Call]] = []
+        self.ready: Callable[[], object] = lambda: None
+        """Called before each answer; what it waits for, the agent waits for, too."""
         self.made = 0
         """Responses with calls."""
         self.requests: list[Json] = []
@@ -49,6 +52,7 @@ class ScriptedModel:
         if not body.get("tools"):
             return ()
         self.requests.append(body)
+        self.ready()
         if not self.script:
             return ()
         self.made += 1
@@ -138,7 +142,9 @@ def _anthropic(message: Json) -> Iterator[Json]:
 def _responses(calls: Sequence[Call], number: int) -> Iterator[Json]:
     items: list[Json] = []
     for at, call in enumerate(calls):
-        common = {"call_id": f"call_{number}_{at}", "name": call.name, "status": "completed"}
+        namespace, _, name = call.name.rpartition("::")
+        common = {"call_id": f"call_{number}_{at}", "name": name, "status": "completed"}
+        common |= {"namespace": namespace} if namespace else {}
         if call.free:
             items.append({"type": "custom_tool_call", "id": f"ctc_{number}_{at}", "input": call.free, **common})
         else:
