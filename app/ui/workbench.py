@@ -246,7 +246,16 @@ class Workbench(Screen[None]):
         """Show the review as long as something waits in it or the user is there."""
         wanted = bool(self.tabs.waiting) or self.tabs.asked or self.tabs.shown != "chat"
         self._keeps_review = self._keeps_review or wanted
-        self.set_class(not self._keeps_review, "-chat-only")
+        self._mark("-chat-only", on=not self._keeps_review)
+
+    def _mark(self, name: str, *, on: bool) -> None:
+        """Say with a class which sides are shown.
+
+        They alone are styled anew, not all that is in them: no such class concerns that, and it would hold up a key.
+        """
+        if on != self.has_class(name):
+            self.set_class(on, name, update=False)
+            self.app.stylesheet.update_nodes(self.query_one("#sides").children)
 
     def share(self, review: int) -> None:
         """Give the review so many percent of the width, within what leaves both to be read."""
@@ -300,7 +309,7 @@ class Workbench(Screen[None]):
         if pane != "diff" and self.has_class("-review-only"):
             self.review.action_full_screen()
             self.set_full_screen(False)
-        self.set_class(pane != "chat", "show-review")
+        self._mark("show-review", on=pane != "chat")
         self.tabs.shown = pane
         self._make_room()
         if self._review_side is not None:
@@ -327,7 +336,7 @@ class Workbench(Screen[None]):
         elif self._review_side in above:
             self.tabs.shown = "approvals" if self.review.pane in above else "diff"
         # Also while all are shown: where it becomes too narrow for that, what has the focus must not go out of sight.
-        self.set_class(self.tabs.shown != "chat", "show-review")
+        self._mark("show-review", on=self.tabs.shown != "chat")
         self._make_room()
 
     def action_next_pane(self, step: int) -> None:

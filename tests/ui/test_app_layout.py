@@ -1,9 +1,11 @@
 """Where things stand in the whole app: what must stay in view, and what gives way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 
 from tests.ui.running_app import Running, running
 from tests.wire.bench import edit
@@ -90,6 +92,30 @@ async def test_the_chat_has_the_whole_width_while_nothing_waits(tmp_path: Path, 
         await run.until(lambda: widths(run)[1] > 60, "the review, since the user is there")
         await run.pilot.press("f2")
         await run.until(lambda: widths(run) == (140, 0), "the chat alone")
+
+
+@pytest.mark.parametrize("size", [(160, 45), (80, 24)])
+async def test_what_is_in_a_pane_is_not_styled_anew_where_only_the_pane_comes_and_goes(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    styled: list[int] = []
+    update_nodes = Stylesheet.update_nodes
+
+    def counted(self: Stylesheet, nodes: Iterable[DOMNode], animate: bool = False) -> None:
+        every = list(nodes)
+        styled.append(len(every))
+        update_nodes(self, every, animate=animate)
+
+    async with running(tmp_path, server, size=size) as run:
+        server.turn(calls=[edit()])
+        server.say("Staged.")
+        monkeypatch.setattr(Stylesheet, "update_nodes", counted)
+        await with_proposal(run)
+        for key in ("f2", "f3", "f4", "f2"):
+            await run.pilot.press(key)
+            shown = key == "f2" or size[0] > 100
+            assert bool(run.app.workbench.query_one(ChatColumn).size) is shown
+    assert max(styled) < 30, "of some fifty"
 
 
 async def test_the_review_goes_when_the_model_goes_on(tmp_path: Path, server: WireServer) -> None:
