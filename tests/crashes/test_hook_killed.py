@@ -1,0 +1,68 @@
+"""`signoff hook` killed at any instant: nothing is written, the agent is denied, and the store is whole."""
+
+import json
+import os
+import random
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from app.doors.agents import agent_of
+from app.doors.settings import command
+from tests.commands.agent_calls import AGENTS, Agent, reason
+
+LONGEST = 0.25
+"""Seconds; by then a call is answered where nothing else runs."""
+
+
+def killed_at(instant: float, payload: str, workspace: Path, environment: Mapping[str, str], agent: str) -> None:
+    """One call, as the settings have it made, of which the hook is killed at an instant; it has to be a denial."""
+    # The hook is the child of the shell that the agent starts: its id comes first.
+    line = command(agent_of(agent), 0, "allow").replace("signoff hook", "sh -c 'echo $$; exec signoff hook \"$@\"' -")
+    process = subprocess.Popen(
+        ["sh", "-c", line],
+        cwd=workspace,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin and process.stdout
+    hook = int(process.stdout.readline())
+    process.stdin.write(payload)
+    process.stdin.close()
+    process.stdin = None
+    try:
+        out, _ = process.communicate(timeout=instant)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.kill(hook, 9)
+        out, _ = process.communicate()
+    assert process.returncode == 2 or (process.returncode == 0 and reason(Agent(agent, workspace, "other"), out))
+
+
+@pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)], ids=["a few", "fifty"])
+def test_killed_at_random_instants_it_writes_nothing_and_denies(instants: int, tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    text = "".join(f"line {number:02}\n" for number in range(1_000))
+    (workspace / "notes.txt").write_text(text)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SIGNOFF_", "CLAUDE"))}
+    environment["SIGNOFF_HOME"] = str(tmp_path / "home")
+    dice = random.Random(instants)
+    for number in range(instants):
+        agent = Agent(AGENTS[number % len(AGENTS)], workspace, f"session-{number}")
+        (payload,) = agent.responds(agent.edits("notes.txt", "line 03", f"three {number}"))
+        killed_at(dice.uniform(0, LONGEST), json.dumps(payload), workspace, environment, agent.name)
+        assert {path.name for path in workspace.iterdir()} == {"notes.txt"}
+        assert (workspace / "notes.txt").read_text() == text
+    done = subprocess.run(
+        ["signoff", "proposals", "--json"], cwd=workspace, env=environment, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert len(found) <= instants
+    assert all([file["path"] for file in proposal["files"]] == ["notes.txt"] for proposal in found)
