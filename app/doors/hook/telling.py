@@ -18,8 +18,8 @@ from app.runtime.workspace import Runtime, open_runtime
 from app.storage.captured import Turn
 
 _GO_ON = (
-    "What is approved is on disk already: signoff has written it, so don't make it again. Read the files as they are "
-    "now, and go on as the user's decision says."
+    "What the user approves signoff writes, so don't make it again. Read the files as they are now, and go on as the "
+    "user's decision says."
 )
 
 
