@@ -379,7 +379,7 @@ class Session:
             self._publish(ProposalsChanged(tuple(one.id for one in changed)))
 
     async def _commit(self, proposal: Proposal) -> None:
-        if (commit := self.ports.commit) is None:
+        if (commit := self.ports.commit) is None or not proposal.can_be_committed:
             return
         try:
             name = await asyncio.to_thread(commit, proposal)

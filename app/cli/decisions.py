@@ -53,8 +53,7 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         looked_at(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval(result)))
-        # Of what is on disk already a file can hold more than was decided on.
-        if committing and not (proposal.on_disk and result.proposal.state.waiting):
+        if committing and result.proposal.can_be_committed:
             try:
                 commit_proposal(runtime.workspace.root, result.proposal)
             except ProposalError as error:

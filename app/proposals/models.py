@@ -288,6 +288,11 @@ class Proposal(Value):
         return any(change.on_disk for change in self.files)
 
     @property
+    def can_be_committed(self) -> bool:
+        """Whether its files hold nothing of it that is undecided: what is on disk already is there before."""
+        return not (self.on_disk and self.state.waiting)
+
+    @property
     def denied_part(self) -> bool:
         """Whether hunks of it were decided without a write, while others wait, that can wait again."""
         return self.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED) and any(

@@ -118,7 +118,9 @@ def entry_of(
         content=content_hash(proposed),
         origin=decided.origin,
         decision=last.decision,
-        files=_files(written, blob_id) or tuple(RecordedFile(path=file.path) for file in last.files),
+        files=_files(written, blob_id)
+        or _kept(decided, last, blob_id)
+        or tuple(RecordedFile(path=file.path) for file in last.files),
         hunks=_hunks(decided.hunks),
         edited=tuple(change.path for change in decided.files if change.edited),
         words=words_hash(last.feedback, last.comments),
@@ -163,6 +165,20 @@ def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tu
         else:
             found.append(RecordedFile(path=one.path, **was, **became))
     return tuple(found)
+
+
+def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
+    """The files of which a part was kept that was on disk before: what it was compared with, and what is on disk."""
+    return tuple(
+        RecordedFile(
+            path=change.path,
+            base=blob_id(part.base.sha256) if part.base else "",
+            result=blob_id(part.result.sha256) if part.result else "",
+        )
+        for change in decided.files
+        for part in change.decisions[-1:]
+        if part.decision == last.number and last.decision in ("approved", "partly_approved")
+    )
 
 
 def _hunks(hunks: Iterable[Hunk]) -> RecordedHunks:

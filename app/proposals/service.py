@@ -141,12 +141,19 @@ class ProposalService:
         try:
             report = taken(draft, text, folder, self._disk_draft, self._store)
         except PatchOnDisk as found:
-            return self.stage_changes(found.changes, Origin(kind=OriginKind.DISK, ref="a patch"), "", on_disk=True)
+            origin = Origin(kind=OriginKind.DISK, ref="a patch")
+            return self.stage_changes(found.changes, origin, "", on_disk=True, without=found.left_out)
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, without=report.left_out)
 
     def stage_changes(
-        self, changes: Sequence[Change], origin: Origin, summary: str, *, on_disk: bool = False
+        self,
+        changes: Sequence[Change],
+        origin: Origin,
+        summary: str,
+        *,
+        on_disk: bool = False,
+        without: Sequence[str] = (),
     ) -> Proposal:
         """Make changes that were found in git a proposal.
 
@@ -155,6 +162,7 @@ class ProposalService:
             origin: Where they come from.
             summary: One line.
             on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
+            without: Files that were left out of a patch.
 
         Raises:
             NothingStaged: they cancel out.
@@ -169,7 +177,7 @@ class ProposalService:
         draft.origin = origin
         draft.take(changes)
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, summary=summary, on_disk=on_disk)
+            return stage(self._proposals, self._stacks, draft, summary=summary, without=without, on_disk=on_disk)
 
     def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Put the user's text in the place of what a waiting proposal would write to a file.

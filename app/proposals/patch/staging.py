@@ -21,10 +21,11 @@ from app.workspace.path_rules import WorkspaceError
 class PatchOnDisk(Exception):
     """A patch was made of what is on disk."""
 
-    def __init__(self, changes: Sequence[Change]) -> None:
+    def __init__(self, changes: Sequence[Change], patch: ReadPatch) -> None:
         """`changes` are from what it was made of to what is on disk."""
         super().__init__()
         self.changes = changes
+        self.left_out = [part.path for part in patch.parts if part.left_out]
 
 
 def taken(draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft], store: ProposalStore) -> EditReport:
@@ -47,7 +48,7 @@ def taken(draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft],
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     # Lines that a patch without context adds could be added twice; git's ids of both contents tell.
     if made_of_disk(disk_draft(), patch) and (changes := on_disk_already(disk_draft(), patch)):
-        raise PatchOnDisk(changes)
+        raise PatchOnDisk(changes, patch)
     try:
         return draft.patch(patch)
     except (EditRefused, WorkspaceError) as error:
@@ -56,7 +57,7 @@ def taken(draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft],
                 f"{name} already waits with this very change; `signoff show {name}` shows it."
             ) from error
         if changes := on_disk_already(disk_draft(), patch):
-            raise PatchOnDisk(changes) from error
+            raise PatchOnDisk(changes, patch) from error
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     except OSError as error:
         raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error

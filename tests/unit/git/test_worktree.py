@@ -9,6 +9,7 @@ from app.git.running import GitFailed
 from app.proposals.errors import NothingStaged
 from app.proposals.models import Op, ProposalState
 from app.runtime.from_git import stage_worktree
+from app.storage.record import RecordStore
 from app.workspace.path_rules import UnsafePath
 from tests.unit.git.conftest import Open, change_all
 from tests.unit.proposals.repositories import git
@@ -143,8 +144,9 @@ def test_git_diff_of_what_is_on_disk_is_known_for_that(opened: Open, root: Path,
     runtime = opened(root)
     whole = (root / "a.txt").read_bytes()
     paths = ["a.txt", "gone.txt", "run.sh"]
-    proposal = runtime.service.stage_patch(git(root, "diff", *options, "--", *paths).decode())
+    proposal = runtime.service.stage_patch(git(root, "diff", *options, "--", *paths, "bin").decode())
     assert proposal.on_disk
+    assert proposal.summary.endswith(", without bin (binary)")
     assert [change.path for change in proposal.files] == paths
     runtime.service.deny(proposal.id)
     assert git(root, "diff", "--", *paths) == b""
@@ -168,3 +170,26 @@ def test_a_diff_yet_to_be_applied_is_not_taken_for_one_on_disk(opened: Open, roo
     git(root, "reset", "--quiet", "--hard")
     proposal = opened(root).service.stage_patch(patch)
     assert not proposal.on_disk
+
+
+def test_the_record_names_the_bytes_that_were_kept_and_those_that_were_taken_back(opened: Open, root: Path) -> None:
+    change_all(root)
+    runtime = opened(root)
+    name = stage_worktree(runtime, ["a.txt", "bin"], "")[0].id
+    on_disk = git(root, "hash-object", "a.txt").decode().strip()
+    runtime.service.approve(name, ["a.txt"])
+    runtime.service.deny(name)
+    kept, back = RecordStore(runtime.database, runtime.name).entries()
+    assert [(each.path, each.base, each.result) for each in kept.files] == [
+        ("a.txt", git(root, "rev-parse", "HEAD:a.txt").decode().strip(), on_disk)
+    ]
+    assert back.files[0].result == git(root, "rev-parse", "HEAD:bin").decode().strip()
+    assert back.decision == "denied" and back.files[0].base != back.files[0].result
+
+
+def test_a_part_of_what_is_on_disk_is_not_committed_before_the_rest_is_decided(opened: Open, root: Path) -> None:
+    change_all(root)
+    service = opened(root).service
+    name = stage_worktree(opened(root), ["a.txt"], "")[0].id
+    assert not service.approve(name, ["1"]).proposal.can_be_committed
+    assert service.approve(name).proposal.can_be_committed
