@@ -141,15 +141,20 @@ class ProposalTools:
             self._gate.shut(proposal.id, caller)
             self._own.append(proposal.id)
         seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
-        if seconds:
-            standing = self._await(runtime, proposal.id, seconds, running)
-            if standing.decided:
-                return _Answer(self._tell(runtime, proposal.id))
-            if standing.decisions:
-                # In part, and without a word: what of it is written has to be known.
-                return _Answer(f"{self._tell(runtime, proposal.id)}\n\n{_not_yet(runtime, proposal.id)}")
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
-        return _Answer(f"{staged_text(proposal.id, report)}\n{_not_yet(runtime, proposal.id)}")
+        staged = f"{staged_text(proposal.id, report)}\n{_not_yet(runtime, proposal.id)}"
+        return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _Answer(staged)
+
+    def _decision(self, runtime: Runtime, name: str, seconds: float, running: Running, staged: str) -> _Answer:
+        """The user's decision on what was just staged, or else, once the time is over, that it is staged."""
+        try:
+            standing = self._await(runtime, name, seconds, running)
+        except (StorageError, OSError) as error:
+            return _Answer(f"{staged}\nThe decision could not be waited for: {error}")
+        if standing.decided:
+            return _Answer(self._tell(runtime, name))
+        # In part, and without a word: what of it is written has to be known.
+        return _Answer(f"{self._tell(runtime, name)}\n\n{_not_yet(runtime, name)}" if standing.decisions else staged)
 
     def _stage(
         self, runtime: Runtime, fill: Callable[[Runtime, Draft], str], summary: str, caller: Caller

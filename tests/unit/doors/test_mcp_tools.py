@@ -1,5 +1,6 @@
 """What an agent can do through the server: propose, be held at the gate, and hear what the user decided."""
 
+import errno
 import json
 import threading
 from collections.abc import Iterator
@@ -382,6 +383,18 @@ def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: 
     host.server.end()
     text, failed = host.called(name)
     assert not failed and "P1 awaits the user's decision" in text
+    assert only(user).state is ProposalState.PENDING
+
+
+def test_where_nothing_can_be_watched_it_is_staged_all_the_same(
+    host: Host, user: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "no more files can be watched")
+
+    monkeypatch.setattr("watchfiles._rust_notify.RustNotify", full)
+    text, failed = host.edit("a.txt", "line 3\n", "x\n", wait_seconds=600)
+    assert not failed and '"status": "staged"' in text and "no more files can be watched" in text
     assert only(user).state is ProposalState.PENDING
 
 
