@@ -13,7 +13,7 @@ from typing import Any
 from app.llm.capabilities.beliefs import Beliefs, ProfileCache
 from app.llm.capabilities.lessons import Lessons
 from app.llm.capabilities.model_list import window_of
-from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profile import NEXT_PLACEMENT, Profile
 from app.llm.capabilities.profiles import seed
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
@@ -196,7 +196,10 @@ class ModelClient:
                 raise
         for late in assembly.flush():
             yield late
-        yield self._judged(assembly, fields, done=done)
+        completed = self._judged(assembly, fields, done=done)
+        if closing and completed.calls and not completed.text.strip():
+            self._placed_in_vain()
+        yield completed
 
     def _fed(
         self, assembly: ResponseAssembly, chunk: Mapping[str, Any]
@@ -249,6 +252,12 @@ class ModelClient:
         if completed.calls and fields.get("tool_choice") in _NONE:
             self._beliefs.learn(tool_choice_none="ignored")
         return completed
+
+    def _placed_in_vain(self) -> None:
+        """The model was told to call nothing and to say a few words, and has done the opposite: many a chat template
+        drops a system message in mid-conversation without a word. From now on it stands where templates keep it."""
+        if (next_best := NEXT_PLACEMENT.get(self.profile.mid_system)) is not None:
+            self._beliefs.learn(mid_system=next_best)
 
     def _ended_without_reason(self, assembly: ResponseAssembly, *, done: bool) -> bool:
         """No finish reason usually means that the stream was cut; a server that never gives one is told by habit."""

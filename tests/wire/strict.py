@@ -137,6 +137,19 @@ def mistral(body: Body) -> Reply | None:
     return None
 
 
+def alternating(body: Body) -> Reply | None:
+    """Mistral's templates: the user's and the model's messages alternate, calls and results aside."""
+    roles = [
+        message["role"]
+        for message in body["messages"]
+        if message["role"] == "user" or (message["role"] == "assistant" and not message.get("tool_calls"))
+    ]
+    if any(role != ("user", "assistant")[position % 2] for position, role in enumerate(roles)):
+        words = "conversation roles must alternate user/assistant/user/assistant/..."
+        return error(400, f"After the optional system message, {words}", kind="BadRequestError")
+    return None
+
+
 def gemma2(body: Body) -> Reply | None:
     """Gemma 2's template: no system role at all, and strict alternation of user and assistant."""
     if any(message["role"] == "system" for message in body["messages"]):

@@ -13,7 +13,15 @@ from app.llm.transport import Timeouts
 from app.llm.types import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
 from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of
-from tests.wire.endpoints import CLOSING_SILENT, ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, Behaviour
+from tests.wire.endpoints import (
+    CLOSING_SILENT,
+    ENDPOINTS,
+    FAILS_CALLS,
+    IGNORES_TOOL_CHOICE,
+    REJECTS_MID_SYSTEM_400,
+    REJECTS_MID_SYSTEM_500,
+    Behaviour,
+)
 from tests.wire.replies import Call, Turn, document, error
 from tests.wire.server import WireServer
 
@@ -33,6 +41,23 @@ def history(profile: Profile) -> Payload:
     if profile.tool_name_on_result:
         result = {**result, "name": "edit_file"}
     return Payload([SYSTEM, USER, assistant, result], TOOLS, max_tokens=100)
+
+
+def beside(profile: Profile) -> Payload:
+    """Text beside a call."""
+    assistant, result = called()
+    text = "I edit." if profile.text_beside_calls else ""
+    return Payload([SYSTEM, USER, {**assistant, "content": text}, result], TOOLS)
+
+
+def interrupted(profile: Profile) -> Payload:
+    """The user speaks after a tool, and the program before that."""
+    first = (
+        {**SYSTEM, "content": f"{SYSTEM['content']} {NOTE['content']}"} if profile.mid_system != "inline" else SYSTEM
+    )
+    between = [{"role": "assistant", "content": "(stopped)"}] if profile.bridge_tool_user else []
+    note = [NOTE] if profile.mid_system == "inline" else []
+    return Payload([first, USER, *called(), *between, *note, USER], TOOLS)
 
 
 def refused_unless(message: str, accepted: Callable[[dict[str, Any]], bool], status: int = 400) -> Any:
@@ -147,6 +172,26 @@ def refused_unless(message: str, accepted: Callable[[dict[str, Any]], bool], sta
             {"reasoning_echo": "never", "tool_name_on_result": False},
             id="standard fields only",
         ),
+        pytest.param([strict.alternating], interrupted, {}, {"bridge_tool_user": True}, id="the user after a tool"),
+        pytest.param(
+            [strict.alternating, strict.qwen],
+            interrupted,
+            {},
+            {"mid_system": "fold_first", "bridge_tool_user": True},
+            id="the user after a tool, and a system message between",
+        ),
+        pytest.param(
+            [
+                refused_unless(
+                    "Assistant message must have either content or tool_calls, but not both.",
+                    lambda body: not body["messages"][2]["content"],
+                )
+            ],
+            beside,
+            {},
+            {"text_beside_calls": False},
+            id="no text beside calls",
+        ),
         pytest.param(
             [strict.qwen, strict.bedrock],
             closing,
@@ -203,7 +248,7 @@ async def test_at_most_one_answered_closing_request_on_every_endpoint(
             assert bool(completed.calls) == (endpoint.name in ("ignores tool_choice", "rejects tool_choice"))
     tail = server.last.messages
     assert server.last.body["tools"] == TOOLS
-    if client.profile.mid_system == "inline":
+    if endpoint not in (REJECTS_MID_SYSTEM_400, REJECTS_MID_SYSTEM_500):
         assert [message["role"] for message in tail][-2:] == ["tool", "system"] and tail[-1] == NOTE
     else:
         assert NOTE["content"] in tail[0]["content"]

@@ -13,7 +13,7 @@ from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine, learn
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import replace_learned, resolve
 from app.llm.types import Endpoint
-from tests.wire import strict
+from tests.wire import strict, templates
 from tests.wire.driving import BRISK, FAST
 from tests.wire.endpoints import (
     FAILS_CALLS,
@@ -233,3 +233,22 @@ async def test_what_does_not_help_a_probe_is_not_learned(server: WireServer) -> 
     server.insist(lambda body: error(500, "Jinja Exception: bad filter", code=500) if body["messages"][2:] else None)
     server.always(Turn("ok"))
     assert (await examined(server)).profile.mid_system == "inline"
+
+
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize(
+    ("template", "placement"),
+    [
+        (templates.takes_all, "inline"),
+        (templates.drops_later_system, "fold_first"),
+        (templates.refuses_later_system, "fold_first"),
+        (templates.knows_no_system, "fold_user"),
+        (templates.system_beside_the_last_user, "fold_user"),
+    ],
+)
+async def test_the_place_is_found_where_a_template_lets_an_instruction_through(
+    server: WireServer, template: templates.Template, placement: str, status: int
+) -> None:
+    server.insist(templates.refusal(template, status))
+    server.model(lambda request: follows([{"role": "user", "content": template(request.messages)}]))
+    assert (await examined(server)).profile.mid_system == placement

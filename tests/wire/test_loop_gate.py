@@ -8,10 +8,11 @@ import pytest
 from app.agent.gate import GatePolicy
 from app.agent.updates import GateChanged
 from app.conversation.events import Notice, Outcome, ProposalStaged, RequestFailed, ToolResult
+from tests.wire import templates
 from tests.wire.bench import FILE, bench, edit, of_role
 from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, OBEYS, Behaviour
 from tests.wire.replies import Call, Turn
-from tests.wire.server import WireServer
+from tests.wire.server import Request, WireServer
 
 
 def eager(server: WireServer, limit: int = 10) -> None:
@@ -184,3 +185,36 @@ async def test_a_decision_opens_the_gate(server: WireServer, tmp_path: Path) -> 
         await on.session.approve("P1")
         assert not on.session.gate.closed
         assert [update.closed for update in on.updates if isinstance(update, GateChanged)] == [True, False]
+
+
+GATE = "awaiting approval by the user"
+
+
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("template", templates.TEMPLATES, ids=lambda template: template.__name__)
+async def test_the_gates_words_reach_the_model_through_every_template(
+    server: WireServer, tmp_path: Path, template: templates.Template, status: int
+) -> None:
+    """A model that hands back once it reads that it should, and calls on where it does not: soon it reads it."""
+    server.behave(IGNORES_TOOL_CHOICE)
+    server.insist(templates.refusal(template, status))
+    names = iter(f"'Hello {number} '" for number in range(20))
+    current = ["'Hello '"]
+
+    def model(request: Request) -> Turn:
+        if GATE in template(request.messages):
+            return Turn("Have a look.")
+        if request.closing:
+            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
+        old, current[0] = current[0], next(names)
+        return Turn(calls=(Call(*edit(old, current[0])),))
+
+    server.model(model)
+    async with bench(server, tmp_path) as on:
+        ends = []
+        for _ in range(3):
+            await on.say("Be less formal")
+            ends.append(on.stopped)
+        assert ends[-1] == "staged" and GATE in template(server.last.messages)
+        assert len([event for event in on.events if isinstance(event, ProposalStaged)]) == 3
+        on.check()

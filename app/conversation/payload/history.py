@@ -29,7 +29,7 @@ from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallRec
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposals
 
-INTERRUPTED = "[interrupted by the user]"
+INTERRUPTED = "The user interrupted your response above before it was done."
 CONTINUE = "The user told you to go on."
 
 
@@ -179,7 +179,10 @@ class _Reader:
         text = message.text.strip()
         if message.state == "interrupted":
             if text:
-                self._add(Response(f"{message.text}\n\n{INTERRUPTED}", message))
+                self._add(Response(message.text, message))
+                if not self._covered:
+                    # Before what was said in the meantime.
+                    self._items.append(Note(INTERRUPTED))
         else:
             self._complete(message, text)
         self._request_over()

@@ -15,8 +15,8 @@ from app.llm.capabilities.profile import Profile
 from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.marking import NO_BEGINNING, tagged
 
-BRIDGE = "(stopped here)"
-"""Stands between a tool result and the user's next words, since many templates allow only the model there."""
+BRIDGE = "(Written by signoff: the turn stopped here.)"
+"""Stands between a tool result and the user's next words, where a template allows only the model there."""
 NOTES_HEADING = "Notes from the program, oldest first; each was given in the course of the conversation:"
 
 

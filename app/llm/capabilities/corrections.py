@@ -6,6 +6,7 @@ everything ends in its own error message and not in a loop. Which of them were r
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from typing import Any
 
 from app.llm.capabilities.correction import Correction, Rule, changed, where_said
@@ -48,6 +49,7 @@ _ID_LENGTH = re.compile(
 _NAMED_LENGTH = re.compile(r"(?:maximum length|at most|maxLength)\D{0,12}(\d{2,3})\b", re.IGNORECASE)
 _USUAL_LENGTHS = (64, 40)
 """Characters of an id, where the message names no limit: OpenAI's today, and before."""
+_EITHER = re.compile(r"either content or tool_?calls?,? but not both", re.IGNORECASE)
 _REASONING = re.compile(
     r"reasoning_content`?.{0,80}(?:missing|must be passed|required)|missing.{0,40}reasoning_content", re.I
 )
@@ -186,20 +188,32 @@ def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Cor
         return
     if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
         yield changed("bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True)
-    if profile.mid_system == "inline" and _has_mid_system(payload):
+    alternating = profile
+    if _touching(payload):
+        alternating = profile.model_copy(update={"merge_users": True, "bridge_tool_user": True})
+    folding = profile.mid_system == "inline" and _has_mid_system(payload)
+    if folding:
         yield _placed(profile, "fold_first")
-    if not profile.merge_users or not profile.bridge_tool_user:
-        notice = "The server wants user and assistant to alternate."
-        yield changed("alternate", profile, notice, merge_users=True, bridge_tool_user=True)
-    folded = profile.mid_system == "fold_first" and any(one.get("role") == "system" for one in payload.messages)
-    if not refused and (folded or _has_mid_system(payload)):
+    yield Correction("alternate", alternating, "The server wants user and assistant to alternate.")
+    if folding and alternating != profile:
+        yield _placed(alternating, "fold_first", "alternate+")
+    systems = sum(one.get("role") in ("system", "developer") for one in payload.messages)
+    if not refused and (folding or (profile.mid_system == "fold_first" and systems)):
         yield _placed(profile, "fold_user")
+        if alternating != profile:
+            yield _placed(alternating, "fold_user", "alternate+")
 
 
-def _placed(profile: Profile, placement: str) -> Correction:
+def _placed(profile: Profile, placement: str, also: str = "") -> Correction:
     where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
     notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
-    return changed(f"mid_system:{placement}", profile, notice, mid_system=placement)
+    return changed(f"{also}mid_system:{placement}", profile, notice, mid_system=placement)
+
+
+def _touching(payload: Payload) -> bool:
+    """Whether, but for system messages, the user speaks right after a tool or the user."""
+    roles = [role for one in payload.messages if (role := one.get("role")) not in ("system", "developer")]
+    return any(before in ("tool", "user") and after == "user" for before, after in pairwise(roles))
 
 
 def _has_mid_system(payload: Payload) -> bool:
@@ -227,6 +241,12 @@ RULES: tuple[Rule, ...] = (
         "reasoning",
         "The server wants the reasoning back beside tool calls.",
         reasoning_echo="required_on_calls",
+    ),
+    where_said(
+        _EITHER,
+        "text_beside_calls",
+        "The server takes no text beside tool calls; the calls are sent.",
+        text_beside_calls=False,
     ),
     _echoes,
     _developer,

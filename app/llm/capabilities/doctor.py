@@ -5,18 +5,19 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from app.llm.capabilities.beliefs import ProfileCache, believed
 from app.llm.capabilities.probes import CALL_IT, SAY_IT, WORD, Answer, after_a_call, ask, request
-from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profile import NEXT_PLACEMENT, Placement, Profile
 from app.llm.capabilities.profiles import seed
 from app.llm.client import ModelClient
 from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.failures.retry import RetryPolicy
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
-from app.llm.types import Endpoint
+from app.llm.types import Endpoint, Payload
 from app.llm.wires.registry import WIRES, wire_of
 from app.plural import plural
 
@@ -35,6 +36,10 @@ _BEST: dict[str, Any] = {
     "tools_supported": True,
     "tool_choice_none": "honoured",
     "mid_system": "inline",
+}
+_PLACES: dict[Placement, str] = {
+    "fold_first": "they are joined to the first one",
+    "fold_user": "they are marked as such in the user's messages",
 }
 _TAKEN = "taken, but the model did not call one when told to"
 _GENTLE = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
@@ -213,20 +218,32 @@ def _tool_choice(client: ModelClient, tempted: Answer, refrained: Answer) -> Che
 
 
 async def _mid_system(client: ModelClient) -> Check:
+    """Whether an instruction in mid-conversation reaches the model: told a word to say, it says it.
+
+    Taken without effect, it may have been dropped by the chat template: does the same work in another place?
+    """
     told = await ask(client, lambda profile: after_a_call(profile, SAY_IT))
     placement = client.profile.mid_system
-    if placement != "inline":
-        where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
-        return Check("mid_system", False, f"refused in mid-conversation; they are {where}")
     if told.failed is not None:
         return Check("mid_system", None, told.failed.message)
-    if WORD in told.text.lower():
+    refused = placement != "inline"
+    how = "refused" if refused else "taken, but lost"
+    tried: Placement | None = placement
+    while tried is not None and WORD not in told.text.lower():
+        tried = NEXT_PLACEMENT.get(tried)
+        if tried is not None:
+            told = await ask(client, partial(_after_a_call_in, tried))
+    if tried is None:
+        tried = placement if refused else None
+    if tried == "inline":
         return Check("mid_system", True, "taken and followed in mid-conversation")
-    # Taken without a word, yet without effect: does the same work at the front? Then the template drops it.
-    front = await ask(client, lambda profile: after_a_call(profile, SAY_IT, front=True))
-    if WORD in front.text.lower():
-        return Check("mid_system", False, "taken, but lost in mid-conversation; they are joined to the first one")
-    return Check("mid_system", None, "taken; whether the model reads them cannot be told")
+    if tried is None:
+        return Check("mid_system", None, "taken; whether the model reads them cannot be told")
+    return Check("mid_system", False, f"{how} in mid-conversation; {_PLACES[tried]}")
+
+
+def _after_a_call_in(placement: Placement, profile: Profile) -> Payload:
+    return after_a_call(profile.model_copy(update={"mid_system": placement}), SAY_IT)
 
 
 def _final_profile(found: Profile, checks: list[Check], given: Profile, known: Profile) -> Profile:
@@ -234,8 +251,9 @@ def _final_profile(found: Profile, checks: list[Check], given: Profile, known: P
     placement that merely works to the one that is known to be best for such a server."""
     results = {check.name: check for check in checks}
     placement = results["mid_system"]
-    if placement.ok is False and found.mid_system == "inline":
-        found = found.model_copy(update={"mid_system": "fold_first"})
+    if placement.ok is False:
+        best = next((place for place, words in _PLACES.items() if placement.detail.endswith(words)), found.mid_system)
+        found = found.model_copy(update={"mid_system": best})
     elif placement.ok and found.mid_system == "inline":
         found = found.model_copy(update={"mid_system": known.mid_system})
     unconfirmed = {

@@ -10,6 +10,7 @@ from app.llm.client import ModelClient
 from app.llm.failures.errors import RequestError
 from app.llm.types import Completed, Payload, TextDelta
 from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.marking import tagged
 from app.llm.wires.registry import wire_of
 
 _ANSWER_TOKENS = 256
@@ -71,8 +72,8 @@ def request(profile: Profile, text: str, *, tools: bool = False, none: bool = Fa
     return _payload(profile, items, [_TOOL] if tools else [], none=none)
 
 
-def after_a_call(profile: Profile, instruction: str, *, front: bool = False) -> Payload:
-    """A tool exchange, and after it an instruction where the profile (or `front`) wants it."""
+def after_a_call(profile: Profile, instruction: str) -> Payload:
+    """A tool exchange, and after it an instruction where the profile wants it."""
     call = CallWithResult(
         id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
         name="report",
@@ -85,10 +86,13 @@ def after_a_call(profile: Profile, instruction: str, *, front: bool = False) -> 
     exchange: list[Item] = [ModelTurn("ok"), UserText(told)]
     if profile.tools_supported:
         exchange = [ModelTurn("", (call,), Echo(same_model=True))]
-    if profile.mid_system == "inline" and not front:
-        items = [*_opened(profile, _FIRST, told), *exchange, SystemText(instruction)]
-    else:
-        items = [*_opened(profile, f"{_FIRST}\n\n{instruction}", told), *exchange]
+    match profile.mid_system:
+        case "inline":
+            items = [*_opened(profile, _FIRST, told), *exchange, SystemText(instruction)]
+        case "fold_first":
+            items = [*_opened(profile, f"{_FIRST}\n\n{instruction}", told), *exchange]
+        case _:
+            items = [*_opened(profile, _FIRST, told), *exchange, ModelTurn("Done."), UserText(tagged(instruction))]
     return _payload(profile, items, [_TOOL] if profile.tools_supported else [], none=True)
 
 

@@ -4,6 +4,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Placement = Literal["inline", "fold_first", "fold_user"]
+NEXT_PLACEMENT: dict[Placement, Placement] = {"inline": "fold_first", "fold_first": "fold_user"}
+"""Where a system message of mid-conversation goes next, if it does not reach the model where it is."""
+
 
 class Profile(BaseModel):
     """Capabilities of one endpoint and model. The defaults are those of an unknown server."""
@@ -14,15 +18,15 @@ class Profile(BaseModel):
     """The kind of server, a key of `app.llm.capabilities.profiles.SEEDS`; nothing depends on it."""
     wire: Literal["chat", "anthropic", "responses"] = "chat"
     """The protocol: chat completions, Anthropic's messages, or OpenAI's Responses."""
-    mid_system: Literal["inline", "fold_first", "fold_user"] = "inline"
+    mid_system: Placement = "inline"
     """Where a system message in mid-conversation goes: in place, appended to the first system message, or as a
     marked block at the head of the next user message (only where the server takes no system message at all)."""
     tool_choice_none: Literal["honoured", "ignored", "rejected", "fails"] = "honoured"
     """What the server does with `tool_choice: "none"`; `fails` is an error if the model calls a tool all the same."""
     tools_supported: bool = True
     """The model takes tools at all; without, it can only talk."""
-    bridge_tool_user: bool = True
-    """Put a short assistant message between a tool result and a user message."""
+    bridge_tool_user: bool = False
+    """Put a short assistant message between a tool result and a user message, as Mistral's templates insist."""
     single_call_turns: bool = False
     """The chat template takes one call per assistant message: split the others."""
     merge_users: bool = True
@@ -34,6 +38,8 @@ class Profile(BaseModel):
     """Put the tool's name on every result."""
     empty_content: Literal["empty", "null", "absent"] = "empty"
     """What stands as content beside tool calls without text."""
+    text_beside_calls: bool = True
+    """A message may have both a text and calls; where it may not (Mistral's first templates), the calls count."""
     developer_role: bool = False
     """Send `developer` where others take `system`."""
     parallel_tool_calls: bool | None = None

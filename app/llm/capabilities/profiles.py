@@ -29,7 +29,13 @@ SEEDS: dict[str, Profile] = {
     # Most of those who offer Anthropic's wire take no system message in mid-conversation, and not all of them say so.
     "anthropic-like": Profile(name="anthropic-like", wire="anthropic", mid_system="fold_first"),
     "gemini": Profile(name="gemini", call_extras_echo=True),
-    "mistral": Profile(name="mistral", mid_system="fold_first", tool_id="alnum9"),
+    "mistral": Profile(
+        name="mistral",
+        mid_system="fold_first",
+        bridge_tool_user=True,
+        tool_id="alnum9",
+        text_beside_calls=False,
+    ),
     "groq": Profile(name="groq", tool_choice_none="fails"),
     "deepseek": Profile(name="deepseek", reasoning_echo="required_on_calls"),
     "moonshot": Profile(name="moonshot", reasoning_echo="required_on_calls"),

@@ -85,8 +85,9 @@ class _AsItIs:
 
 def _with_calls(turn: ModelTurn, profile: Profile) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant"}
-    if turn.text or profile.empty_content == "empty":
-        message["content"] = turn.text
+    text = turn.text if profile.text_beside_calls else ""
+    if text or profile.empty_content == "empty":
+        message["content"] = text
     elif profile.empty_content == "null":
         message["content"] = None
     message |= _echoed(turn.echo, profile, calls=True)

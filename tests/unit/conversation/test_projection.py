@@ -215,7 +215,7 @@ class TestClosingRequest:
 
     def test_without_any_system_role_it_is_a_marked_block(self) -> None:
         sent = messages(*self.LOG, profile=Profile(mid_system="fold_user"))
-        assert shape(sent) == "user assistant tool tool assistant user"
+        assert shape(sent) == "user assistant tool tool user"
         assert sent[-1]["content"].startswith("<signoff-note>\nWritten by the program signoff, not by the user:")
 
 
@@ -286,8 +286,9 @@ class TestResponses:
 
     def test_an_interrupted_one_keeps_its_text_and_no_call(self) -> None:
         sent = messages(*HELLO, response(call(), text="I will", state="interrupted"))
-        assert shape(sent) == "system user assistant"
-        assert sent[-1] == {"role": "assistant", "content": f"I will\n\n{INTERRUPTED}"}
+        assert shape(sent) == "system user assistant system"
+        assert sent[-2] == {"role": "assistant", "content": "I will"}
+        assert sent[-1] == {"role": "system", "content": INTERRUPTED}
 
     def test_a_discarded_one_and_an_empty_one_are_left_out(self) -> None:
         sent = messages(*HELLO, response(text="half", state="discarded"), response(), response(text="\n"))
@@ -405,13 +406,19 @@ class TestProfiles:
     SAME = Facts("prompt", [], endpoint="e", model="m")
 
     def test_bridge(self) -> None:
-        assert shape(messages(*self.LOG)).endswith("tool assistant user")
-        assert messages(*self.LOG)[-2]["content"] == BRIDGE
-        assert shape(messages(*self.LOG, profile=Profile(bridge_tool_user=False))).endswith("tool user")
+        assert shape(messages(*self.LOG)).endswith("tool user")
+        bridged = messages(*self.LOG, profile=Profile(bridge_tool_user=True))
+        assert shape(bridged).endswith("tool assistant user")
+        assert bridged[-2]["content"] == BRIDGE and "signoff" in BRIDGE
+
+    def test_text_beside_calls(self) -> None:
+        said = (*HELLO, response(call(), text="I look."), done("c1.0"))
+        assert messages(*said)[2]["content"] == "I look."
+        assert messages(*said, profile=Profile(text_beside_calls=False))[2]["content"] == ""
 
     def test_single_call_turns(self) -> None:
         sent = messages(*self.LOG, profile=Profile(single_call_turns=True))
-        assert shape(sent) == "system user assistant tool assistant tool assistant user"
+        assert shape(sent) == "system user assistant tool assistant tool user"
 
     def test_merge_users(self) -> None:
         log = (UserMessage(text="a"), UserMessage(text="b"))
@@ -511,7 +518,8 @@ class TestWhileARequestIsOut:
     @pytest.mark.parametrize("state", ["complete", "interrupted", "truncated"])
     def test_feedback_follows_the_response(self, state: str) -> None:
         sent = messages(*self.LOG, response(text="please look", state=state), TurnEnded(stopped="staged"))
-        assert shape(sent) == "system user assistant tool assistant system user"
+        told = "system " if state == "interrupted" else ""
+        assert shape(sent) == f"system user assistant tool assistant {told}system user"
         assert sent[-1]["content"] == "rather not"
 
     @pytest.mark.parametrize(
@@ -525,5 +533,5 @@ class TestWhileARequestIsOut:
 
     def test_it_follows_the_results_of_that_responses_calls(self) -> None:
         sent = messages(*self.LOG, response(call(2)), done("c2.0"), UserMessage(text="more"))
-        assert shape(sent).endswith("tool assistant tool system assistant user")
+        assert shape(sent).endswith("tool assistant tool system user")
         assert sent[-1]["content"] == "rather not\n\nmore"
