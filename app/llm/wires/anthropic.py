@@ -156,18 +156,14 @@ class _Writer:
 
 
 def _content(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
-    """Text and calls, with signed thinking where it stood; the last block is never thinking."""
+    """Text and calls, with signed thinking where it stood before them; the last block is never thinking."""
     thinking = turn.echo.blocks("anthropic") if profile.opaque_echo else {}
     content = list(thinking.get(0, ()))
-    last = 0
     if turn.text.strip():
         content.append({"type": "text", "text": turn.text})
-        last = len(content)
     for number, call in enumerate(turn.calls, start=1):
-        content += thinking.get(number, ())
-        content.append(_call(call))
-        last = len(content)
-    return content[:last]
+        content += [*thinking.get(number, ()), _call(call)]
+    return content
 
 
 def _call(call: CallWithResult) -> dict[str, Any]:

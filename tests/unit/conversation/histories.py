@@ -268,7 +268,9 @@ class Simulation:
 
     def _call(self, ordinal: int) -> ToolCall:
         wire_id = self.draw(
-            st.sampled_from(["", "a", "call_0", "abcdefghi", "x" * 80, " ", f"id{self._responses}-{ordinal}"])
+            st.sampled_from(
+                ["", "a", "call_0", "abcdefghi", "x" * 80, "functions.read:0", " ", f"id{self._responses}-{ordinal}"]
+            )
         )
         valid = self.chance(80)
         return ToolCall(
