@@ -28,7 +28,7 @@ from tests.benchmarks.test_flood import (
 
 MEDIAN_RATIO = 2.0
 """The most that a key's echo may take, in units of the same key in the quiet app; the median."""
-MEGABYTES = {"edits": 45.0, "command": 20.0}
+MEGABYTES = {"edits": 35.0, "command": 20.0}
 """The most that comes to the memory of the quiet app meanwhile."""
 COUNTS = {"edits": 500, "command": 200_000_000}
 """How many edits in one response, of which no more than 512 are taken, and how many bytes that a command prints."""
