@@ -4,6 +4,7 @@ A hook answers before each call of an agent, so it loads nothing that stages: it
 written, under the id that the proposal will have, and whoever looks at the workspace next makes the proposal of it.
 """
 
+import sqlite3
 import time
 from collections.abc import Sequence
 from typing import NamedTuple, cast
@@ -13,6 +14,8 @@ from app.storage.signals import Signal
 
 _KEPT_SECONDS = 30 * 86_400.0
 """How long a turn is remembered: an agent's session may be taken up again to hear of a decision."""
+_AMENDED_SECONDS = 86_400.0
+"""How long a turn may go on to add to its proposal."""
 
 
 class Turn(NamedTuple):
@@ -68,17 +71,23 @@ class CapturedEdits:
         """The proposals of an agent's session, oldest first."""
         return [turn.proposal for turn in self._turns("agent = ? AND session = ?", (agent, session))]
 
-    def capture(self, turn: Turn, files: Sequence[CapturedFile]) -> str:
+    def capture(self, turn: Turn, files: Sequence[CapturedFile], before: Sequence[CapturedFile] = ()) -> str:
         """Keep edits for the proposal of a turn, and close the turn.
 
         Args:
             turn: Without a proposal it gets a new one; so it does if the user has begun to decide on the one it has.
-            files: What the edits make of files, with what a turn made of them before.
+            files: What the edits make of files.
+            before: What the turn had made of files when they were made.
 
         Returns:
-            The proposal's id.
+            The proposal's id; empty, and nothing is kept, if another call of the turn came first: it is to be looked
+            at anew then.
         """
         with self._database.transaction() as connection:
+            first = connection.execute(_CLOSED, (self._workspace, *turn[:3])).fetchone()
+            known = connection.execute(_AFTER, (self._workspace, turn.proposal)).fetchall() if turn.proposal else []
+            if first and (first[0] != turn.proposal or dict(known) != {file.path: file.after for file in before}):
+                return ""
             mine = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_TOUCHED, mine).fetchone():
                 row = connection.execute(RESERVE, (self._workspace,)).fetchone()
@@ -92,9 +101,15 @@ class CapturedEdits:
                 " DO UPDATE SET after = excluded.after, staged = 0",
                 [(self._workspace, turn.proposal, *file) for file in files],
             )
-            connection.execute("DELETE FROM agent_turns WHERE time < ?", (time.time() - _KEPT_SECONDS,))
+            self._prune(connection)
         self._signal.send()
         return turn.proposal
+
+    def _prune(self, connection: sqlite3.Connection) -> None:
+        """Forget what is old: first what was captured, once it is staged, then the turn."""
+        now = time.time()
+        connection.execute(_DROP_CAPTURED, (now - _AMENDED_SECONDS,))
+        connection.execute(_DROP_TURNS, (now - _KEPT_SECONDS,))
 
     def files(self, proposal: str) -> list[CapturedFile]:
         """What was captured for a proposal."""
@@ -159,6 +174,19 @@ RESERVE = (
     "INSERT INTO proposal_numbers VALUES (?, 1) ON CONFLICT (workspace) DO UPDATE SET last = last + 1 RETURNING last"
 )
 """The number of the next proposal of a workspace."""
+_CLOSED = (
+    "SELECT proposal FROM agent_turns WHERE workspace = ? AND agent = ? AND session = ? AND prompt = ? AND closed = 1"
+    " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC"
+)
+_AFTER = "SELECT path, after FROM captured WHERE workspace = ? AND proposal = ?"
+_DROP_CAPTURED = (
+    "DELETE FROM captured WHERE staged = 1 AND EXISTS (SELECT 1 FROM agent_turns AS turn"
+    " WHERE turn.workspace = captured.workspace AND turn.proposal = captured.proposal AND turn.time < ?)"
+)
+_DROP_TURNS = (
+    "DELETE FROM agent_turns WHERE time < ? AND NOT EXISTS (SELECT 1 FROM captured"
+    " WHERE captured.workspace = agent_turns.workspace AND captured.proposal = agent_turns.proposal)"
+)
 _OF_TURN = (
     "FROM proposals WHERE proposals.workspace = agent_turns.workspace"
     " AND proposals.number = CAST(substr(agent_turns.proposal, 2) AS INTEGER)"

@@ -5,6 +5,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +276,28 @@ def test_a_store_that_cannot_be_used_denies(site: Site) -> None:
 def test_wrong_words_on_the_command_line_deny(site: Site) -> None:
     assert site.run("hook", "vim", stdin="{}").returncode == 2
     assert site.run("hook", "claude", "--wait", "long", stdin="{}").returncode == 2
+
+
+def test_calls_of_one_response_that_are_made_at_once_are_one_proposal_and_none_is_lost(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    calls = agent.responds(*(agent.edits("notes.txt", f"line {at:02}", f"L{at}") for at in range(5, 30, 4)))
+    with ThreadPoolExecutor(len(calls)) as pool:
+        environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
+
+        def call(payload: dict[str, Any]) -> str:
+            order = json.dumps(payload)
+            done = subprocess.run(
+                ["signoff", "hook", "claude"],
+                cwd=site.workspace,
+                env=environment,
+                input=order,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            return reason(agent, done.stdout)
+
+        words = list(pool.map(call, calls))
+    assert all(each.startswith("P1 is staged") for each in words), words
+    (proposal,) = site.proposals()
+    assert proposal["files"][0]["added"] == len(calls)

@@ -46,7 +46,8 @@ def decide(door: Door, call: Call) -> Answer:
     if edit is None:
         return _command(door, call) if call.tool in SHELLS[call.agent] else NONE
     mine = turn if turn is not None and closed else None
-    files = Files(door.workspace, call.folder, door.captured.files(mine.proposal) if mine else ())
+    before = door.captured.files(mine.proposal) if mine else []
+    files = Files(door.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
     except NotStaged as error:
@@ -57,9 +58,10 @@ def decide(door: Door, call: Call) -> Answer:
     if not edited:
         return answers.not_staged("the files have this text already.")
     proposal = mine.proposal if mine else ""
-    name = door.captured.capture(
-        Turn(call.agent, call.session, call.prompt, call.response, call.model, proposal), edited
-    )
+    staging = Turn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
+    name = door.captured.capture(staging, edited, before)
+    if not name:
+        return decide(door, call)
     paths = ", ".join(file.path for file in edited[:_SHOWN])
     return answers.staged(name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more")
 

@@ -29,7 +29,7 @@ def capture(runtime: Runtime, old: bytes, new: bytes, prompt: str = "1", proposa
     known = {file.path: file for file in runtime.captured.files(proposal)} if proposal else {}
     file = known.get("a.txt", CapturedFile("a.txt", BEFORE, 0o755, BEFORE))
     assert file.after is not None
-    return runtime.captured.capture(turn, [file._replace(after=file.after.replace(old, new))])
+    return runtime.captured.capture(turn, [file._replace(after=file.after.replace(old, new))], [*known.values()])
 
 
 def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Runtime) -> None:
@@ -47,7 +47,8 @@ def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Ru
 def test_to_stage_twice_changes_nothing(runtime: Runtime) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured(runtime)
-    runtime.captured.capture(Turn("claude", "s", "1", "r", "opus", name), runtime.captured.files(name))
+    files = runtime.captured.files(name)
+    runtime.captured.capture(Turn("claude", "s", "1", "r", "opus", name), files, files)
     stage_captured(runtime)
     assert runtime.service.get(name).revision == 1
     assert runtime.captured.to_stage() == []
@@ -96,3 +97,16 @@ def test_what_another_has_changed_there_meanwhile_makes_it_stale(runtime: Runtim
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"drei\n"))
     stage_captured(runtime)
     assert runtime.service.get(name).state is ProposalState.STALE
+
+
+def test_what_is_old_goes_once_it_is_staged(runtime: Runtime) -> None:
+    first = capture(runtime, b"line 03\n", b"three\n")
+    with runtime.database.transaction() as connection:
+        connection.execute("UPDATE agent_turns SET time = 5")
+    second = capture(runtime, b"line 20\n", b"twenty\n", prompt="2")
+    assert runtime.captured.to_stage() == [first, second], "what nobody has looked at stays"
+    stage_captured(runtime)
+    capture(runtime, b"line 25\n", b"25\n", prompt="3")
+    assert runtime.captured.of_session("claude", "s") == [second, "P3"]
+    assert runtime.captured.files(first) == []
+    assert [each.id for each in runtime.service.waiting()] == [first, second]
