@@ -39,6 +39,6 @@ def test_a_doubt_and_its_reason_are_shown(
 def test_a_doubt_and_its_reason_are_listed(
     runtime: Runtime, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
-    list_proposals(runtime, argparse.Namespace(all=False, json=as_json))
+    list_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None))
     listed = capsys.readouterr().out
     assert DOUBT in (json.loads(listed)[0]["files"][0]["warnings"] if as_json else listed)
