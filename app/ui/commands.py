@@ -306,6 +306,7 @@ class CommandRunner:
         await self._say_staged(*await asyncio.to_thread(stage_commits, self._runtime, words))
 
     async def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
+        await self._session.ready.wait()
         await self._session.open_session.notice_proposals()
         without = f" Left out: {left_out[0]}." if left_out else ""
         more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
