@@ -264,7 +264,7 @@ def _add_staging(commands: Any) -> None:
     stage = _command(
         commands, "stage", "Make a proposal of a diff made elsewhere, of commits, or of what is on disk."
     )
-    stage.add_argument("file", nargs="?", metavar="FILE", help="the diff; - or nothing reads standard input")
+    stage.add_argument("file", nargs="*", metavar="FILE", help="the diff; - or nothing reads standard input")
     stage.add_argument(
         "--worktree",
         nargs="*",

@@ -21,24 +21,30 @@ _NAMED = 10
 
 def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Make a proposal of a diff made elsewhere, of commits, or of what is changed on disk."""
-    ways = [arguments.file is not None, arguments.worktree is not None, arguments.source is not None]
-    if sum(ways) > 1:
-        raise CommandError("Give a diff, --worktree or --from, one of them.", Exit.USAGE)
+    if arguments.worktree is not None and arguments.source is not None:
+        raise CommandError("Give --worktree or --from, one of them.", Exit.USAGE)
     if arguments.against is not None and arguments.worktree is None:
         raise CommandError("--against goes with --worktree.", Exit.USAGE)
     left_out: Sequence[str] = ()
     if arguments.worktree is not None:
         from app.runtime.from_git import stage_worktree
 
-        proposal, left_out = stage_worktree(runtime, arguments.worktree, arguments.against or "")
+        # What stands behind another option belongs to this one all the same.
+        paths = [*arguments.worktree, *arguments.file]
+        proposal, left_out = stage_worktree(runtime, paths, arguments.against or "")
     elif arguments.source is not None:
         from app.runtime.from_git import stage_commits
 
-        proposal, left_out = stage_commits(runtime, arguments.source)
+        words = [*arguments.source, *arguments.file]
+        if len(words) > 2:
+            raise CommandError("--from takes a reference, or a remote and a reference.", Exit.USAGE)
+        proposal, left_out = stage_commits(runtime, words)
     else:
-        proposal = _stage_diff(runtime, arguments.file or "-")
-    for words in left_out[:_NAMED]:
-        print_error(f"Left out {words}.")
+        if len(arguments.file) > 1:
+            raise CommandError("Give one diff; `cat` joins several.", Exit.USAGE)
+        proposal = _stage_diff(runtime, *arguments.file)
+    for reason in left_out[:_NAMED]:
+        print_error(f"Left out {reason}.")
     if len(left_out) > _NAMED:
         print_error(f"Left out {len(left_out) - _NAMED} more.")
     _print(proposal, as_json=arguments.json)
@@ -60,7 +66,7 @@ def push(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _stage_diff(runtime: Runtime, file: str) -> Proposal:
+def _stage_diff(runtime: Runtime, file: str = "-") -> Proposal:
     try:
         data = piped_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
     except OSError as error:
