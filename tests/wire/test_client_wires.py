@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.doctor import Check, examine
+from app.llm.capabilities.doctor import Check, Diagnosis, examine
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
@@ -324,7 +324,10 @@ async def test_a_stream_is_read_however_it_is_cut(
 
 
 @each_vendor
-async def test_the_doctor_examines_each_wire_and_names_it(server: WireServer, vendor: Vendor) -> None:
+@pytest.mark.parametrize("believed", ["inline", "fold_first"])
+async def test_the_doctor_examines_each_wire_and_names_it(
+    server: WireServer, vendor: Vendor, believed: Literal["inline", "fold_first"]
+) -> None:
     def model(request: Any) -> Turn:
         said = " ".join(text for role, text in request.said if role in ("system", "user"))
         if "heron" in said:
@@ -332,12 +335,16 @@ async def test_the_doctor_examines_each_wire_and_names_it(server: WireServer, ve
         return Turn(calls=(Call("report", {"word": "ok"}),)) if "Call the tool" in said else Turn("ok")
 
     server.model(model)
-    endpoint = Endpoint(server.base_url, "test-model")
-    profile = Profile(wire=vendor.name)  # type: ignore[arg-type]
-    checks = {one.name: one async for one in examine(endpoint, profile, timeouts=BRISK) if isinstance(one, Check)}
-    assert {name: check.ok for name, check in checks.items()} == dict.fromkeys(checks, True)
-    assert wire_of(profile).title in checks["wire"].detail and "`wire`" in checks["wire"].detail
+    endpoint = Endpoint(f"{server.url}/anthropic" if vendor.name == "anthropic" else server.base_url, "test-model")
+    profile = resolve(endpoint.base_url, "test-model", overrides={"wire": vendor.name, "mid_system": believed})
+    *checks, diagnosis = [found async for found in examine(endpoint, profile, timeouts=BRISK)]
+    assert isinstance(diagnosis, Diagnosis)
+    found = {check.name: check for check in checks if isinstance(check, Check)}
+    assert {name: check.ok for name, check in found.items()} == dict.fromkeys(found, True)
+    assert wire_of(profile).title in found["wire"].detail and "`wire`" in found["wire"].detail
     assert {request.wire for request in server.requests} == {vendor.name}
+    # What is taken and followed in mid-conversation leaves the prompt in the cache.
+    assert (diagnosis.profile.wire, diagnosis.profile.mid_system) == (vendor.name, "inline")
 
 
 def test_calls_stand_in_the_order_of_their_reasoning() -> None:

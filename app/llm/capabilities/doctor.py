@@ -254,7 +254,8 @@ def _final_profile(found: Profile, checks: list[Check], given: Profile, known: P
     if placement.ok is False:
         best = next((place for place, words in _PLACES.items() if placement.detail.endswith(words)), found.mid_system)
         found = found.model_copy(update={"mid_system": best})
-    elif placement.ok and found.mid_system == "inline":
+    elif placement.ok and found.mid_system == "inline" and found.wire == "chat":
+        # On the other wires what is taken and followed is best: it leaves what comes before in the prompt cache.
         found = found.model_copy(update={"mid_system": known.mid_system})
     unconfirmed = {
         assumption: getattr(given, assumption)

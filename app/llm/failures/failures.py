@@ -168,7 +168,7 @@ class FailureReader:
         if kind is FailureKind.AUTH and status == 403:
             return f"{host} does not allow this", "Check what the API key may do."
         if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
-            return f"There is no chat API at {self._where}", "Check the base URL (it often ends in /v1)."
+            return f"There is no chat API at {self._where}", "Check the base URL (it often ends in /v1) and `wire`."
         model = one_line(self._endpoint.model, self._secrets)
         meanings = {
             FailureKind.AUTH: (f"{host} does not accept the API key", "Check OPENAI_API_KEY or the config."),
