@@ -1,6 +1,7 @@
 """The arrows between the layers, and what may not be loaded before it is needed."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -182,3 +183,23 @@ def test_files_are_named_for_what_they_do_and_have_a_size_to_be_read_at_once() -
         if (length > LONGEST and "Kept whole:" not in said) or (length < SHORTEST and "Kept apart:" not in said):
             out.add(path.relative_to(ROOT).as_posix())
     assert not out, "split, merge, or say why in the file"
+
+
+def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:
+    call = {
+        "session_id": "s",
+        "cwd": str(tmp_path),
+        "hook_event_name": "PreToolUse",
+        "prompt_id": "p",
+        "tool_name": "Write",
+        "tool_input": {"file_path": "a.txt", "content": "x"},
+    }
+    code = (
+        f"import io, os, sys; os.environ['SIGNOFF_HOME'] = {str(tmp_path / 'home')!r}\n"
+        "os.environ.pop('CLAUDE_PROJECT_DIR', None)\n"
+        f"sys.stdin = io.TextIOWrapper(io.BytesIO({json.dumps(call).encode()!r}))\n"
+        "from app.doors.hook.entry import hook\nassert hook(['claude']) == 0"
+    )
+    heavy = {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "subprocess", "openai"}
+    assert not modules_after(code) & heavy
+    assert (tmp_path / "home").is_dir()
