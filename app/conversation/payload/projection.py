@@ -44,6 +44,11 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
     Total: any sequence of events, such as any prefix of a log, gives a valid payload. Linear in the size of the log.
     The same arguments give the same bytes, and an event at the end changes only the end of the messages, unless it is
     a compaction, a pruning, or a note that the profile folds into the first message.
+
+    A closing request keeps its tools also where the endpoint takes no `tool_choice`. Measured over 60 chat templates,
+    a median of 97 % of its prompt is the prefix of the request before it, and cached; without the tools it is 0.2 %,
+    since nearly all templates name them first. The endpoints that are known to refuse `tool_choice` refuse calls in
+    the history without tools as well. A call that comes all the same is refused by the executor and ends the turn.
     """
     wire = wire_of(profile)
     profile = wire.fitted(profile)
