@@ -16,7 +16,7 @@ from app.llm.types import Payload
 from app.llm.wires.anthropic_stream import AnthropicDecoder
 from app.llm.wires.items import CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.marking import NO_BEGINNING, tagged
-from app.llm.wires.wire import Decoder, Written
+from app.llm.wires.wire import Decoder, Written, tool_fields
 
 VERSION = "2023-06-01"
 """Of the protocol; `anthropic-version` says it in every request."""
@@ -67,13 +67,8 @@ class AnthropicWire:
         if payload.system:
             fields["system"] = payload.system
         fields["messages"] = payload.messages
-        if not payload.tools or not profile.tools_supported:
-            return fields
-        fields["tools"] = [_tool(tool) for tool in payload.tools]
-        if payload.tool_choice == "none":
-            if profile.tool_choice_none != "rejected":
-                fields["tool_choice"] = {"type": "none"}
-        elif profile.parallel_tool_calls is False:
+        fields |= tool_fields(profile, payload, [_tool(tool) for tool in payload.tools], {"type": "none"})
+        if fields.pop("parallel_tool_calls", None) is False:
             fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         return fields
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
 from app.llm.wires.items import OPAQUE_BLOCKS, CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
-from app.llm.wires.wire import Decoder, Written
+from app.llm.wires.wire import Decoder, Written, tool_fields
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """What no extra field of a response may overwrite, or that is another wire's."""
@@ -41,26 +41,13 @@ class ChatWire:
         return Written(written)
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
-        """The body of the request.
-
-        `tools` is left out only where there are none or the server takes none: an empty list is an error on some,
-        and the prompt cache lives on the list staying the same. `tool_choice` is sent only as "none" and only beside
-        tools: an explicit "auto" is an error on some servers, "none" without tools on others.
-        """
+        """The body of the request."""
         fields: dict[str, Any] = {"model": model, "messages": payload.messages, "stream": True}
         if profile.stream_usage:
             fields["stream_options"] = {"include_usage": True}
         if payload.max_tokens is not None:
             fields[profile.max_tokens_field] = payload.max_tokens
-        if not payload.tools or not profile.tools_supported:
-            return fields
-        fields["tools"] = payload.tools
-        if payload.tool_choice == "none":
-            if profile.tool_choice_none != "rejected":
-                fields["tool_choice"] = "none"
-        elif profile.parallel_tool_calls is not None:
-            fields["parallel_tool_calls"] = profile.parallel_tool_calls
-        return fields
+        return fields | tool_fields(profile, payload, payload.tools)
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which ends before it."""

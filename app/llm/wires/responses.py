@@ -10,7 +10,7 @@ from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
 from app.llm.wires.items import CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.responses_stream import ResponsesDecoder
-from app.llm.wires.wire import Decoder, Written
+from app.llm.wires.wire import Decoder, Written, tool_fields
 
 _SMALLEST_LIMIT = 16
 """Tokens; a response cannot be limited to fewer."""
@@ -54,15 +54,7 @@ class ResponsesWire:
         if payload.system:
             fields["instructions"] = payload.system
         fields["input"] = payload.messages
-        if not payload.tools or not profile.tools_supported:
-            return fields
-        fields["tools"] = [_tool(tool) for tool in payload.tools]
-        if payload.tool_choice == "none":
-            if profile.tool_choice_none != "rejected":
-                fields["tool_choice"] = "none"
-        elif profile.parallel_tool_calls is not None:
-            fields["parallel_tool_calls"] = profile.parallel_tool_calls
-        return fields
+        return fields | tool_fields(profile, payload, [_tool(tool) for tool in payload.tools])
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which ends before it."""

@@ -16,6 +16,26 @@ class Written(NamedTuple):
     """The system prompt, where it does not stand among the messages."""
 
 
+def tool_fields(
+    profile: Profile, payload: Payload, tools: list[dict[str, Any]], none: Any = "none"
+) -> dict[str, Any]:
+    """What a body says about tools, given in the form of its wire, and how the wire says that none may be called.
+
+    `tools` is left out only where there are none or the server takes none: an empty list is an error on some, and the
+    prompt cache lives on the list staying the same. `tool_choice` is sent only as "none" and only beside tools: an
+    explicit "auto" is an error on some servers, "none" without tools on others.
+    """
+    if not tools or not profile.tools_supported:
+        return {}
+    fields: dict[str, Any] = {"tools": tools}
+    if payload.tool_choice == "none":
+        if profile.tool_choice_none != "rejected":
+            fields["tool_choice"] = none
+    elif profile.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = profile.parallel_tool_calls
+    return fields
+
+
 class Decoder(Protocol):
     """Reads one response as the chunks of chat completions, which is what `ResponseAssembly` takes."""
 
