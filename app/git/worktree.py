@@ -93,7 +93,7 @@ def _compared(
             workspace.check_entry(path)
             file = disk.read(path)
         except WorkspaceError as error:
-            left_out.append(str(error))
+            left_out.append(f"{path}: {error}")
             continue
         except OSError as error:
             left_out.append(f"{path}: {(error.strerror or 'unreadable').lower()}")

@@ -67,6 +67,28 @@ async def test_x_takes_back_one_hunk_and_an_edit_elsewhere_is_followed(tmp_path:
         await run.until(lambda: run.file == before.replace("line 20\n", "twenty\n"), "the rest")
 
 
+async def test_a_reason_does_not_take_back_what_git_does_not_have_without_a_question(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        root = run.runtime.workspace.root
+        repository(root)
+        (root / "new.py").write_text("new = 1\n")
+        await run.command("worktree")
+        await run.see("P1 waits for you")
+        await run.review()
+        await run.pilot.press("r")
+        await run.write("not like this")
+        await run.pilot.press("ctrl+s")
+        await run.see("That removes new.py, which git does not have")
+        assert (root / "new.py").exists()
+        server.say("I see.")
+        await run.until(run.can_decide, "the grace")
+        await run.pilot.press("y")
+        await run.until(lambda: not (root / "new.py").exists(), "the file")
+        await run.see("not like this", "I see.")
+
+
 async def test_from_stages_a_branch(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root

@@ -44,7 +44,8 @@ class CountingKeys(ReviewPanes):
     def action_send_findings(self) -> None:
         """Deny the proposal with what the checks found as the feedback; the model goes on."""
         proposal = self._choosable
-        if proposal is None or not self._decides() or self.deciding.is_busy(proposal):
+        # What is on disk already is taken back by a key of its own, which says what would be lost.
+        if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
             return
         checked = self.state.checks.get(proposal.id)
         if checked is not None and checked.red and self.preview.is_of(proposal):

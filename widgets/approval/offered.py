@@ -86,7 +86,8 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case "run_checks" | "show_checks":
             return checked is not None and bool(checked.results)
         case "send_findings":
-            return checked is not None and bool(checked.red)
+            to_write = state.proposal is not None and not state.proposal.on_disk
+            return checked is not None and bool(checked.red) and to_write
         case "next_origin":
             return state.origins.several
         case "undo":

@@ -12,7 +12,7 @@ from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
 from widgets.approval.counting_keys import CountingKeys
 from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
-from widgets.approval.verdicts import approve, approve_all, deny, deny_all
+from widgets.approval.verdicts import approve, approve_all, deny, deny_all, deny_in_words
 from widgets.approval.wording import ACTION
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.messages import ComparisonWanted, HunkClicked
@@ -346,7 +346,7 @@ class Review(CountingKeys):
         elif not self.state.unsaid.words(proposal):
             self.say("Nothing was written, so nothing was sent.")
         elif not self.deciding.is_busy(proposal):
-            self.deciding.perform("deny", (key,))
+            self.deciding.act(deny_in_words(self.state, proposal))
 
     def _end_writing(self) -> None:
         self.remove_class("-writing")

@@ -109,6 +109,16 @@ def deny(state: ReviewState, proposal: Proposal) -> Verdict:
     return Do("deny", (proposal.id,))
 
 
+def deny_in_words(state: ReviewState, proposal: Proposal) -> Verdict:
+    """What it means to send feedback."""
+    if proposal.on_disk:
+        if not can_be_approved(proposal):
+            return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
+        if reasons := _lost(state, proposal):
+            return Ask(f"{_sentence(reasons)} {verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
+    return Do("deny", (proposal.id,))
+
+
 def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
     """What a denial takes off the disk that nobody may have looked at, or that git does not have."""
     reasons = []
