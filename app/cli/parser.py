@@ -186,11 +186,24 @@ def command_parser() -> argparse.ArgumentParser:
         help="first remove sessions not used for so many days, with their decided proposals (which can then no "
         "longer be undone); what waits and the decision log stay",
     )
-    export = _command(commands, "export", "Write a session to standard output.", json=False)
-    export.add_argument(
-        "session", metavar="SESSION", type=_text, help="its id or the beginning of it; `latest` for the last one"
+    export = _command(
+        commands, "export", "Write a session, or the review of a proposal, to standard output.", json=False
     )
-    export.add_argument("--format", choices=("md", "json"), default="md", help="Markdown (default) or JSON")
+    export.add_argument(
+        "session",
+        metavar="SESSION",
+        type=_text,
+        help="its id or the beginning of it; `latest` for the last one; with --review a proposal",
+    )
+    export.add_argument(
+        "--review", action="store_true", help="a report to send to somebody: diff, comments, decisions, checks"
+    )
+    export.add_argument(
+        "--format",
+        choices=("md", "json", "html"),
+        default="md",
+        help="Markdown (default), JSON, or a page of a review",
+    )
     _add_record(commands)
     doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
     _add_model(doctor)

@@ -47,7 +47,11 @@ def list_sessions(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 
 def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Write a session as Markdown, or its events as a JSON list."""
+    """Write a session as Markdown, or its events as a JSON list; or what came of one proposal."""
+    if arguments.review:
+        return _export_review(runtime, arguments.session, arguments.format)
+    if arguments.format == "html":
+        raise CommandError("--format html goes with --review.", Exit.USAGE)
     if arguments.session == "latest":
         latest = runtime.sessions.latest()
         if latest is None:
@@ -61,6 +65,28 @@ def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         return Exit.DONE
     diffs = _diffs(runtime, events)
     print_text(markdown_record(record.title, record.model, events, diffs).rstrip("\n") + "\n")
+    return Exit.DONE
+
+
+def _export_review(runtime: Runtime, name: str, form: str) -> Exit:
+    from app.runtime.review_report import as_markdown, report
+
+    if form == "json":
+        raise CommandError(
+            f"`signoff show {name} --json` and `signoff log --json` have what a program needs.", Exit.USAGE
+        )
+    try:
+        found = report(runtime, name)
+    except KeyError as error:
+        raise CommandError(
+            f"The contents of {name} were pruned; there is nothing left to show.", Exit.REFUSED
+        ) from error
+    if form == "html":
+        from app.ui.review_page import as_html
+
+        print_text(as_html(found))
+    else:
+        print_text(as_markdown(found))
     return Exit.DONE
 
 

@@ -1,14 +1,19 @@
 """What the command line says of the record and for a commit."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from app.agent.decision_events import approval, decided
 from app.cli.main import main
+from app.conversation.events import Decision
+from app.proposals.facts import CheckFact, Circumstances, LineComment
 from app.proposals.origin import Origin
 from app.runtime.workspace import Runtime, open_runtime
 
@@ -75,6 +80,80 @@ def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.Ca
     runtime.close()
     assert main(["trailers", name]) == 3
     assert f"{name} has written nothing" in capsys.readouterr().err
+
+
+class Page(HTMLParser):
+    """The text of a page, its elements, and whether each that was opened was closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def reviewed(root: Path) -> None:
+    """P3, approved in part over a red check, with a comment, the rest denied with words; its texts are hostile."""
+    runtime = open_runtime(root, {}, {})
+    runtime.service.deny("P2")
+    text = (root / "a.txt").read_text()
+    draft = runtime.service.draft("session")
+    changed = text.replace("line 9\n", "</td><script>alert(1)</script>\n").replace("line 30\n", "no\n")
+    draft.write("a.txt", changed)
+    name = runtime.service.stage(draft, "Take <b>this</b>").id
+    comment = LineComment(path="a.txt", line=10, side="new", quote="+x", text="Why\n```\nthis?")
+    red = Circumstances(through="app", unseen_lines=1, unseen_files=("a.txt",), checks=(RED,))
+    done = runtime.service.approve(name, ["1"], comments=[comment], circumstances=red)
+    runtime.sessions.record_decision(approval(done, comments=(comment,)))
+    done = runtime.service.deny(name, None, "Not \u202ethe rest")
+    runtime.sessions.record_decision(decided(done, Decision.DENIED, feedback="Not \u202ethe rest"))
+    runtime.close()
+
+
+RED = CheckFact(name="tests", state="failed", words="1 failed, 0 before")
+
+
+def test_a_review_is_a_page_that_needs_nothing_and_in_which_no_text_is_code(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reviewed(root)
+    assert main(["export", "P3", "--review", "--format", "html"]) == 0
+    source = capsys.readouterr().out
+    page = Page(source)
+    assert page.open == [] and not page.tags & {"script", "img", "link", "iframe", "b1"}
+    assert not re.search(r"(?:src|href)=", source)
+    text = "".join(page.words)
+    order = ["Take <b>this</b>", "hunks approved 1", "1 changed line never on screen (a.txt)", "1 failed, 0 before"]
+    order += ["denied 2", "</td><script>alert(1)</script>", "Why\n```\nthis?"]
+    places = [text.index(each) for each in order]
+    assert places == sorted(places)
+    assert "\u202e" not in source and "Denied: hunk 2" in text
+    assert "prefers-color-scheme:light" in source
+
+
+def test_a_review_is_markdown_that_holds_together(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reviewed(root)
+    assert main(["export", "P3", "--review"]) == 0
+    text = capsys.readouterr().out
+    assert "> Why\n> ```\n> this?" in text
+    assert "- tests: 1 failed, 0 before" in text
+    fences = re.findall(r"^(`{3,})", text, re.MULTILINE)
+    assert len(fences) % 2 == 0
+    assert main(["export", "P3", "--review", "--format", "json"]) == 2
+    assert main(["export", "latest", "--format", "html"]) == 2
 
 
 def git(root: Path, *arguments: str) -> str:

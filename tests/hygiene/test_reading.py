@@ -17,6 +17,7 @@ OPENS_OTHER_FILES = {
     "app/ui/themes/first.py": "the user's own configuration and themes",
     "app/ui/chat_actions.py": "a session",
     "app/ui/problems.py": "the log",
+    "app/ui/review_page.py": "its own style sheet",
     "app/proposals/disk/filesystem.py": "writing, and folders",
     "app/proposals/disk/locking.py": "the lock",
     "app/storage/database.py": "the database",

@@ -1,0 +1,157 @@
+"""The report of a review: what was proposed, what was decided on it and why, to send to somebody."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.plural import plural
+from app.proposals.facts import LineComment
+from app.proposals.models import FileChange, FileDiff, FileVersion, Proposal
+from app.proposals.record import Entry
+from app.proposals.states import words
+from app.proposals.text.diff import Change, diff
+from app.runtime.workspace import Runtime
+from app.storage.record import RecordStore
+from app.storage.sessions import DecisionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that there is to tell of one proposal."""
+
+    proposal: Proposal
+    diffs: Sequence[FileDiff]
+    patch: str
+    decisions: Sequence[DecisionRecord]
+    """Oldest first."""
+    entries: Sequence[Entry]
+    """Those of the record."""
+    refused: "Sequence[Refused]" = ()
+    """What was denied while other parts of the same file were not."""
+
+    @property
+    def numbers(self) -> str:
+        """What it changes, in numbers."""
+        proposal = self.proposal
+        return f"+{proposal.added} −{proposal.removed} in {plural(len(proposal.files), 'file')}"
+
+    @property
+    def head(self) -> Sequence[tuple[str, str]]:
+        """What stands above everything: names and values."""
+        state = words(self.proposal.state)
+        return (
+            ("State", f"{state[:1].upper()}{state[1:]}"),
+            ("Changes", self.numbers),
+            ("From", self.proposal.origin.words),
+            ("Staged", when(self.proposal.created)),
+        )
+
+    def entry_of(self, decision: DecisionRecord) -> Entry | None:
+        """What the record holds of a decision."""
+        return next((one for one in self.entries if one.count == decision.decided.number), None)
+
+    @property
+    def comments(self) -> Sequence[LineComment]:
+        """What was said on single lines."""
+        return [comment for decision in self.decisions for comment in decision.decided.comments]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A part of a file that was denied, as lines without it and with it."""
+
+    path: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    @property
+    def changes(self) -> list[Change]:
+        """Where the two differ."""
+        return diff(self.old, self.new)
+
+
+def report(runtime: Runtime, name: str) -> Report:
+    """Gather it; raises UnknownProposal, and KeyError where its contents were pruned."""
+    proposal = runtime.service.get(name)
+    return Report(
+        proposal,
+        runtime.service.diffs(proposal.id),
+        runtime.service.as_unified_diff(proposal.id),
+        runtime.sessions.decisions(proposal.id),
+        RecordStore(runtime.database, runtime.name).entries(proposal.id),
+        [refused for change in proposal.files if not change.binary for refused in _refused(runtime, change)],
+    )
+
+
+def _refused(runtime: Runtime, change: FileChange) -> Iterator[Refused]:
+    def lines(version: FileVersion | None) -> tuple[str, ...]:
+        data = runtime.proposals.blob(version.sha256) if version is not None else b""
+        return tuple(data.decode("utf-8", "surrogateescape").splitlines())
+
+    for part in change.denied:
+        # Where nothing else waited, what the file is without them is what it came to.
+        without = part.after if part.after != part.before else change.result
+        yield Refused(change.path, lines(without), lines(part.before))
+
+
+def when(moment: float) -> str:
+    """A moment as people read it, in local time."""
+    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
+
+
+def facts_of(decision: DecisionRecord, entry: Entry | None) -> list[str]:
+    """What a decision came to, who made it, and what they had before them."""
+    files = ", ".join(file.path for file in decision.decided.files)
+    facts = [files] if files else []
+    if entry is None:
+        return facts
+    stands = (("approved", entry.hunks.approved), ("denied", entry.hunks.denied), ("waiting", entry.hunks.waiting))
+    hunks = "; ".join(f"{name} {', '.join(map(str, numbers))}" for name, numbers in stands if numbers)
+    facts += [f"hunks {hunks}"] if hunks else []
+    facts += [f"by {entry.who}"] if entry.who else []
+    seen = entry.circumstances
+    if seen.unseen_lines:
+        facts.append(f"{plural(seen.unseen_lines, 'changed line')} never on screen ({', '.join(seen.unseen_files)})")
+    elif seen.unseen_lines == 0:
+        facts.append("every changed line was on screen")
+    return [*facts, *(f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in seen.checks)]
+
+
+def as_markdown(found: Report) -> str:
+    """The report as Markdown."""
+    parts = [f"# {found.proposal.id}: {found.proposal.summary}"]
+    parts.append("\n".join(f"- {name}: {value}" for name, value in found.head))
+    for decision in found.decisions:
+        event = decision.decided
+        parts.append(f"## {event.decision.replace('_', ' ').capitalize()}, {when(decision.time)}")
+        parts.append("\n".join(f"- {fact}" for fact in facts_of(decision, found.entry_of(decision))))
+        if event.feedback.strip():
+            parts.append(_quoted(event.feedback))
+        for comment in event.comments:
+            parts.append(
+                f"`{comment.path}:{comment.line}`\n\n{_fenced(comment.quote, 'diff')}\n\n{_quoted(comment.text)}"
+            )
+    for refused in found.refused:
+        shown = [
+            line
+            for change in refused.changes
+            for line in (
+                *(f"-{line}" for line in refused.old[change.old_start : change.old_end]),
+                *(f"+{line}" for line in refused.new[change.new_start : change.new_end]),
+            )
+        ]
+        if shown:
+            parts.append(f"## Denied in {refused.path}\n\n{_fenced(chr(10).join(shown), 'diff')}")
+    parts.append(f"## The change\n\n{_fenced(found.patch.rstrip(chr(10)), 'diff')}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
+
+
+def _fenced(text: str, language: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
