@@ -21,6 +21,8 @@ from tests.wire.server import Request, WireServer
 CHARACTERS_PER_TOKEN = 4
 LONG_TOKEN = 7
 """Characters of a token of plain prose."""
+FIRST_TOKEN = 0.5
+"""Seconds that a model is waited for."""
 END = "The end of"
 """What the last line begins with; it goes on with the last word of the message that was answered."""
 
@@ -160,6 +162,8 @@ class Stream(ChatApp):
 
     async def _write(self) -> None:
         text = markdown(int(self._rate * self._seconds * LONG_TOKEN / CHARACTERS_PER_TOKEN) + 1)
+        self.pane.apply(PhaseChanged(Phase.REQUESTING))
+        await asyncio.sleep(FIRST_TOKEN)
         self.pane.apply(PhaseChanged(Phase.STREAMING))
         begun, sent = time.monotonic(), 0
         while (passed := time.monotonic() - begun) < self._seconds:

@@ -512,6 +512,23 @@ async def test_of_a_thousand_calls_at_once_those_on_the_screen_are_laid_out_firs
         assert app.shown() == expected
 
 
+async def test_there_is_a_picture_of_what_came_although_its_layout_lags_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(layout, "_BUDGET", 0.0)
+    app = ChatApp()
+    async with app.run_test(size=SIZE):
+        transcript = app.pane.transcript
+        paragraphs = [f"Paragraph {number}.\n\n" for number in range(100)]
+        app.pane.apply(TextStreamed("".join(paragraphs)))
+        app.pane.flush()
+        before = transcript.virtual_size.height
+        app.pane.apply(TextStreamed("".join(paragraphs)))
+        app.pane.flush()
+        assert transcript.virtual_size.height > before
+        await shows(app, "Paragraph 99.")
+
+
 async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() -> None:
     inline.parser.cache_clear()
     app = ChatApp()

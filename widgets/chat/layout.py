@@ -129,11 +129,12 @@ class Layout:
                 self.lay_out(index, deadline)
                 late = time.thread_time() > deadline
 
-    def catch_up(self, near: range) -> None:
-        """Go on with what did not fit into its time."""
+    def catch_up(self, near: range) -> bool:
+        """Go on with what did not fit into its time; returns whether nothing is left of it."""
         indices = [index for key in self._unfinished if (index := self.slots.index_of(key)) is not None]
         self._unfinished.clear()
         self.update(indices, near)
+        return not self.behind
 
     def show_end(self, height: int) -> None:
         """Make the last `height` rows exact."""

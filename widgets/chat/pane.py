@@ -229,18 +229,20 @@ class ChatPane(Column):
         flood = self._pace.in_flood
         if updates := self._take_streamed():
             self.status_line.count(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
-            self._show([change for update in updates for change in self._entry_builder.update(update)], flood=flood)
-            self.call_after_refresh(self._pace.pictured)
+            changes = [change for update in updates for change in self._entry_builder.update(update)]
+            if self._show(changes, flood=flood):
+                self.call_after_refresh(self._pace.pictured)
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
 
-    def _show(self, changes: list[Change], *, flood: bool = False) -> None:
+    def _show(self, changes: list[Change], *, flood: bool = False) -> bool:
         # Of several values for one entry, only the last is laid out.
         last = {change.entry.key: change for change in changes if isinstance(change, Put)}
         shown = [change for change in changes if not isinstance(change, Put) or last[change.entry.key] is change]
         done = self.transcript.apply(shown, flood=flood)
         if not done:
             self._flush_soon(_SLICE_INTERVAL)
+        return done
 
     def _flush_soon(self, delay: float) -> None:
         # Not by a timer of Textual's: one of a single shot is lost if the process is held up longer than the delay

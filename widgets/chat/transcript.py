@@ -3,7 +3,6 @@
 Kept whole: what is laid out, how far it is scrolled and which entry the keys work on change together.
 """
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -27,9 +26,6 @@ from widgets.chat.lines import visible
 from widgets.chat.painting import RIGHT_MARGIN, Painter
 from widgets.common.strip_view import StripView
 from widgets.common.text_colours import selection_style
-
-_BEHIND_INTERVAL = 0.5
-"""Seconds between two paints while layout lags behind a flood of text."""
 
 
 class Transcript(StripView, can_focus=True):
@@ -71,7 +67,6 @@ class Transcript(StripView, can_focus=True):
         self._width = 0
         self._following, self._moving = True, False
         self._unseen = 0
-        self._painted = 0.0
         self._selection: Selection | None = None
         self._link_under_mouse: object = None
         self._flood = False
@@ -134,9 +129,11 @@ class Transcript(StripView, can_focus=True):
     def apply(self, changes: Iterable[Change], *, flood: bool = False) -> bool:
         """Show changes; returns False while some layout is left for `work_on`.
 
+        Then there is a picture once that is done, or when the next changes come: one for each time that some come.
         In a `flood` of text, what is shown cannot be selected: it is gone before anyone could.
         """
         self._flood = flood
+        behind = self._layout.behind
         count, held = len(self._slots), None if self._following else self._layout.held(self.scroll_offset.y)
         changed = {index for change in changes if (index := self._take(change)) is not None}
         if not self._width:
@@ -148,14 +145,14 @@ class Transcript(StripView, can_focus=True):
         if (added := len(self._slots) - count) > 0 and not self._following:
             self._unseen += added
             self.post_message(self.FollowChanged(False, self._unseen))
-        self._settle_unless_behind()
+        if behind or not self._layout.behind:
+            self._settle()
         return not self._layout.behind
 
     def work_on(self) -> bool:
         """Go on with layout that did not fit into its budget; returns True when nothing is left."""
-        if self._layout.behind:
-            self._layout.catch_up(self._near)
-            self._settle_unless_behind()
+        if self._layout.behind and self._layout.catch_up(self._near):
+            self._settle()
         return not self._layout.behind
 
     def _take(self, change: Change) -> int | None:
@@ -168,12 +165,6 @@ class Transcript(StripView, can_focus=True):
         """The rows that are worth being laid out at once: those on the screen, and somewhat around it."""
         row, height = self.scroll_offset.y, self.size.height
         return range(row - height, row + 3 * height)
-
-    def _settle_unless_behind(self) -> None:
-        """Paint, but not after every slice of work: a paint costs more than a slice."""
-        if not self._layout.behind or time.monotonic() - self._painted > _BEHIND_INTERVAL:
-            self._painted = time.monotonic()
-            self._settle()
 
     def _settle(self) -> None:
         """Make what is on screen exact, keeping it in place, and follow the end if that is wanted."""
