@@ -611,8 +611,9 @@ def test_a_person_is_told_what_is_so_and_not_what_a_model_should_do(signoff: Run
     done = refused(signoff("stage", stdin=other), 3)
     assert "is not in the file" in done and "Nearest" not in done and "Give the lines" not in done
     (workspace / "notes.txt").write_text("ONE\ntwo\nTHREE\n")
-    done = refused(signoff("stage", stdin=PATCH), 3)
-    assert "already holds the new text, at line 1" in done and "read the file again" not in done
+    staged = signoff("stage", stdin=PATCH)
+    assert staged.returncode == 0 and "It is on disk already" in staged.stdout
+    assert "`signoff deny P1` takes it back off the disk" in staged.stdout
 
 
 @pytest.mark.parametrize(
