@@ -15,7 +15,7 @@ _FLOOD = 40_000
 _REST, _FLOOD_REST = 1.0, 8.0
 """How long a picture is left alone, in units of what it took to make it: the rest of the time is for reading what
 comes, and for other programs where there is but a part of a core for this one."""
-_LONGEST_REST = 0.4
+_LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
 """Seconds after which what has come is shown in any case."""
 
 
@@ -58,7 +58,7 @@ class Pace:
     @property
     def rest(self) -> float:
         """Seconds after which to ask again; 0 if the next picture is due. A word after a pause is shown at once."""
-        share = _FLOOD_REST if self.in_flood else _REST
-        between = max(_INTERVAL, min(self._picture_took * (1 + share), _LONGEST_REST))
+        share, longest = (_FLOOD_REST, _LONGEST_FLOOD_REST) if self.in_flood else (_REST, _LONGEST_REST)
+        between = max(_INTERVAL, min(self._picture_took * (1 + share), longest))
         # What comes in bursts is no flood: that shows a moment later.
         return min(max(0.0, self._taken + between - self._clock()), _INTERVAL)

@@ -51,6 +51,7 @@ def test_the_text_of_a_model_goes_by_evenly(tokens: int, picture: float, burst: 
     pictures = gaps(7 * tokens, burst=burst, picture=picture)
     # Each time that something came, or as soon as a picture is not all that is made.
     assert max(pictures) <= max(burst + 1 / 30, 2 * picture + burst) + 1e-6
+    assert max(pictures) <= max(0.1, picture) + burst + 1e-6
 
 
 def test_in_a_flood_most_of_the_time_is_for_reading_it() -> None:
