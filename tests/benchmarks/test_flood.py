@@ -28,8 +28,8 @@ FLOODS = 3
 KEY_INTERVAL = 0.25
 QUIET_KEYS = 20
 STREAM_SECONDS = 4.0
-LONGEST_GAP = 0.1
-"""Seconds between two pictures of text that streams in: of more, one sees steps."""
+LONGEST_GAP = 0.15
+"""Seconds between two pictures of text that streams in: a tenth, and the making of one; of more one sees steps."""
 QUIET = 0.6
 """Seconds without a byte after which the app is done."""
 
