@@ -69,6 +69,11 @@ class Origin(Value):
         return self.model if self.kind is OriginKind.MODEL and self.model else self.label
 
     @property
+    def agent_name(self) -> str:
+        """The other agent as its users call it."""
+        return _AGENTS.get(self.agent, self.label)
+
+    @property
     def words(self) -> str:
         """All of it, for a line of its own."""
         match self.kind:
@@ -80,7 +85,7 @@ class Origin(Value):
                 return "signoff itself"
             case OriginKind.AGENT:
                 session = f"session {self.session[:_SHORT_ID]}" if self.session else ""
-                return ", ".join(filter(None, (_AGENTS.get(self.agent, self.label), self.model, session)))
+                return ", ".join(filter(None, (self.agent_name, self.model, session)))
             case OriginKind.DISK:
                 return f"the disk, against {self.ref}" if self.ref else "the disk"
             case OriginKind.REF:

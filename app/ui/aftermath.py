@@ -57,7 +57,7 @@ class Aftermath:
     def words_sent(self, about: "Sequence[Proposal]") -> str:
         """What becomes of words that were said with decisions on these, as a sentence."""
         if all(one.origin.kind == "agent" for one in about):
-            return " Your words go to the agent that it is of."
+            return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in about))}."
         session = self._session.now
         if all(one.session not in ("", session.id if session else "") for one in about):
             return " Your words go to the session that it is of."
@@ -78,7 +78,7 @@ class Aftermath:
         if not asked and not (self._preferences.settings.continue_after_approval and await self._nothing_waits()):
             return ""
         if proposal.origin.kind == "agent":
-            return " It is of another agent, which goes on by itself."
+            return f" It is of {proposal.origin.agent_name}, which goes on by itself."
         if proposal.session and (session is None or proposal.session != session.id):
             return " It is of another session, whose model goes on there."
         if session is None:

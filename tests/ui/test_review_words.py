@@ -1,5 +1,6 @@
 """Words of the user in the review: comments on lines, feedback, confirmations, answered revisions."""
 
+import pytest
 from textual.widgets import TextArea
 
 from app.proposals.facts import LineComment
@@ -19,12 +20,13 @@ def allowed(span: Span, form: CommandForm | None = None) -> ConfirmationAnswer:
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 
 
-async def test_feedback_goes_with_the_denial_whole() -> None:
+@pytest.mark.parametrize("new_line", ["enter", "ctrl+j", "shift+enter"])
+async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("r")
-        await pilot.press(*"no", "enter", *"yes", "ctrl+s")
+        await pilot.press(*"no", new_line, *"yes", "ctrl+s")
         assert posted(app) == [Review.Deny("P1", None, Words("no\nyes"))]
         assert app.focused is app.review.view
 

@@ -32,6 +32,11 @@ class WritingArea(TextArea):
         """Hand the text on."""
         self.post_message(self.SendPressed())
 
+    def action_newline(self) -> None:
+        """Start a new line also by the key that does so in the composer."""
+        start, end = self.selection
+        self.replace("\n", start, end, maintain_selection_offset=False)
+
     def action_close(self) -> None:
         """Go away without deciding."""
         self.post_message(self.ClosePressed())
