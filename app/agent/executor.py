@@ -26,6 +26,7 @@ from app.conversation.events import (
     ToolCall,
     ToolResult,
     ToolStarted,
+    UserMessage,
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.missing_results import (
@@ -264,6 +265,8 @@ class Executor:
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
         kind = OriginKind.MODEL if progress.edited else OriginKind.COMMAND
         progress.draft.origin = Origin(kind=kind, model=message.model)
+        said = (event.text for event in self._log.events if isinstance(event, UserMessage))
+        progress.draft.request = "\n".join(said)
         try:
             proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
         except Exception as error:

@@ -56,6 +56,8 @@ class Draft:
         """The model's own words for its edits."""
         self.origin = Origin(kind=OriginKind.MODEL if session else OriginKind.PATCH)
         """Whose edits they are; whoever knows more of that says so before it is staged."""
+        self.request = ""
+        """What the user asked for, in their words, as far as that is known."""
         self._workspace = workspace
         self._contents = contents
         self._take_overlay = overlay

@@ -3,6 +3,7 @@
 Kept apart: the only way by which a text of the user's gets into a proposal.
 """
 
+from app.proposals.attention.looking import looked_through
 from app.proposals.changes import next_number, recompared
 from app.proposals.errors import EditRejected
 from app.proposals.locate.rewrite import rewrite
@@ -37,4 +38,5 @@ def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> P
     )
     edited = recompared(contents, edited, next_number=next_number(proposal.files))
     files = tuple(edited if each is change else each for each in proposal.files)
-    return proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
+    after = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
+    return looked_through(contents, after) if proposal.order else after

@@ -4,6 +4,7 @@ import stat
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 
+from app.proposals.attention.reason import Reason
 from app.proposals.facts import UNKNOWN, Circumstances, FileStat, LastDecision, LineComment, Value
 from app.proposals.origin import Origin, OriginKind
 from app.workspace.path_rules import trouble_elsewhere
@@ -248,6 +249,11 @@ class Proposal(Value):
     revision: int = 1
     """Grows whenever what an approval would write, or can write a part of, has changed."""
     files: tuple[FileChange, ...]
+    """By path."""
+    reasons: tuple[Reason, ...] = ()
+    """What of it deserves eyes, as it was staged or edited; earlier versions did not look."""
+    order: tuple[str, ...] = ()
+    """The paths in the order in which they should be read, fixed when it was staged."""
     reason: str = ""
     """Why it is stale, failed or superseded."""
     supersedes: str = ""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from app.proposals.attention.looking import looked_through
 from app.proposals.changes import facts, link_notes, make_change, next_number
 from app.proposals.draft import Draft
 from app.proposals.errors import NothingStaged
@@ -78,7 +79,7 @@ def stage(
     if all(change.already_applied for change in proposal.files):
         raise NothingStaged("The workspace holds all of this already: there is nothing to propose.")
     grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
-    proposal = proposal.model_copy(update=grown)
+    proposal = looked_through(contents, proposal.model_copy(update=grown), draft.request)
     gone = [*([old] if old else []), *(in_its_stead(store, proposal) if on_disk else ())]
     proposals.save(*(superseded(each, proposal.id) for each in gone), proposal)
     if not stands_for:

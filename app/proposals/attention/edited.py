@@ -1,0 +1,121 @@
+"""A file of a proposal as it is looked through: its changed lines, and these without strings and comments."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from app.proposals.attention.reason import MOST_PLACES, Place, Reason, ReasonKind
+from app.proposals.models import FileChange, Hunk
+from app.proposals.text.hunks import in_force
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+_LEXED = 200_000
+"""Characters of a text, at most, that is lexed whole; of a longer one only the changed lines are."""
+
+
+class Line(NamedTuple):
+    """A line that was added or removed."""
+
+    number: int
+    """In its text, from 0."""
+    text: str
+    place: Place
+
+
+class EditedFile:
+    """One file of a proposal with both its texts."""
+
+    def __init__(self, change: FileChange, old: Sequence[str], new: Sequence[str]) -> None:
+        self.change = change
+        self.path = change.path
+        self.old = old
+        self.new = new
+        hunks = [hunk for hunk in change.hunks if in_force(hunk)]
+        self.removed = [line for hunk in hunks for line in _lines(hunk, "old", old)]
+        self.added = [line for hunk in hunks for line in _lines(hunk, "new", new)]
+
+    @cached_property
+    def added_text(self) -> str:
+        """All added lines, for a quick look whether there can be anything in them."""
+        return "\n".join(line.text for line in self.added)
+
+    @cached_property
+    def removed_text(self) -> str:
+        """All removed lines."""
+        return "\n".join(line.text for line in self.removed)
+
+    @cached_property
+    def added_code(self) -> list[Line]:
+        """The added lines with blanks for strings and comments."""
+        return list(_coded(self.path, self.new, self.added))
+
+    @cached_property
+    def removed_code(self) -> list[Line]:
+        """The removed lines with blanks for strings and comments."""
+        return list(_coded(self.change.old_path or self.path, self.old, self.removed))
+
+    @cached_property
+    def new_code(self) -> Sequence[str]:
+        """All of the new text with blanks for strings and comments."""
+        return blanked(self.path, self.new)
+
+    def reason(self, kind: ReasonKind, lines: Iterable[Line], names: Iterable[str] = ()) -> Reason:
+        """A reason that was found in these lines."""
+        found = list(lines)
+        places = tuple(line.place for line in found[:MOST_PLACES])
+        return Reason(kind=kind, path=self.path, names=tuple(dict.fromkeys(names)), count=len(found), places=places)
+
+
+def _lines(hunk: Hunk, side: Literal["old", "new"], text: Sequence[str]) -> Iterator[Line]:
+    start, count = (hunk.old_start, hunk.old_count) if side == "old" else (hunk.new_start, hunk.new_count)
+    for offset, line in enumerate(text[start : start + count]):
+        yield Line(start + offset, line, Place(hunk=hunk.id, side=side, offset=offset))
+
+
+def _coded(path: str, text: Sequence[str], lines: Sequence[Line]) -> Iterator[Line]:
+    if sum(map(len, text)) <= _LEXED:
+        whole = blanked(path, text)
+        yield from (line._replace(text=whole[line.number]) for line in lines)
+    else:
+        apart = blanked(path, [line.text for line in lines])
+        yield from (line._replace(text=code) for line, code in zip(lines, apart, strict=True))
+
+
+def blanked(path: str, lines: Sequence[str]) -> Sequence[str]:
+    """The lines with blanks for strings and comments; as they are if nobody knows the language."""
+    lexer = _lexer_for(path.rpartition("/")[2])
+    if lexer is None:
+        return lines
+    from pygments.token import Comment, String, is_token_subtype
+
+    text = "\n".join(lines)
+    if len(text) > 2 * _LEXED:
+        return lines
+    pieces: list[str] = []
+    at = 0
+    for start, kind, value in lexer.get_tokens_unprocessed(text):
+        if start < at:
+            continue
+        pieces.append(text[at:start])
+        hidden = is_token_subtype(kind, Comment) or (
+            is_token_subtype(kind, String) and not is_token_subtype(kind, String.Interpol)
+        )
+        pieces.append("".join("\n" if each == "\n" else " " for each in value) if hidden else value)
+        at = start + len(value)
+    pieces.append(text[at:])
+    found = "".join(pieces).split("\n")
+    return found if len(found) == len(lines) else lines
+
+
+@cache
+def _lexer_for(name: str) -> "Lexer | None":
+    # Imported when the first file is looked through in which a cheap search has found something.
+    from pygments.lexers import get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_for_filename(name)
+    except ClassNotFound:
+        return None

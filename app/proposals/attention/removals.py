@@ -1,0 +1,93 @@
+"""What a change takes away that kept defects out: tests, asserts, checks that refuse; and tests that it skips."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from app.proposals.attention.edited import EditedFile, Line
+from app.proposals.attention.kinds import is_prose, is_test
+from app.proposals.attention.reason import Reason, ReasonKind
+
+_TEST = re.compile(
+    r"\b(?:async )?def (?P<py>test\w*)|\bfunc (?P<go>(?:Test|Fuzz|Benchmark)\w+)\("
+    r"|(?<![\w.])(?:it|test)(?:\.each\(.{0,80}\))?\(\s{0,4}[\"'`](?P<js>[^\"'`]{1,120})"
+    r"|\b(?:void|fun) (?P<jvm>test\w+|should\w+)\(|^\s*it [\"'](?P<rb>[^\"']{1,120})|\bfn (?P<rs>test_\w+)\("
+)
+_ASSERT = re.compile(
+    r"\bassert\b|\bassert\w+!?\(|\bself\.(?:assert|fail)\w*\(|\bexpect\(|\bpytest\.raises\(|\brequire\.[A-Z]\w+\("
+    r"|\bt\.(?:Error|Fatal)f?\("
+)
+_GUARD = re.compile(
+    r"^\s*raise\b|\bthrow\b|\bpanic!?\(|\breturn (?:\w+, )?(?:fmt\.Errorf|errors\.New|err\b)|\breturn Err\(|\bbail!\("
+)
+_SKIP = re.compile(
+    r"\bpytest\.(?:mark\.)?(?:skip|xfail)|\bunittest\.(?:skip|expectedFailure)|(?<![\w.])(?:it|test|describe)\.(?:skip|only|todo)\("
+    r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^\s*#\[ignore|@(?:Disabled|Ignore)\b"
+)
+
+Added = Mapping[str, int]
+"""How often each line, stripped, was added in all files of a proposal."""
+
+
+def added_lines(files: Sequence[EditedFile]) -> Counter[str]:
+    """What is not gone where a file loses it: it has moved, if that is to another file."""
+    return Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
+
+
+def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
+    """What the file has less of than before.
+
+    Args:
+        file: The one looked at.
+        added: What was added in the whole proposal.
+        tests: Names of the tests that were added in it.
+    """
+    if is_prose(file.path):
+        return
+    gone = []
+    if is_test(file.path):
+        gone = [(line, name) for line, name in named_tests(file.removed) if name not in tests]
+        if gone and len(gone) > (new := sum(1 for _ in named_tests(file.added))):
+            # A test that got another name is still there: as many as are new are taken for those.
+            gone = gone[: len(gone) - new] if new else gone
+            yield file.reason(ReasonKind.TESTS, (line for line, _ in gone), (name for _, name in gone))
+        else:
+            gone = []
+        yield from _skipped(file)
+    elif _GUARD.search(file.removed_text):
+        yield from _fewer(file, ReasonKind.GUARDS, _GUARD, added)
+    if not gone and _ASSERT.search(file.removed_text):
+        yield from _fewer(file, ReasonKind.ASSERTS, _ASSERT, added)
+
+
+def named_tests(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
+    """The tests that begin on these lines, by name."""
+    for line in lines:
+        if found := _TEST.search(line.text):
+            yield line, next(name for name in found.groups() if name)
+
+
+def _skipped(file: EditedFile) -> Iterator[Reason]:
+    if not _SKIP.search(file.added_text):
+        return
+    before = sum(1 for line in file.removed if _SKIP.search(line.text))
+    after = [line for line in file.added_code if _SKIP.search(line.text)]
+    if len(after) > before:
+        yield file.reason(ReasonKind.SKIPPED, after[before:])
+
+
+def _fewer(file: EditedFile, kind: ReasonKind, pattern: re.Pattern[str], added: Added) -> Iterator[Reason]:
+    """The lines of a kind that were removed where fewer came in their stead, and that did not move elsewhere."""
+    removed = [line for line in file.removed_code if pattern.search(line.text)]
+    kept = {line.place for line in file.removed if added.get(line.text.strip())}
+    in_stead = Counter(line.place.hunk for line in file.added_code if pattern.search(line.text))
+    gone: list[Line] = []
+    for line in removed:
+        if line.place in kept:
+            continue
+        if in_stead[line.place.hunk]:
+            in_stead[line.place.hunk] -= 1
+        else:
+            gone.append(line)
+    if gone:
+        yield file.reason(kind, gone)

@@ -1,0 +1,49 @@
+"""What a proposal comes to in one line that is computed, apart from what its author says of it."""
+
+from collections.abc import Collection, Iterable
+
+from app.plural import plural
+from app.proposals.attention.reason import Reason, ReasonKind, clause
+from app.proposals.models import FileChange, Proposal
+
+_IN_LINES = 4
+"""Lines that a reason names."""
+
+
+def computed(proposal: Proposal) -> str:
+    """`+3 −41 in 2 files, removes 2 tests, touches .github/`: of those files that its numbers are about."""
+    shown = proposal.in_question
+    counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("−", proposal.removed)) if count]
+    counted = f"{' '.join(counts)} in {plural(len(shown), 'file')}" if counts else plural(len(shown), "file")
+    return ", ".join((counted, *_clauses(proposal.reasons, {change.path for change in shown})))
+
+
+def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]:
+    """Reasons of the same kind together, the gravest first."""
+    for kind in ReasonKind:
+        found = [reason for reason in reasons if reason.kind is kind and kind.marks and reason.path in paths]
+        if found:
+            names = tuple(dict.fromkeys(name for reason in found for name in reason.names))
+            count = sum(reason.count for reason in found)
+            yield clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
+
+
+def reason_line(reason: Reason, change: FileChange) -> str:
+    """A reason at the head of its file, with the lines where it is seen: `Removes 2 asserts (old line 12).`"""
+    words = reason.words
+    lines = [_line_of(place.hunk, place.offset, place.side, change) for place in reason.places]
+    known = list(dict.fromkeys(line for line in lines if line))
+    if known:
+        more = f" and {len(known) - _IN_LINES} more" if len(known) > _IN_LINES else ""
+        old = "old " if reason.places[0].side == "old" else ""
+        words += f" ({old}{'line' if len(known) == 1 else 'lines'} {', '.join(map(str, known[:_IN_LINES]))}{more})"
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _line_of(hunk_id: str, offset: int, side: str, change: FileChange) -> int:
+    """The number, from 1, that a line has now; 0 if its hunk is gone."""
+    for hunk in change.hunks:
+        start, count = (hunk.old_start, hunk.old_count) if side == "old" else (hunk.new_start, hunk.new_count)
+        if hunk_id == hunk.id and offset < count:
+            return start + offset + 1
+    return 0

@@ -1,0 +1,59 @@
+"""`uv run python -m tests.attention REPOSITORY …`: how often marks come up in its commits, and where a planted defect
+would stand in them."""
+
+import argparse
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.attention.commits import as_proposal, commits_of, marks, share_before
+from tests.attention.defects import planted
+
+_MARKS_PER_HUNK = 0.2
+_FOUND, _EARLY = 0.8, 1 / 3
+
+
+def main() -> int:
+    """Print the figures of each repository; 1 if one of them is beyond the bounds."""
+    parser = argparse.ArgumentParser(prog="python -m tests.attention", description=__doc__)
+    parser.add_argument("repository", type=Path, nargs="+")
+    parser.add_argument("--commits", type=int, default=300, help="so many of the latest")
+    parser.add_argument("--list", action="store_true", help="print each mark")
+    arguments = parser.parse_args()
+    results = [measure(path, arguments.commits, listed=arguments.list) for path in arguments.repository]
+    return 0 if all(results) else 1
+
+
+def measure(repository: Path, most: int, *, listed: bool) -> bool:
+    """Print the figures of one repository; whether they are within the bounds."""
+    hunks = marked = commits = planted_in = early = 0
+    kinds: Counter[str] = Counter()
+    started = time.process_time()
+    for commit in commits_of(repository, most):
+        proposal = as_proposal(commit.files, commit.modes)
+        if not proposal.files:
+            continue
+        commits += 1
+        hunks += sum(max(1, len(change.hunks)) for change in proposal.files)
+        marked += len(marks(proposal))
+        for reason in proposal.reasons:
+            if reason.kind.marks:
+                kinds[reason.kind] += max(1, len({place.hunk for place in reason.places}))
+                if listed:
+                    print(f"{commit.name} {reason.path}: {reason.words}")
+        if (found := planted(commit.files, number=commits)) is not None:
+            path, files = found
+            planted_in += 1
+            early += share_before(as_proposal(files, commit.modes), path) <= _EARLY
+    seconds = time.process_time() - started
+    rate, share = marked / max(1, hunks), early / max(1, planted_in)
+    print(
+        f"{repository}: {commits} commits, {hunks} hunks, {marked} marks: {rate:.3f} a hunk; {seconds:.1f} s of CPU"
+    )
+    print(f"  {', '.join(f'{kind} {count}' for kind, count in kinds.most_common())}")
+    print(f"  a defect planted in the last file of {planted_in}: in the first third of the hunks in {share:.0%}")
+    return rate <= _MARKS_PER_HUNK and (share >= _FOUND or not planted_in)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

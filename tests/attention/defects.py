@@ -1,0 +1,62 @@
+"""Defects that can be planted in a changed file of any commit: each is an edit as a careless author would make it."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from app.proposals.attention.kinds import is_generated, is_test, lock_of
+from tests.attention.commits import Texts
+
+LEAST_FILES = 3
+"""Where a commit has fewer, each file is early or late by nature."""
+
+
+def planted(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[str, Texts]] | None:
+    """The commit with a defect in its last file by path, and that path; None if there are too few files.
+
+    `number` chooses among the defects that can be planted in such a file.
+    """
+    paths = sorted(path for path, (old, new) in files.items() if new is not None and old is not None)
+    if len(files) < LEAST_FILES or not paths:
+        return None
+    path = paths[-1]
+    old, new = files[path]
+    if path != max(files) or new is None or lock_of(path) is not None or is_generated(path, (old or "").split("\n")):
+        return None
+    kinds = list(_possible(path, new))
+    if not kinds:
+        return None
+    return path, {**files, path: (old, kinds[number % len(kinds)](new))}
+
+
+def _possible(path: str, text: str) -> Iterator[Callable[[str], str]]:
+    """The defects that fit a file, also such as no rule can see."""
+    if is_test(path):
+        for pattern in (r"^[ \t]*(?:assert\b|self\.assert|expect\().*\n", r"^[ \t]*(?:async )?def test_\w+.*\n"):
+            if re.search(pattern, text, re.MULTILINE):
+                yield _without(pattern)
+    elif path.endswith(".py"):
+        yield _with("\ndef reload(text):\n    return eval(text)\n")
+        yield _with("\ndef quietly(work):\n    try:\n        work()\n    except Exception:\n        pass\n")
+        yield _with('\ndef report(text):\n    os.system("logger " + text)\n')
+        for pattern in (r"^[ \t]*raise\b.*\n", r"^[ \t]*assert\b.*\n"):
+            if re.search(pattern, text, re.MULTILINE):
+                yield _without(pattern)
+    elif path.endswith((".js", ".ts", ".tsx", ".mjs")):
+        yield _with("\nexport function reload(text) {\n  return eval(text);\n}\n")
+        yield _with("\nexport function quietly(work) {\n  try {\n    work();\n  } catch (error) {\n  }\n}\n")
+        if re.search(r"^[ \t]*throw\b.*\n", text, re.MULTILINE):
+            yield _without(r"^[ \t]*throw\b.*\n")
+    if re.search(r"[^<>=!-]<=? ", text) and not is_test(path):
+        yield (
+            lambda whole: (
+                re.sub(r"([^<>=!-])<= ", r"\1< ", whole, count=1) if "<= " in whole else whole.replace("< ", "<= ", 1)
+            )
+        )
+
+
+def _with(more: str) -> Callable[[str], str]:
+    return lambda text: text.rstrip("\n") + "\n" + more
+
+
+def _without(pattern: str) -> Callable[[str], str]:
+    return lambda text: re.sub(pattern, "", text, count=1, flags=re.MULTILINE)
