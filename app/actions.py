@@ -416,6 +416,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.search_next", "Next match", "full_stop", "search_next", "diff", "Next match."),
     Action("diff.search_previous", "Previous match", "comma", "search_previous", "diff", "Previous match."),
     Action("diff.files", "Files", "F", "toggle_files", "diff", "Go to the list of files, or show or hide it."),
+    Action(
+        "diff.order", "Order", "P", "toggle_order", "diff", "The files by path, or what deserves eyes first again."
+    ),
     Action("diff.versions", "Versions", "V", "toggle_versions", "diff", "Show v1 against v2 of a revised proposal."),
     Action("files.down", "Down", "j,down,right_curly_bracket", "cursor_down", "files", "Next file."),
     Action("files.up", "Up", "k,up,left_curly_bracket", "cursor_up", "files", "Previous file."),

@@ -349,3 +349,10 @@ class FileDiff(Value):
     new: tuple[str, ...]
     old_final_newline: bool = True
     new_final_newline: bool = True
+    reasons: tuple[Reason, ...] = ()
+    """Those of the proposal that are about this file."""
+
+    @property
+    def stands_last(self) -> bool:
+        """Whether nobody writes it by hand, and nothing in it deserves eyes all the same."""
+        return bool(self.reasons) and not any(reason.kind.marks for reason in self.reasons)

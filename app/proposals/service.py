@@ -86,8 +86,9 @@ class ProposalService:
         return list(self._store.proposals())
 
     def diffs(self, proposal_id: str) -> list[FileDiff]:
-        """Both texts of each file: what a decision is about, or, once decided, what it was about."""
-        return [file_diff(self._contents, change) for change in self.get(proposal_id).files]
+        """Both texts of each file, by path: what a decision is about, or, once decided, what it was about."""
+        proposal = self.get(proposal_id)
+        return [file_diff(self._contents, change, proposal.reasons) for change in proposal.files]
 
     def as_unified_diff(self, proposal_id: str) -> str:
         """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""

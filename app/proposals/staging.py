@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.proposals.attention.looking import looked_through
+from app.proposals.attention.summary import described
 from app.proposals.changes import facts, link_notes, make_change, next_number
 from app.proposals.draft import Draft
 from app.proposals.errors import NothingStaged
@@ -205,7 +206,7 @@ def in_its_stead(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
 
 def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
     """A pending proposal of these changes."""
-    words = " ".join((summary or (draft.summaries or [""])[0]).split()) or _described(changes)
+    words = " ".join((summary or (draft.summaries or [""])[0]).split()) or described(changes)
     return Proposal(
         id=draft.proposal_id,
         workspace=workspace,
@@ -278,9 +279,3 @@ def _held_for(overlay: Overlay, path: str, data: bytes | None, change: FileChang
     base = overlay.version(path)
     mode = (change.result or base or FileVersion(sha256="", size=0)).mode
     return Held(base, overlay.content(path), data, mode)
-
-
-def _described(changes: tuple[FileChange, ...]) -> str:
-    first = changes[0]
-    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-    return f"{first.op.value.capitalize()} {first.path}{more}"

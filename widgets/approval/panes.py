@@ -32,7 +32,7 @@ from widgets.approval.writing import Writing
 from widgets.common.containers import Column
 from widgets.common.splitter import Splitter
 from widgets.diff.file_list import FileList
-from widgets.diff.messages import CameOnScreen, NoteClicked, NothingUnseen
+from widgets.diff.messages import CameOnScreen, NoteClicked, NothingUnseen, OrderWanted
 from widgets.diff.pane import DiffPane
 from widgets.diff.writing import WritingField
 
@@ -352,6 +352,11 @@ class ReviewPanes(Column):
     @on(CameOnScreen)
     def _count_unseen(self) -> None:
         self.pane.show_headline(self.state, self._key_in_headline, comparing=self.preview.comparing)
+
+    @on(OrderWanted)
+    def _turn_order(self) -> None:
+        self.say(self.preview.turn_order())
+        self.draw()
 
     @on(NothingUnseen)
     def _say_all_was_seen(self) -> None:

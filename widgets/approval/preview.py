@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from textual.content import Content
 from textual.message import Message
 
+from app.proposals.attention.order import in_order
 from app.proposals.models import FileChange, FileDiff, Proposal
 from widgets.approval.checked import placed_findings
 from widgets.approval.messages import DiffsWanted, VersionsWanted
@@ -18,7 +19,7 @@ Written = tuple[tuple[object, ...], ...]
 
 
 def written_by(changes: Sequence[FileChange]) -> Written:
-    """What an approval of these changes would write."""
+    """What an approval of these changes would write, in whatever order they are shown."""
     return tuple(
         (
             change.path,
@@ -28,7 +29,7 @@ def written_by(changes: Sequence[FileChange]) -> Written:
             change.result and (change.result.sha256, change.result.mode),
             tuple(hunk.id for hunk in change.hunks),
         )
-        for change in changes
+        for change in sorted(changes, key=lambda change: change.path)
     )
 
 
@@ -43,8 +44,10 @@ class Preview:
         self._post = post
         self.comparing = False
         """Whether two versions are compared instead of showing what would be written."""
+        self.by_path = False
+        """Whether the user wants the files by path, rather than what deserves eyes first."""
         self.diffs: tuple[FileDiff, ...] = ()
-        """Those of the shown proposal."""
+        """Those of the shown proposal, in the order in which they are shown."""
         self._diffs_of: Proposal | None = None
         self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
 
@@ -68,16 +71,29 @@ class Preview:
 
     def take_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the diffs that were wanted; whether they still are."""
-        state, proposal = self._state, self._state.proposal
+        proposal = self._state.proposal
         if proposal is None or proposal.id != proposal_id:
             return False
         self.comparing = False
-        self.diffs, self._diffs_of = tuple(diffs), proposal
+        self._show(proposal, diffs)
+        return True
+
+    def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
+        state = self._state
+        order = () if self.by_path else proposal.order
+        self.diffs = tuple(in_order(diffs, [diff.change.path for diff in diffs], order))
+        self._diffs_of = proposal
         state.looked_at.note_bases(proposal)
         seen = state.looked_at.seen_of(proposal)
-        self._view.show(proposal, diffs, extra=top_notes(state, proposal), seen=seen)
+        self._view.show(proposal, self.diffs, extra=top_notes(state, proposal), seen=seen)
         self.show_choice()
-        return True
+
+    def turn_order(self) -> str:
+        """Show the files in the other order, with the cursor on the same line; says which that is."""
+        self.by_path = not self.by_path
+        if not self.comparing and self._diffs_of is not None:
+            self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
+        return "Files by path." if self.by_path else "Files in the order of what deserves eyes."
 
     def take_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the changes from the version before to this one; whether they are still wanted."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from app.proposals.attention.summary import computed, said
 from app.proposals.models import FileDiff, Proposal
 from widgets.approval.notes import Remark
 from widgets.approval.state import ReviewState
@@ -32,10 +33,17 @@ def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
 
 
 def top_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
-    """What stands above the first file: what moved since it was last shown, and comments on the version before."""
+    """What stands above the first file: what it comes to, what its author says, what moved since it was last shown,
+    and comments on the version before."""
+    lines = filter(None, (computed(proposal), said(proposal)))
     notes = [
-        NoteRow(-1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning")
-        for path in state.looked_at.moved(proposal)
+        *(NoteRow(-1, line, "plain") for line in lines),
+        *(
+            NoteRow(
+                -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"
+            )
+            for path in state.looked_at.moved(proposal)
+        ),
     ]
     return [*notes, *sent_notes(state, proposal)]
 

@@ -103,7 +103,7 @@ class _Builder:
         yield Single(FileRow(number), -1)
         if number in self.shape.collapsed:
             return
-        for note in file_notes(number, change):
+        for note in file_notes(number, self.diffs[number]):
             yield self.words(note, -1)
         old = new = 0
         for index, hunk in enumerate(change.hunks):

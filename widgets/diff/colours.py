@@ -60,6 +60,7 @@ COMPONENTS: Final = {
     "diff--map-changed",
     "diff--map-match",
     "diff--map-comment",
+    "diff--map-reason",
     *syntax_classes("diff"),
 }
 """The component classes of the diff view."""
@@ -122,6 +123,7 @@ DiffSurface {
     & > .diff--map-changed { color: $diff-changed-color; }
     & > .diff--map-match { color: $warning; }
     & > .diff--map-comment { color: $text-accent; }
+    & > .diff--map-reason { color: $text-warning; text-style: bold; }
 
 """
     + syntax_css("diff")

@@ -2,7 +2,8 @@
 
 from rich.cells import cell_len
 
-from app.proposals.models import FileChange, HunkState, Op
+from app.proposals.attention.reason import ReasonKind
+from app.proposals.models import FileChange, FileDiff, HunkState, Op
 from app.proposals.remarks import mode_words
 from widgets.diff.cells import display
 from widgets.diff.scene import Scene
@@ -14,6 +15,10 @@ _OPS = {
     Op.RENAME: ("→", "renamed"),
     Op.MODE: ("±", ""),
 }
+
+_LAST = {ReasonKind.LOCK: "lock file", ReasonKind.GENERATED: "generated"}
+KINDS = {kind: number for number, kind in enumerate(ReasonKind)}
+"""The gravest first."""
 
 Fact = tuple[str, str]
 """Safe text and its component class."""
@@ -33,9 +38,24 @@ def file_name(change: FileChange, room: int) -> str:
     return name if cell_len(name) <= room else f"…{_last_cells(name, room - 1)}"
 
 
-def file_facts(change: FileChange, scene: Scene) -> list[Fact]:
+def mark(diff: FileDiff) -> str:
+    """A sign for a file with something in it that deserves eyes, as wide as the blank for the others."""
+    return "!" if any(reason.kind.marks for reason in diff.reasons) else " "
+
+
+def first_reason(diff: FileDiff) -> list[Fact]:
+    """Why it is marked, in words: the gravest reason, and how many more there are."""
+    marks = sorted((reason for reason in diff.reasons if reason.kind.marks), key=lambda reason: KINDS[reason.kind])
+    more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
+    return [(f"{display(marks[0].words).text}{more}", "diff--file-warning")] if marks else []
+
+
+def file_facts(diff: FileDiff, scene: Scene) -> list[Fact]:
     """What stands at the right of a name: hunks, what kind of change it is, and the counts of what is chosen."""
+    change = diff.change
     facts: list[Fact] = []
+    if diff.stands_last:
+        facts.append((_LAST[diff.reasons[0].kind], "diff--file-quiet"))
     added, removed = change.added, change.removed
     # Only where something is left out are the hunks gone through: there may be many, and this is drawn often.
     choosing = scene.undecided and bool(scene.left_out)

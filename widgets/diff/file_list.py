@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from app.actions import bindings
 from app.proposals.models import FileDiff
-from widgets.diff.file_facts import file_facts, file_name, file_sign
+from widgets.diff.file_facts import file_facts, file_name, file_sign, first_reason, mark
 from widgets.diff.surface import DiffSurface
 
 WORTH_A_LIST = 3
@@ -51,6 +51,8 @@ class FileList(ScrollView, can_focus=True):
         self.wanted: bool | None = None
         """Whether the user wants the list; None leaves it to the number of files."""
         self._shown: Sequence[FileDiff] = ()
+        self._marked = 0
+        """Cells that tell which files are marked."""
         self._current = 0
         self._height = 0
         self._drawn: tuple[object, ...] = ()
@@ -62,6 +64,7 @@ class FileList(ScrollView, can_focus=True):
         files = len(self.view.diffs)
         if self.view.diffs is not self._shown:
             self._shown, self._current = self.view.diffs, 0
+            self._marked = 2 * any(mark(diff).strip() for diff in self._shown)
             self.scroll_to(y=0, animate=False, immediate=True)
         shown = files > 0 and (files >= WORTH_A_LIST if self.wanted is None else self.wanted)
         height = max(1, min(files, _MOST_LINES, room // (_LEAST_DIFF + 1)))
@@ -93,7 +96,8 @@ class FileList(ScrollView, can_focus=True):
         style = self.view.get_visual_style
         if number >= len(self._shown):
             return Strip.blank(width, self.rich_style)
-        change = self._shown[number].change
+        diff = self._shown[number]
+        change = diff.change
         over = ("diff--cursor" if self.has_focus else "diff--cursor-blurred",) if number == self._current else ()
 
         def piece(text: str, *classes: str) -> Segment:
@@ -102,15 +106,22 @@ class FileList(ScrollView, can_focus=True):
         scene = self.view.sheet.scene
         missing, of = self.view.on_screen.unseen.count(number)
         seen = not missing
-        facts = [(f"  {text}", kind) for text, kind in file_facts(change, scene)]
+        facts = [(f"  {text}", kind) for text, kind in file_facts(diff, scene)]
         if missing and change.hunks and scene.undecided:
             facts.insert(0, (f"  {missing:,} of {of:,} unseen" if missing < of else "  unseen", "diff--file-warning"))
-        room = max(8, width - sum(cell_len(text) for text, _ in facts) - 6)
+        taken = sum(cell_len(text) for text, _ in facts) + 6 + self._marked
+        for words, kind in first_reason(diff):
+            # Why it is marked is told where all of the name stays.
+            if taken + cell_len(words) + 2 + cell_len(file_name(change, width)) <= width:
+                facts.insert(0, (f"  {words}", kind))
+                taken += cell_len(words) + 2
+        room = max(8, width - taken)
         name = file_name(change, room)
         glyph, kind = file_sign(change)
         segments = [
             piece("›" if over else " ", "diff--file"),
             piece(f"{glyph} ", kind),
+            *([piece(f"{mark(diff)} ", "diff--file-warning")] if self._marked else []),
             piece(name, *(() if seen else ("diff--strong",))),
             piece(" " * (room - cell_len(name)), "diff--file-quiet"),
             *(piece(text, kind) for text, kind in facts),

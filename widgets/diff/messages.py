@@ -52,6 +52,10 @@ class SearchWanted(Message):
     """The user wants to search."""
 
 
+class OrderWanted(Message):
+    """The user wants the files in the other order: by need or by path."""
+
+
 class FilesWanted(Message):
     """The user wants to go to the list of files, or to see it or not."""
 

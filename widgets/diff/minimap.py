@@ -1,6 +1,6 @@
 """One column at the right edge: the whole diff in small, with the visible part lit. It is the scrollbar, too."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.proposals.models import FileDiff
     from widgets.diff.surface import DiffSurface
 
-_ADDED, _REMOVED, _MATCH, _COMMENT = 1, 2, 4, 8
+_ADDED, _REMOVED, _MATCH, _COMMENT, _REASON = 1, 2, 4, 8, 16
 _MOST_SEGMENTS = 500
 """Segments that are looked at for one cell."""
 _MOST_MATCHES = 2_000
@@ -36,6 +36,19 @@ def map_rows(layout: Layout, height: int) -> list[int]:
     for row in layout.landmarks.comments:
         cells[layout.line_of(row) * height // total] |= _COMMENT
     return cells
+
+
+def reason_rows(layout: Layout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
+    """The rows at which something begins that deserves eyes: a hunk, or a file as a whole."""
+    known = layout.landmarks
+    rows = dict(zip(known.hunk_keys, known.hunks, strict=True))
+    for file, diff in enumerate(diffs[: len(known.files)]):
+        marks = [reason for reason in diff.reasons if reason.kind.marks]
+        numbers = {hunk.id: number for number, hunk in enumerate(diff.change.hunks)} if marks else {}
+        for reason in marks:
+            for place in reason.places or (None,):
+                number = -1 if place is None else numbers.get(place.hunk, -1)
+                yield rows.get((file, number), known.files[file])
 
 
 def _changes(layout: Layout, low: int, high: int) -> int:
@@ -125,6 +138,7 @@ class MiniMap(Widget):
             self._made_for = (view.rows, self.size.height, view.search.found, view.rows.complete)
             self._shown = view.diffs
             self._cells = map_rows(view.rows, self.size.height)
+            self._add_reasons()
             self._add_matches(view.search.found)
         self._lit = first, last = self._visible
         bits = self._cells[y] if y < len(self._cells) else 0
@@ -135,6 +149,9 @@ class MiniMap(Widget):
         if bits & _MATCH:
             glyph, name = "◆", "diff--map-match"
             classes.append(name)
+        elif bits & _REASON:
+            glyph = "!"
+            classes.append("diff--map-reason")
         elif bits & _COMMENT:
             glyph = "▪"
             classes.append("diff--map-comment")
@@ -147,6 +164,13 @@ class MiniMap(Widget):
         if key not in self._styles:
             self._styles[key] = view.get_visual_style(*classes).rich_style
         return Strip([Segment(glyph, self._styles[key])], 1)
+
+    def _add_reasons(self) -> None:
+        """Mark what deserves eyes, as far as it is laid out."""
+        layout, height = self.view.rows, self.size.height
+        total = max(layout.height, height)
+        for row in reason_rows(layout, self.view.diffs):
+            self._cells[layout.line_of(row) * height // total] |= _REASON
 
     def _add_matches(self, found: Sequence[Found]) -> None:
         layout, height = self.view.rows, self.size.height

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from app.proposals.models import Conflict, FileChange, Proposal, ProposalState
+from app.proposals.attention.reason import ReasonKind
+from app.proposals.attention.summary import reason_line
+from app.proposals.models import Conflict, FileChange, FileDiff, Proposal, ProposalState
 from app.proposals.origin import OriginKind
 from app.proposals.remarks import cautions_of, facts_of
 from widgets.diff.rows import NoteRow
@@ -10,6 +12,9 @@ from widgets.diff.rows import NoteRow
 _MOST_WARNINGS = 5
 _OWN = (OriginKind.MODEL, OriginKind.PATCH)
 """Origins of which all is said beside the id already."""
+
+_SAID_BELOW = (ReasonKind.DELETED, ReasonKind.INEXACT, ReasonKind.MODE)
+"""Reasons of which a caution says more."""
 
 _CONFLICT_LINES = 3
 """Lines shown of each side of a conflict."""
@@ -47,8 +52,12 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
             yield NoteRow(-1, f"          {line}", "note")
 
 
-def file_notes(file: int, change: FileChange) -> Iterator[NoteRow]:
+def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
     """What stands under the head of a file."""
+    change = diff.change
+    for reason in diff.reasons:
+        if reason.kind not in _SAID_BELOW:
+            yield NoteRow(file, reason_line(reason, change), "warning" if reason.kind.marks else "note")
     for text in facts_of(change):
         yield NoteRow(file, text, "note")
     for text in cautions_of(change):

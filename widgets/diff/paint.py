@@ -93,10 +93,11 @@ class Painter:
         return ""
 
     def _file(self, row: FileRow, over: tuple[str, ...]) -> Strip:
-        change = self.scene.diffs[row.file].change
+        diff = self.scene.diffs[row.file]
+        change = diff.change
         head, quiet = ("diff--file", *over), ("diff--file-quiet", *over)
         glyph, kind = file_sign(change)
-        facts: list[Piece] = [(f"  {text}", (name, *over)) for text, name in file_facts(change, self.scene)]
+        facts: list[Piece] = [(f"  {text}", (name, *over)) for text, name in file_facts(diff, self.scene)]
         room = max(8, self.scene.width - sum(cell_len(text) for text, _ in facts) - 5)
         name = file_name(change, room)
         arrow = "▸" if row.file in self.scene.collapsed else "▾"

@@ -1,6 +1,6 @@
 """How the user wants to see a diff: side by side or not, and how much of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.proposals.models import Hunk
@@ -36,6 +36,15 @@ class Shape:
     def turn_lines(self, lines: frozenset[SourceLine]) -> "Shape":
         """Show all of some long lines, or leave out of them again what hasn't changed."""
         return replace(self, lines=self.lines - lines if self.lines & lines else self.lines | lines)
+
+    def renumbered(self, numbers: Mapping[int, int]) -> "Shape":
+        """The same of files that stand in another order: the new number of each by the old one."""
+        return replace(
+            self,
+            opened=frozenset((numbers[file], gap) for file, gap in self.opened if file in numbers),
+            collapsed=frozenset(numbers[file] for file in self.collapsed if file in numbers),
+            lines=frozenset(line._replace(file=numbers[line.file]) for line in self.lines if line.file in numbers),
+        )
 
     def with_file(self, file: int) -> "Shape":
         """Show a file."""

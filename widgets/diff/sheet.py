@@ -1,6 +1,6 @@
 """What the diff preview shows, laid out for its width: a change with notes and remarks, plain lines, or words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from textual.geometry import Size
@@ -50,13 +50,20 @@ class Sheet:
         """Whether long lines take several rows."""
         self.scene = Scene()
         self.rows = Layout()
+        self._numbers: Mapping[int, int] = {}
+        """For each file of the diffs before, its number now."""
         self._top: tuple[NoteRow, ...] = ()
         self._widest = 0
 
     # What is shown
 
     def show(self, proposal: Proposal, diffs: Sequence[FileDiff], *, versions: bool) -> None:
-        """Take a change; how it is looked at is kept."""
+        """Take a change; how it is looked at is kept, also if its files stand in another order."""
+        places = {diff.change.path: number for number, diff in enumerate(diffs)}
+        self._numbers = {
+            number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
+        }
+        self.shape = self.shape.renumbered(self._numbers)
         self.proposal, self.diffs, self.versions = proposal, tuple(diffs), versions
         self.message, self.plain_text = "", False
         self._top = (*warning_notes(diff.change for diff in self.diffs), *proposal_notes(proposal))
@@ -73,6 +80,12 @@ class Sheet:
             query=self.scene.query,
         )
         self._widest = 0
+
+    def fold_last(self) -> None:
+        """Show of what nobody writes by hand the heads alone, unless there is nothing else."""
+        last = frozenset(number for number, diff in enumerate(self.diffs) if diff.stands_last)
+        if len(last) < len(self.diffs):
+            self.shape = replace(self.shape, collapsed=self.shape.collapsed | last)
 
     def clear(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
         """Show no change, but a message or plain lines."""
@@ -92,7 +105,11 @@ class Sheet:
         return self.proposal is not None and self.proposal.id == proposal.id and bool(self.diffs)
 
     def found_again(self, row: Row | None) -> Row | None:
-        """A row of the diffs before as one of the diffs now, in which hunks may have other numbers."""
+        """A row of the diffs before as one of the diffs now, in which files and hunks may have other numbers."""
+        if row is not None and row.file >= 0:
+            if row.file not in self._numbers:
+                return None
+            row = row._replace(file=self._numbers[row.file])
         if not isinstance(row, LineRow) or row.hunk is None or row.file >= len(self.diffs):
             return row
         for number, hunk in enumerate(self.diffs[row.file].change.hunks):

@@ -106,6 +106,8 @@ class DiffSurface(ScrollView):
         if not same:
             self._forget()
         self.sheet.show(proposal, diffs, versions=versions)
+        if not same and not versions:
+            self.sheet.fold_last()
         self.sheet.notes = tuple(extra)
         self.on_screen.begin(self.on_screen.seen if seen is None else seen)
         self._background.look_at_diffs()

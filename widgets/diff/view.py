@@ -15,6 +15,7 @@ from widgets.diff.messages import (
     HunkClicked,
     NoteClicked,
     NothingUnseen,
+    OrderWanted,
     SearchWanted,
 )
 from widgets.diff.picking import Picked
@@ -26,8 +27,10 @@ from widgets.diff.unseen import go_to_unseen
 SIDE_STEP = 8
 """Cells scrolled to the side at a time."""
 
-_NEEDS_DIFF = frozenset({"next_hunk", "previous_hunk", "next_file", "previous_file", "next_unseen", "toggle_layout"})
-"""Of the actions that the footer offers, those that mean nothing before there is a diff."""
+_NEEDS_DIFF = frozenset(
+    {"next_hunk", "previous_hunk", "next_file", "previous_file", "next_unseen", "toggle_layout", "toggle_order"}
+)
+"""Of the actions that the user is offered, those that mean nothing before there is a diff."""
 _STATE_CELLS = 2
 """Cells before a line that say what becomes of its hunk."""
 
@@ -167,6 +170,10 @@ class DiffView(DiffSurface, can_focus=True):
     def action_toggle_files(self) -> None:
         """The list of files."""
         self.post_message(FilesWanted())
+
+    def action_toggle_order(self) -> None:
+        """The files by need, or by path."""
+        self.post_message(OrderWanted())
 
     def action_toggle_versions(self) -> None:
         """The earlier version against this one."""

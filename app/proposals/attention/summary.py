@@ -1,13 +1,34 @@
 """What a proposal comes to in one line that is computed, apart from what its author says of it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from app.plural import plural
 from app.proposals.attention.reason import Reason, ReasonKind, clause
 from app.proposals.models import FileChange, Proposal
+from app.proposals.origin import OriginKind
 
+_SPEAKERS = {
+    OriginKind.MODEL: "The model",
+    OriginKind.COMMAND: "The model",
+    OriginKind.AGENT: "The agent",
+    OriginKind.REF: "The commit",
+}
 _IN_LINES = 4
 """Lines that a reason names."""
+
+
+def described(changes: Sequence[FileChange]) -> str:
+    """The summary of a proposal whose author says nothing."""
+    first = changes[0]
+    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return f"{first.op.value.capitalize()} {first.path}{more}"
+
+
+def said(proposal: Proposal) -> str:
+    """What the author of a proposal says of it, and who that is; empty if the summary is no one's words."""
+    if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", described(proposal.files)):
+        return ""
+    return f"{_SPEAKERS[proposal.origin.kind]} says: {proposal.summary}"
 
 
 def computed(proposal: Proposal) -> str:

@@ -1,5 +1,8 @@
 """A proposal for readers: both texts of a file for the review, a patch for other programs."""
 
+from collections.abc import Iterable
+
+from app.proposals.attention.reason import Reason
 from app.proposals.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.overlay import Contents, undecided
 from app.proposals.patch.second_reader import check_patch
@@ -38,10 +41,14 @@ def as_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
     return found
 
 
-def file_diff(contents: Contents, change: FileChange) -> FileDiff:
-    """Both texts of one file as the review draws them; no lines for a binary one or a link."""
+def file_diff(contents: Contents, change: FileChange, reasons: Iterable[Reason] = ()) -> FileDiff:
+    """Both texts of one file as the review draws them; no lines for a binary one or a link.
+
+    Of the reasons, which may be of a whole proposal, it gets its own.
+    """
+    own = tuple(reason for reason in reasons if reason.path == change.path)
     if change.binary or change.links:
-        return FileDiff(change=change, old=(), new=())
+        return FileDiff(change=change, old=(), new=(), reasons=own)
     old, new = Document(contents.get(change.base)), Document(contents.get(change.result))
     old_lines, new_lines = display_pair(old, new)
     return FileDiff(
@@ -50,6 +57,7 @@ def file_diff(contents: Contents, change: FileChange) -> FileDiff:
         new=new_lines,
         old_final_newline=old.final_newline,
         new_final_newline=new.final_newline,
+        reasons=own,
     )
 
 

@@ -1,0 +1,150 @@
+"""The review shows first what deserves eyes, says why, and goes back to path order by a key."""
+
+from textual.pilot import Pilot
+
+from app.proposals.models import FileDiff, Proposal
+from tests.attention.commits import as_proposal
+from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import file_diff
+from widgets.diff.file_list import FileList
+from widgets.diff.minimap import MiniMap, map_rows, reason_rows
+from widgets.diff.rows import FileRow, LineRow
+
+ONE = "def test_one():\n    assert 1\n"
+FILES = {
+    "app/cli.py": ("a = 1\n", "a = 2\n"),
+    "tests/test_tide.py": (f"{ONE}\n\ndef test_two():\n    assert 2\n", ONE),
+    "uv.lock": ("a\n", "b\n"),
+    "pyproject.toml": ("a = 1\n", "a = 2\n"),
+    "zz.py": ("a = 1\n", "a = 1\nb = eval(text)\n"),
+}  # fmt: skip
+BY_NEED = ["zz.py", "tests/test_tide.py", "app/cli.py", "pyproject.toml", "uv.lock"]
+
+
+def item(**facts: object) -> tuple[Proposal, list[FileDiff]]:
+    proposal = as_proposal(FILES).model_copy(update={"summary": "Read the tides", **facts})
+    diffs = [
+        file_diff(change.path, *FILES[change.path]).model_copy(
+            update={"change": change, "reasons": tuple(each for each in proposal.reasons if each.path == change.path)}
+        )
+        for change in proposal.files
+    ]
+    return proposal, diffs
+
+
+async def opened(pilot: Pilot[None]) -> ReviewApp:
+    app = pilot.app
+    assert isinstance(app, ReviewApp)
+    await pilot.pause()
+    app.set_focus(app.review.view)
+    await app.pass_grace()
+    return app
+
+
+def listed(app: ReviewApp) -> list[str]:
+    files = app.query_one(FileList)
+    return [files.render_line(number).text for number in range(len(app.review.view.diffs))]
+
+
+def shown(app: ReviewApp) -> list[str]:
+    return [diff.change.path for diff in app.review.view.diffs]
+
+
+async def test_what_deserves_eyes_comes_first_with_its_reason_and_a_key_leads_back_to_paths() -> None:
+    app = ReviewApp(item())
+    async with app.run_test(size=(120, 50)) as pilot:
+        await opened(pilot)
+        assert shown(app) == BY_NEED
+        lines = listed(app)
+        assert "~ ! zz.py" in lines[0] and "adds eval, which runs code" in lines[0]
+        assert "~ ! tests/test_tide.py" in lines[1] and "removes 1 test: test_two" in lines[1]
+        assert "~   app/cli.py" in lines[2]
+        text = app.text()
+        assert "! Adds eval, which runs code (line 2)." in text
+        assert "! Removes 1 test: test_two (old line 5)." in text
+        await pilot.press("right_curly_bracket")
+        before = app.review.view.cursor.row
+        await pilot.press("right_square_bracket")
+        view = app.review.view
+        assert isinstance(view.cursor.row, LineRow) and before != view.cursor.row
+        hunk = view.cursor.hunk
+        await pilot.press("P")
+        await pilot.pause()
+        assert shown(app) == sorted(FILES)
+        assert view.cursor.hunk == hunk, "the cursor stays on its line"
+        assert "Files by path." in app.text()
+        await pilot.press("P")
+        await pilot.pause()
+        assert shown(app) == BY_NEED and view.cursor.hunk == hunk
+
+
+async def test_the_order_of_choice_holds_for_the_next_proposal_and_decides_nothing() -> None:
+    first, second = item(), item(id="P2", created=1.0)
+    app = ReviewApp(first, second)
+    async with app.run_test(size=(120, 50)) as pilot:
+        await opened(pilot)
+        await pilot.press("P", "J")
+        await pilot.pause()
+        assert app.review.state.current == "P2" and shown(app) == sorted(FILES)
+        assert not app.posted
+
+
+async def test_lock_files_are_folded_and_count_as_unseen_until_they_are_opened() -> None:
+    app = ReviewApp(item())
+    async with app.run_test(size=(120, 60)) as pilot:
+        await opened(pilot)
+        view = app.review.view
+        last = len(FILES) - 1
+        assert view.sheet.shape.collapsed == {last}
+        assert "unseen" in listed(app)[last] and "lock file" in listed(app)[last]
+        await pilot.press("P")
+        await pilot.pause()
+        assert view.sheet.shape.collapsed == {sorted(FILES).index("uv.lock")}, "the fold goes with its file"
+        await pilot.press("P", "right_parenthesis")
+        await pilot.pause()
+        assert not view.sheet.shape.collapsed
+        assert "Is a lock file." in app.text()
+
+
+async def test_a_lock_file_alone_is_not_folded() -> None:
+    (proposal, diffs) = item()
+    alone = [diff for diff in diffs if diff.change.path == "uv.lock"]
+    app = ReviewApp((proposal.model_copy(update={"files": (alone[0].change,)}), alone))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await opened(pilot)
+        assert not app.review.view.sheet.shape.collapsed
+
+
+async def test_what_is_computed_stands_apart_from_what_the_model_says() -> None:
+    app = ReviewApp(item())
+    async with app.run_test(size=(120, 50)) as pilot:
+        await opened(pilot)
+        lines = [line.strip(" !▐▌█") for line in app.text().split("\n")]
+        at = lines.index("+4 −7 in 5 files, adds eval, which runs code, removes 1 test")
+        assert lines[at + 1] == "The model says: Read the tides"
+
+
+async def test_what_an_earlier_version_stored_is_shown_by_path() -> None:
+    app = ReviewApp(item(order=(), reasons=()))
+    async with app.run_test(size=(120, 50)) as pilot:
+        await opened(pilot)
+        assert shown(app) == sorted(FILES)
+
+
+async def test_the_minimap_marks_the_hunk() -> None:
+    app = ReviewApp(item())
+    async with app.run_test(size=(120, 50)) as pilot:
+        await opened(pilot)
+        view, minimap = app.review.view, app.query_one(MiniMap)
+        first, second = list(reason_rows(view.rows, view.diffs))
+        assert view.rows.landmarks.hunk_keys[:2] == [(0, 0), (1, 0)]
+        assert [first, second] == view.rows.landmarks.hunks[:2]
+        cells = map_rows(view.rows, minimap.size.height)
+        marked = [y for y in range(len(cells)) if minimap.render_line(y).text == "!"]
+        assert [view.rows.at(y).number for y in marked] == [first, second]
+        # Of a file that is folded, its head is marked.
+        view.cursor.go_to_file(0)
+        assert isinstance(view.cursor.row, FileRow)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert next(reason_rows(view.rows, view.diffs)) == view.rows.landmarks.files[0]
