@@ -131,6 +131,16 @@ ACTIONS: tuple[Action, ...] = (
         argument="[NAME]",
     ),
     Action(
+        "app.effort",
+        "Reasoning effort",
+        "",
+        "app.command('effort')",
+        "app",
+        "How much the model is to reason before it answers; off leaves it to the server.",
+        command="effort",
+        argument="[off|none|minimal|low|medium|high|xhigh|max]",
+    ),
+    Action(
         "app.theme",
         "Theme",
         "",

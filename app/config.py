@@ -4,6 +4,7 @@ Each layer is parsed into the same strict model, so a misspelt key is an error w
 """
 
 import contextlib
+import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -79,6 +80,40 @@ def _sendable(key: object) -> object:
     return key
 
 
+Effort = Literal["off", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much the model is to reason: `off` says nothing of it, `none` asks for none."""
+OWN_FIELDS = frozenset(
+    {
+        "messages",
+        "input",
+        "system",
+        "instructions",
+        "prompt",
+        "conversation",
+        "previous_response_id",
+        "tools",
+        "tool_choice",
+        "functions",
+        "function_call",
+        "stream",
+    }
+)
+"""Fields of a request that are signoff's on one wire or another: what is said in it, and what may be called."""
+
+
+def _addable(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields that may be added to a request."""
+    if own := sorted(fields.keys() & OWN_FIELDS):
+        raise ValueError(f"{own[0]} is signoff's own field of a request; take it out")
+    if also := sorted(fields.keys() & {"model", "reasoning_effort"}):
+        raise ValueError(f"{also[0]} is a setting of its own; write it above the tables")
+    try:
+        json.dumps(fields, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError("a request holds no dates, and no numbers that are none") from error
+    return fields
+
+
 class Settings(BaseModel):
     """Everything that can be configured, with its default."""
 
@@ -94,6 +129,10 @@ class Settings(BaseModel):
     """More headers for each request."""
     wire: Literal["auto", "chat", "anthropic", "responses"] = "auto"
     """The protocol: chat completions, Anthropic messages or Responses; by default the one that fits the address."""
+    reasoning_effort: Effort = "off"
+    """How much the model is to reason; `off` leaves it to the server."""
+    request: Annotated[dict[str, Any], AfterValidator(_addable)] = Field(default_factory=dict)
+    """More fields of each request; they go over those of signoff's, but for `OWN_FIELDS`."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
     context_window: int | None = Field(default=None, ge=1_000)

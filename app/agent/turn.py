@@ -217,7 +217,8 @@ class Turn:
 
     def _facts(self, *, closing: bool) -> Facts:
         endpoint = self._model.endpoint
-        return Facts(self._settings().system_prompt, self._tools.schemas, closing, endpoint.base_url, endpoint.model)
+        prompt, schemas = self._settings().system_prompt, self._tools.schemas
+        return Facts(prompt, schemas, closing, endpoint.base_url, endpoint.model, endpoint.wishes)
 
     async def _request(self, *, closing: bool) -> AssistantMessage | None:
         """One request and its record. Returns the response, None if it failed or was interrupted without one."""

@@ -304,7 +304,9 @@ def _add_staging(commands: Any) -> None:
 
 def flags_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
     """The settings that the command line sets; None for those that it doesn't."""
-    named = {key: getattr(arguments, key, None) for key in ("model", "base_url", "theme", "max_steps")}
+    named = {
+        key: getattr(arguments, key, None) for key in ("model", "base_url", "reasoning_effort", "theme", "max_steps")
+    }
     gate = getattr(arguments, "gate", None)
     if gate and gate.startswith("chain"):
         _, _, steps = gate.partition(":")
@@ -361,6 +363,13 @@ def _add_resume(parser: argparse.ArgumentParser) -> None:
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
     parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
+    parser.add_argument(
+        "--reasoning-effort",
+        "--effort",
+        metavar="E",
+        type=_text,
+        help="how much the model is to reason: none, minimal, low, medium, high, xhigh, max; off: the server chooses",
+    )
     parser.add_argument("--gate", metavar="POLICY", type=_gate, help="every-edit (default), chain, or chain:N")
 
 

@@ -35,7 +35,7 @@ from app.llm.types import (
     StreamUpdate,
     TextDelta,
 )
-from app.llm.wires.registry import wire_of
+from app.llm.wires.registry import SentRequest, wire_of
 from app.llm.wires.wire import Decoder, Wire
 
 _LARGE = 24_000
@@ -125,8 +125,8 @@ class ModelClient:
         lessons = Lessons(self.profile)
         while True:
             payload = build(lessons.profile)
-            wire = wire_of(lessons.profile)
-            fields = wire.body(self.endpoint.model, lessons.profile, payload)
+            request = SentRequest(self.endpoint.model, lessons.profile, payload)
+            wire, fields = request.wire, request.body()
             await self._ask_window(fields, lessons)
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)
             attempt += 1

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.llm.address import Address, take_apart
 from app.llm.capabilities.profile import Profile
+from app.llm.wishes import NO_WISHES, Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Endpoint:
     model: str
     api_key: SecretStr | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    wishes: Wishes = NO_WISHES
+    """What the user wants in each request of a conversation."""
     address: Address = field(init=False, repr=False)
     """With what was secret in the base URL."""
 
@@ -40,6 +43,8 @@ class Payload:
     """Limit of the response; sent when set."""
     system: str | list[dict[str, Any]] = ""
     """The system prompt, where the wire has it apart from the messages."""
+    wishes: Wishes = NO_WISHES
+    """Fields that the user wants, as far as the server takes them."""
 
 
 class ReceivedCall(BaseModel):

@@ -22,6 +22,7 @@ from app.llm.client import ModelClient
 from app.llm.failures.retry import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
+from app.llm.wishes import Wishes
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime
@@ -53,7 +54,9 @@ def endpoint_of(settings: Settings) -> Endpoint:
         raise NotConnected("No model is set up: set OPENAI_API_KEY, or --base-url for a local server, or try --demo.")
     if not settings.model:
         raise NotConnected("No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration.")
-    return Endpoint(settings.base_url or OPENAI_URL, settings.model, settings.api_key, dict(settings.headers))
+    wishes = Wishes(settings.reasoning_effort, settings.request)
+    base_url = settings.base_url or OPENAI_URL
+    return Endpoint(base_url, settings.model, settings.api_key, dict(settings.headers), wishes)
 
 
 def connect(

@@ -109,6 +109,13 @@ class OpenSession:
         if previous is not None:
             await previous.aclose()
 
+    @property
+    def effort(self) -> str:
+        """How much the model is asked to reason; `off` also where it is known to refuse what the user wants."""
+        if self.model is None:
+            return "off"
+        return self.model.endpoint.wishes.without(self.model.profile.refused).effort
+
     async def open(self, record: SessionRecord | None = None) -> Session:
         """Open a session, a new one if none is given; the one before is closed and stays in the store."""
         if self.model is None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from app.agent.updates import Phase
 from app.ui import slash_commands
@@ -68,6 +68,7 @@ class CommandRunner:
             "fork": self._fork,
             "continue": self._continue,
             "model": self._model,
+            "effort": self._effort,
             "theme": self._theme,
             "gate": self._gate,
             "plan": self._plan,
@@ -252,6 +253,24 @@ class CommandRunner:
         if name:
             await self._connector.use(self._preferences.settings.model_copy(update={"model": name}))
             self._means.tell(f"From the next request on: {name}.")
+
+    async def _effort(self, argument: str) -> None:
+        from app.config import Effort
+
+        effort = slash_commands.one_of("effort", argument, get_args(Effort))
+        settings = self._preferences.settings
+        if not effort:
+            self._means.tell(
+                f"Reasoning effort: {settings.reasoning_effort}. {slash_commands.usage(COMMANDS['effort'])}"
+            )
+            return
+        await self._connector.use(settings.model_copy(update={"reasoning_effort": effort}))
+        if effort == "off":
+            self._means.tell("From the next request on the server chooses how much the model reasons.")
+        elif self._session.open_session.effort == "off":
+            self._means.tell(f"The server has refused {effort}; requests go without it.")
+        else:
+            self._means.tell(f"From the next request on: reasoning effort {effort}.")
 
     async def _gate(self, argument: str) -> None:
         wanted = slash_commands.gate(argument)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from app.config import Settings
     from app.storage.sessions import SessionRecord
 
+_USED = ("base_url", "model", "api_key", "reasoning_effort")
+"""Settings that may be others after a connection was made with them."""
 NO_MODEL = "No model yet: send anything to choose one"
 
 
@@ -88,7 +90,7 @@ class Connector:
     async def use(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
         await self._session.open_session.connect(settings)
-        self._preferences.change(**{key: getattr(settings, key) for key in ("base_url", "model", "api_key")})
+        self._preferences.change(**{key: getattr(settings, key) for key in _USED})
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose among the endpoint's models, or write a name."""

@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from app.config import Settings
     from app.runtime.workspace import Runtime
 
-_ENDPOINT = ("base_url", "model", "api_key", "headers", "wire", "profile", "context_window")
+_ENDPOINT = (
+    "base_url",
+    "model",
+    "api_key",
+    "headers",
+    "wire",
+    "reasoning_effort",
+    "request",
+    "profile",
+    "context_window",
+)
 """Settings that a connection is made from."""
 _REVIEW_SHARE = "review_share"
 

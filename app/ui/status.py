@@ -45,9 +45,11 @@ def status_of(
         asks = "permission"
     elif session.question is not None:
         asks = "question"
+    effort = current.open_session.effort
     chain = f"chain {len(session.gate.staged)}/{policy.staging_steps}"
     return Status(
         model=settings.model,
+        effort="" if effort == "off" else effort,
         demo=current.demo,
         gate_closed=session.gate.closed,
         follows=session.follows,

@@ -28,6 +28,7 @@ async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: 
     [
         ("gate often", "every-edit"),
         ("gate chain 99", "1 to 50"),
+        ("effort huge", "xhigh or max"),
         ("new now", "takes nothing"),
         ("theme none-such", "no theme"),
         ("resume zzzz", "no session"),
@@ -64,6 +65,30 @@ async def test_a_request_after_model_names_the_other_model(tmp_path: Path, serve
         server.say("Hello.")
         await run.say("hello")
         assert server.last.body["model"] == "another-model"
+
+
+async def test_requests_after_effort_ask_for_it_until_the_server_refuses(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("effort high")
+        await run.see("test-model high", "reasoning effort high")
+        server.say("Hello.")
+        await run.say("hello")
+        assert server.last.body["reasoning_effort"] == "high"
+        await run.command("wire")
+        await run.see('"reasoning_effort": "high"')
+        await run.pilot.press("escape")
+        server.script([error(400, "Unrecognized request argument supplied: reasoning_effort"), Turn("Once more.")])
+        await run.say("again")
+        assert "reasoning_effort" not in server.last.body
+        await run.see('does not take reasoning_effort = "high"')
+        assert "test-model high" not in run.text
+        await run.command("effort low")
+        await run.see("test-model low")
+        await run.command("effort high")
+        await run.see("has refused high")
+        await run.command("effort off")
+        await run.see("the server chooses")
+        assert run.app.settings.reasoning_effort == "off"
 
 
 async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: WireServer) -> None:

@@ -11,6 +11,7 @@ import pytest
 from app.config import (
     ENVIRONMENT,
     NEVER_FROM_WORKSPACE,
+    OWN_FIELDS,
     UNTRUSTED_KEYS,
     ConfigError,
     Configuration,
@@ -81,6 +82,29 @@ def test_every_setting_is_thought_about() -> None:
     """A new setting is held until the file is trusted, unless somebody says otherwise here."""
     assert set(Settings.model_fields) > UNTRUSTED_KEYS | NEVER_FROM_WORKSPACE
     assert {"theme", "wrap", "layout", "model", "gate"} == UNTRUSTED_KEYS
+
+
+def test_more_fields_of_a_request_wait_for_trust() -> None:
+    wished = b"reasoning_effort = 'high'\n[request]\nmetadata = { to = 'them' }\n"
+    assert merged(wished).settings == Settings()
+    assert merged(wished).untrusted == ("reasoning_effort", "request")
+    assert merged(wished, trusted=True).settings.request == {"metadata": {"to": "them"}}
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        *((f"{field} = 1", f"{field} is signoff's own") for field in sorted(OWN_FIELDS)),
+        ("model = 'm'", "model is a setting of its own"),
+        ("reasoning_effort = 'low'", "reasoning_effort is a setting of its own"),
+        ("since = 2026-01-01", "no dates"),
+        ("temperature = nan", "no numbers that are none"),
+    ],
+)
+def test_a_field_that_no_one_may_add_is_told_by_name(table: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=r"\.signoff\.toml: request: ") as caught:
+        merged(f"[request]\n{table}\n".encode())
+    assert said in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
 def test_a_file_may_be_stricter_without_trust(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ class Status:
     """What the status bar shows."""
 
     model: str = ""
+    effort: str = ""
+    """How much it is asked to reason, if it is."""
     demo: bool = False
     """The answers come from the demo model."""
     gate_closed: bool | None = None
@@ -122,7 +124,9 @@ class StatusBar(Widget):
             parts.append(Part(7, self._leading_to("app.focus_approvals", waiting)))
         if status.demo or status.model:
             model = Content.styled("demo model", "$text-secondary") if status.demo else Content(visible(status.model))
-            parts.append(Part(5, self._leading_to("app.command('model')", model)))
+            effort = f" {status.effort}" if status.effort else ""
+            named = Content.assemble(model, (effort, "$text-secondary"))
+            parts.append(Part(5, self._leading_to("app.command('model')", named)))
         return [*parts, *(Part(rank, content, at_right=True) for rank, content in self._figures())]
 
     def _leading_to(self, action: str, part: Content) -> Content:

@@ -15,6 +15,7 @@ from app.conversation.payload.wire_ids import WireIds
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
 from app.llm.wires.registry import wire_of
+from app.llm.wishes import NO_WISHES, Wishes
 
 _KEPT_CHARACTERS = 24_000
 """How much of the user's own words from before a compaction stays verbatim, at most."""
@@ -36,6 +37,8 @@ class Facts:
     from."""
     model: str = ""
     """As in `AssistantMessage.model`."""
+    wishes: Wishes = NO_WISHES
+    """The user's request settings; passed on as they are."""
 
 
 def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
@@ -61,6 +64,7 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
         system=written.system,
         tools=facts.tools if profile.tools_supported else [],
         tool_choice="none" if closing else None,
+        wishes=facts.wishes,
     )
 
 

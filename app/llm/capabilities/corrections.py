@@ -12,6 +12,7 @@ from typing import Any
 from app.llm.capabilities.correction import Correction, Rule, changed, where_said
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.wire_corrections import WIRE_RULES
+from app.llm.capabilities.wish_corrections import WISH_RULES
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.errors import Failure, FailureKind
 from app.llm.types import Payload
@@ -222,6 +223,7 @@ def _has_mid_system(payload: Payload) -> bool:
 
 RULES: tuple[Rule, ...] = (
     *WIRE_RULES,
+    *WISH_RULES,
     _stream_usage,
     _parallel_calls,
     _tools,

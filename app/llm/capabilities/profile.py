@@ -1,6 +1,6 @@
 """What an endpoint honours, as data; the projection and the client both follow it."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,5 +61,7 @@ class Profile(BaseModel):
     """Tokens that a response may have, where the wire wants a limit said (Anthropic); by the model, if not set."""
     finish_optional: bool = False
     """The server never sends a finish reason: a clean end is an end."""
+    refused: dict[str, Any] = Field(default_factory=dict)
+    """Request settings of the user's that the server does not take, with the value that it refused."""
     context_window: int | None = None
     """Tokens, where known."""

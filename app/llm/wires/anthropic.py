@@ -7,12 +7,13 @@ so what the program says waits for the next such place. Where the user has said 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
+from app.llm.wires.anthropic_effort import effort_fields
 from app.llm.wires.anthropic_stream import AnthropicDecoder
 from app.llm.wires.items import CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.marking import NO_BEGINNING, tagged
@@ -71,6 +72,10 @@ class AnthropicWire:
         if fields.pop("parallel_tool_calls", None) is False:
             fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         return fields
+
+    def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Thinking, by effort or by budget."""
+        return effort_fields(effort, body)
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which may name the version or leave it out."""

@@ -49,6 +49,10 @@ class ChatWire:
             fields[profile.max_tokens_field] = payload.max_tokens
         return fields | tool_fields(profile, payload, payload.tools)
 
+    def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A field of its own."""
+        return {"reasoning_effort": effort}
+
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which ends before it."""
         return "/models" if resource == "models" else "/chat/completions"

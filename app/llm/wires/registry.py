@@ -12,6 +12,7 @@ from app.llm.wires.anthropic import AnthropicWire
 from app.llm.wires.chat import ChatWire
 from app.llm.wires.responses import ResponsesWire
 from app.llm.wires.wire import Wire
+from app.llm.wishes import merged
 
 WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatWire(), AnthropicWire(), ResponsesWire())}
 
@@ -35,5 +36,9 @@ class SentRequest:
         return wire_of(self.profile)
 
     def body(self) -> dict[str, Any]:
-        """Its body."""
-        return self.wire.body(self.model, self.profile, self.payload)
+        """Its body; what the user wants goes over all the rest."""
+        body = self.wire.body(self.model, self.profile, self.payload)
+        wishes = self.payload.wishes.without(self.profile.refused)
+        if wishes.effort != "off":
+            body |= self.wire.effort(wishes.effort, body)
+        return merged(body, wishes.fields)

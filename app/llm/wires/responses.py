@@ -3,7 +3,7 @@
 Nothing is stored there, so everything is sent each time: the reasoning too, encrypted, as the server gave it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from app.llm.capabilities.profile import Profile
@@ -55,6 +55,10 @@ class ResponsesWire:
             fields["instructions"] = payload.system
         fields["input"] = payload.messages
         return fields | tool_fields(profile, payload, [_tool(tool) for tool in payload.tools])
+
+    def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """One of the settings of reasoning."""
+        return {"reasoning": {"effort": effort}}
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which ends before it."""

@@ -70,7 +70,11 @@ class Wire(Protocol):
         ...
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
-        """The body of the request."""
+        """The body of the request, without the user's request settings."""
+        ...
+
+    def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a body that say how much the model is to reason; empty where it cannot be said."""
         ...
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:

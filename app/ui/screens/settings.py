@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from textual import on, work
 from textual.binding import Binding, BindingType
@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.config import ConfigError, checked_value
+from app.config import ConfigError, Effort, checked_value
 from app.llm.address import take_apart
 from app.safe_text import visible
 from app.ui.screens.allowed_commands import AllowedCommandsScreen
@@ -61,6 +61,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
         "The model",
         (
             Row("model", "Model", "of the endpoint's list, or any name", "model"),
+            Row("reasoning_effort", "Reasoning effort", "off: the server chooses", "choice", get_args(Effort)),
             Row("base_url", "Base URL", "an OpenAI-compatible endpoint, up to /v1", "text"),
             Row("context_window", "Context window", "in tokens, where the endpoint does not say", "number"),
         ),
@@ -268,7 +269,7 @@ class SettingsScreen(Dialog[None]):
             self._tell(f"Saved, and in force now; at the next start {overridden} wins again.")
         else:
             self._tell(f"{row.title}: {_shown(row, checked)}. Saved.")
-        if row.key == "base_url":
+        if row.key in ("base_url", "reasoning_effort"):
             self._work(partial(self._connector.use, self._preferences.settings))
         return True
 

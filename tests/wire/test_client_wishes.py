@@ -1,0 +1,208 @@
+"""The user's request settings: where they stand on each wire, and what becomes of one that a server refuses."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import resolve
+from app.llm.failures.errors import RequestError
+from app.llm.types import Payload, ProfileCorrected
+from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.registry import SentRequest, wire_of
+from app.llm.wishes import Wishes
+from tests.wire.driving import TOOLS, client_of, opening, updates_of
+from tests.wire.replies import Reply, Turn, document, error
+from tests.wire.server import WireServer
+from tests.wire.vendors import VENDORS
+
+WORK = ModelTurn("", (CallWithResult("call_1", "read_file", "{}", "text"),))
+
+
+def wishing(
+    effort: str = "off", *more: Item, limit: int | None = None, **fields: Any
+) -> Callable[[Profile], Payload]:
+    """What builds a request with these settings."""
+
+    def build(profile: Profile) -> Payload:
+        wire = wire_of(profile)
+        items = [SystemText("You are signoff."), UserText("Fix it."), *more]
+        messages, system = wire.written(items, wire.fitted(profile))
+        return Payload(messages, TOOLS, None, limit, system, Wishes(effort, fields))
+
+    return build
+
+
+def body_of(model: str, wire: str, build: Callable[[Profile], Payload]) -> dict[str, Any]:
+    """The body, which is one that the vendor takes."""
+    profile = Profile.model_validate({"wire": wire})
+    body = SentRequest(model, profile, build(profile)).body()
+    if wire in VENDORS:
+        assert VENDORS[wire].violations(body) == []
+    return body
+
+
+@pytest.mark.parametrize(
+    ("wire", "model", "effort", "fields"),
+    [
+        ("chat", "m", "high", {"reasoning_effort": "high"}),
+        ("chat", "m", "off", {}),
+        ("responses", "m", "minimal", {"reasoning": {"effort": "minimal"}}),
+        (
+            "anthropic",
+            "claude-opus-4-8",
+            "xhigh",
+            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "xhigh"}},
+        ),
+        (
+            "anthropic",
+            "claude-sonnet-5",
+            "minimal",
+            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}},
+        ),
+        ("anthropic", "claude-opus-4-8", "none", {"thinking": {"type": "disabled"}}),
+        *(
+            ("anthropic", model, "medium", {"thinking": {"type": "enabled", "budget_tokens": 10_240}})
+            for model in (
+                "claude-sonnet-4-20250514",
+                "claude-opus-4-5",
+                "claude-opus-4-1-20250805",
+                "anthropic/claude-haiku-4.5",
+                "claude-3-7-sonnet-latest",
+                "glm-5",
+            )
+        ),
+    ],
+)
+def test_the_effort_stands_where_the_wire_has_it(wire: str, model: str, effort: str, fields: dict[str, Any]) -> None:
+    body = body_of(model, wire, wishing(effort))
+    names = ("reasoning_effort", "reasoning", "thinking", "output_config")
+    assert {name: body[name] for name in names if name in body} == fields
+
+
+@pytest.mark.parametrize("effort", ["minimal", "low", "medium", "high", "xhigh", "max"])
+@pytest.mark.parametrize("limit", [16, 1_100, 4_096, 32_000])
+def test_a_budget_leaves_room_for_the_answer_or_is_not_sent(effort: str, limit: int) -> None:
+    body = body_of("claude-sonnet-4-5", "anthropic", wishing(effort, limit=limit))
+    assert ("thinking" in body) == (limit > 1_500)
+    assert "thinking" not in body or 1_024 <= body["thinking"]["budget_tokens"] <= 0.75 * limit
+
+
+SIGNED = {"wire": "anthropic", "at": 0, "block": {"type": "thinking", "thinking": "So.", "signature": "s"}}
+THOUGHT = replace(WORK, echo=Echo(same_model=True, extras={"opaque_blocks": [SIGNED]}))
+MORE = replace(WORK, calls=(replace(WORK.calls[0], id="call_2"),))
+
+
+@pytest.mark.parametrize(
+    ("said", "thinks"),
+    [
+        ((WORK,), False),
+        ((WORK, UserText("Stop.")), False),
+        ((THOUGHT,), True),
+        ((THOUGHT, MORE), True),
+        ((THOUGHT, ModelTurn("Done."), UserText("And this."), MORE), False),
+        ((WORK, ModelTurn("Done."), UserText("And this.")), True),
+    ],
+)
+def test_a_budget_does_not_begin_in_the_midst_of_a_turn(said: tuple[Item, ...], thinks: bool) -> None:
+    assert ("thinking" in body_of("claude-sonnet-4-5", "anthropic", wishing("high", *said))) == thinks
+
+
+@pytest.mark.parametrize(
+    ("wire", "fields", "sent"),
+    [
+        ("chat", {"temperature": 0.2}, {"temperature": 0.2, "reasoning_effort": "high"}),
+        (
+            "chat",
+            {"stream_options": {"include_obfuscation": False}},
+            {"stream_options": {"include_usage": True, "include_obfuscation": False}},
+        ),
+        ("responses", {"reasoning": {"summary": "auto"}}, {"reasoning": {"effort": "high", "summary": "auto"}}),
+        ("responses", {"include": []}, {"include": []}),
+        ("anthropic", {"service_tier": "auto", "max_tokens": 99}, {"service_tier": "auto", "max_tokens": 99}),
+        (
+            "anthropic",
+            {"thinking": {"budget_tokens": 2_000}},
+            {"thinking": {"type": "enabled", "budget_tokens": 2_000}},
+        ),
+    ],
+)
+def test_more_fields_go_over_all_others_and_tables_are_joined(
+    wire: str, fields: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    body = body_of("m", wire, wishing("high", **fields))
+    assert {name: body[name] for name in sent} == sent
+
+
+def unknown(name: str) -> Reply:
+    """OpenAI's words."""
+    return error(400, f"Unrecognized request argument supplied: {name}", kind="invalid_request_error")
+
+
+def takes_no(*names: str) -> Callable[[dict[str, Any]], Reply | None]:
+    """A validator that refuses a body with any of these, one at a time."""
+    return lambda body: next((unknown(name) for name in names if name in body), None)
+
+
+def told(updates: list[Any]) -> list[str]:
+    return [update.notice for update in updates if isinstance(update, ProfileCorrected)]
+
+
+async def test_what_is_refused_is_left_out_told_once_and_remembered(server: WireServer) -> None:
+    server.insist(takes_no("reasoning_effort", "top_k"))
+    server.always(Turn("Done."))
+    cache: dict[str, dict[str, Any]] = {}
+    build = wishing("high", top_k=5, seed=1)
+    async with client_of(server, cache=cache) as client:
+        notices = told(await updates_of(client, build))
+        assert len(notices) == 2 and 'reasoning_effort = "high"' in notices[0] and "top_k = 5" in notices[1]
+        assert len(server.requests) == 3
+        assert server.last.body["seed"] == 1 and not {"reasoning_effort", "top_k"} & server.last.body.keys()
+        assert told(await updates_of(client, build)) == [] and len(server.requests) == 4
+    stored = json.loads(json.dumps(cache))
+    profile = resolve(server.base_url, "test-model", cache=stored)
+    async with client_of(server, profile, cache=stored) as client:
+        assert told(await updates_of(client, build)) == [] and len(server.requests) == 5
+        await updates_of(client, wishing("low", seed=1))
+    assert len(server.requests) == 7, "another value is asked for"
+
+
+@pytest.mark.parametrize(
+    ("wire", "reply"),
+    [
+        ("chat", error(400, "`reasoning_effort` must be one of `none` or `default`", param="reasoning_effort")),
+        ("chat", error(400, '"gemma3:4b" does not support thinking')),
+        ("chat", document({"detail": [{"loc": ["body", "reasoning_effort"], "msg": "Extra inputs"}]}, status=422)),
+        ("responses", error(400, "Unsupported parameter: 'reasoning.effort' is not supported with this model.")),
+        ("anthropic", VENDORS["anthropic"].error(400, "This model does not support the effort parameter.")),
+        ("anthropic", VENDORS["anthropic"].error(400, "thinking: Extra inputs are not permitted")),
+        ("anthropic", VENDORS["anthropic"].error(400, "adaptive thinking is not supported on this model")),
+    ],
+)
+async def test_a_refused_effort_is_known_by_the_servers_words(server: WireServer, wire: str, reply: Reply) -> None:
+    server.script([reply, Turn("Done.")])
+    async with client_of(server, Profile.model_validate({"wire": wire})) as client:
+        assert len(told(await updates_of(client, wishing("high")))) == 1
+        assert client.profile.refused == {"reasoning_effort": "high"}
+        assert client.profile.opaque_echo
+    assert len(server.requests) == 2
+    assert not {"reasoning", "reasoning_effort", "thinking", "output_config"} & server.last.body.keys()
+
+
+async def test_a_refusal_that_only_sounds_like_a_field_teaches_nothing_of_it(server: WireServer) -> None:
+    server.always(error(400, "Conversation roles must alternate user/assistant/user"))
+    cache: dict[str, dict[str, Any]] = {}
+    async with client_of(server, cache=cache) as client:
+        with pytest.raises(RequestError):
+            await updates_of(client, wishing(user="me"))
+        assert client.profile == Profile() and not cache
+
+
+async def test_without_settings_a_request_is_as_ever(server: WireServer) -> None:
+    server.always(Turn("Done."))
+    async with client_of(server) as client:
+        await updates_of(client, opening)
+    assert server.last.body.keys() == {"model", "messages", "stream", "stream_options", "tools"}
