@@ -18,11 +18,14 @@ _ASSERT = re.compile(
     r"|\bt\.(?:Error|Fatal)f?\("
 )
 _GUARD = re.compile(
-    r"^\s*raise\b|\bthrow\b|\bpanic!?\(|\breturn (?:\w+, )?(?:fmt\.Errorf|errors\.New|err\b)|\breturn Err\(|\bbail!\("
+    r"^\s*raise\b|\bthrow\b|\bpanic!?\(|\bbail!\("
+    r"|\breturn (?:\w+, )?(?:fmt\.Errorf|errors\.New|err\b)|\breturn Err\(",
+    re.MULTILINE,
 )
 _SKIP = re.compile(
     r"\bpytest\.(?:mark\.)?(?:skip|xfail)|\bunittest\.(?:skip|expectedFailure)|(?<![\w.])(?:it|test|describe)\.(?:skip|only|todo)\("
-    r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^\s*#\[ignore|@(?:Disabled|Ignore)\b"
+    r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^\s*#\[ignore|@(?:Disabled|Ignore)\b",
+    re.MULTILINE,
 )
 
 Added = Mapping[str, int]
