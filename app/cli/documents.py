@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from app.proposals.attention.summary import reason_line
 from app.proposals.models import FileChange, FileDiff, Hunk, Proposal
 from app.proposals.origin import Origin
 from app.proposals.remarks import cautions_of, facts_of
@@ -171,6 +172,8 @@ class HunkLine(Document):
 class FileDetail(FileRemarks):
     """A file with its hunks."""
 
+    reasons: list[str]
+    """Why it deserves eyes, or is shown last, as sentences: removed tests, new calls that run code, a lock file."""
     hunks: list[HunkLine]
 
 
@@ -188,6 +191,8 @@ class ProposalDetail(Document):
     reason: str
     """Why it is stale, failed or superseded."""
     session: str
+    order: list[str]
+    """The paths in the order in which the review shows them; empty, for by path, if an earlier version staged it."""
     files: list[FileDetail]
 
     @classmethod
@@ -203,6 +208,7 @@ class ProposalDetail(Document):
             revision=proposal.revision,
             reason=proposal.reason,
             session=proposal.session,
+            order=list(proposal.order),
             files=[_file_detail(diff) for diff in diffs],
         )
 
@@ -393,7 +399,8 @@ class DoctorDocument(Document):
 
 def _file_detail(diff: FileDiff) -> FileDetail:
     remarks = FileRemarks.of(diff.change).model_dump()
-    return FileDetail(**remarks, hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks])
+    reasons = [reason_line(reason, diff.change) for reason in diff.reasons]
+    return FileDetail(**remarks, reasons=reasons, hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks])
 
 
 def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:

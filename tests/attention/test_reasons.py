@@ -58,6 +58,7 @@ def test_what_deserves_eyes_is_said(path: str, old: str, new: str | None, expect
         ("a.py", GUARDED, GUARDED.replace("raise ValueError(sum)", "raise TypeError(sum)")),
         ("test_a.py", TESTS, TESTS.replace("test_two", "test_of_two")),
         ("test_a.py", "x = 1\n", "x = 1\nsubprocess.run(x)\n"),
+        ("test_a.py", "x = 1\n", "x = 'get(u, verify=False)'\n"),
         ("a.md", "x\n", "x\n\n    eval(text)\n"),
         ("a.py", "x = 1\n", 'password = "your-password-1234"\ntoken = os.environ["TOKEN_12345678"]\n'),
         # What the change itself says does not put a file aside.

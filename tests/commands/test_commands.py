@@ -83,6 +83,7 @@ def test_a_patch_is_staged_shown_and_approved(signoff: Run, workspace: Path) -> 
     shown = document(signoff("show", "p1", "--json"))
     assert [hunk["number"] for hunk in shown["files"][0]["hunks"]] == [1, 2]
     assert shown["files"][0]["hunks"][0]["removed"] == ["one"]
+    assert shown["order"] == ["notes.txt"] and shown["files"][0]["reasons"] == []
     diff = signoff("show", "P1").stdout
     checked = subprocess.run(
         ["git", "apply", "--check", "-"], input=diff, cwd=workspace, text=True, capture_output=True, check=False

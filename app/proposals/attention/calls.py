@@ -70,7 +70,9 @@ def new_calls(file: EditedFile) -> Iterator[Reason]:
     if is_prose(file.path):
         return
     if _UNVERIFIED.search(file.added_text):
-        yield from _more(file, ReasonKind.UNVERIFIED, _UNVERIFIED, file.removed, file.added)
+        # Outside of tests also in strings: options of a command, names of variables of the environment.
+        lines = (file.removed_code, file.added_code) if is_test(file.path) else (file.removed, file.added)
+        yield from _more(file, ReasonKind.UNVERIFIED, _UNVERIFIED, *lines)
     if file.path.endswith("package.json") and _INSTALLS.search(file.added_text):
         yield from _more(file, ReasonKind.EXECUTES, _INSTALLS, file.removed, file.added)
     family = next((name for name, endings in _FAMILIES.items() if file.path.endswith(endings)), "")
