@@ -276,6 +276,7 @@ async def test_the_palette_has_what_helps_to_read_and_nothing_that_decides(
         commands["Review: Layout"].callback()
         await run.until(lambda: run.app.workbench.review.view.split is not split, "the other layout")
         assert run.app.focused is run.app.workbench.review.view
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("f2")
         commands["Review: Edit"].callback()
         await run.screen("EditScreen")
