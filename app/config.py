@@ -82,6 +82,21 @@ def _sendable(key: object) -> object:
 
 Effort = Literal["off", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much the model is to reason: `off` says nothing of it, `none` asks for none."""
+
+
+class Price(BaseModel):
+    """What a model's tokens cost, in US dollars per million: one entry of the `[price]` table."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    """Input that came from a cache; as `input` if it is left out."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """Input that was written to a cache; as `input` if it is left out."""
+
+
 OWN_FIELDS = frozenset(
     {
         "messages",
@@ -133,6 +148,8 @@ class Settings(BaseModel):
     """How much the model is to reason; `off` leaves it to the server."""
     request: Annotated[dict[str, Any], AfterValidator(_addable)] = Field(default_factory=dict)
     """More fields of each request; they go over those of signoff's, but for `OWN_FIELDS`."""
+    price: dict[str, Price] = Field(default_factory=dict)
+    """What models cost, by name or pattern (`claude-*`), where the server does not say it with each response."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
     context_window: int | None = Field(default=None, ge=1_000)

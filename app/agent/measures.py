@@ -4,6 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from app.conversation.events import AssistantMessage, Event
+from app.llm.spent import Spent
 from app.tools.contract import Confirmation, ConfirmationAnswer
 
 
@@ -40,13 +41,10 @@ class Spending:
     """Fold: attach it to the log."""
 
     def __init__(self) -> None:
-        self.tokens = 0
-        """Tokens in and out, over all requests."""
-        self.cost = 0.0
-        """US dollars, where servers said so."""
+        self.total = Spent()
+        """Over all requests."""
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
-        if isinstance(event, AssistantMessage) and event.usage is not None:
-            self.tokens += event.usage.prompt_tokens + event.usage.completion_tokens
-            self.cost += event.usage.cost or 0.0
+        if isinstance(event, AssistantMessage):
+            self.total = self.total.plus(event.usage)

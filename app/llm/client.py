@@ -8,17 +8,20 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
+from app.config import Price
 from app.llm.capabilities.beliefs import Beliefs, ProfileCache
 from app.llm.capabilities.lessons import Lessons
-from app.llm.capabilities.model_list import window_of
+from app.llm.capabilities.model_list import listed_facts
 from app.llm.capabilities.profile import NEXT_PLACEMENT, Profile
 from app.llm.capabilities.profiles import seed
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.retry import STANDARD, RetryPolicy
 from app.llm.failures.server_words import parse_body
+from app.llm.prices import with_cost
 from app.llm.response.assembly import ResponseAssembly
 from app.llm.response.limits import TooLarge
 from app.llm.response.sse import ServerEvent
@@ -85,7 +88,7 @@ class ModelClient:
         self._transport.preload()
 
     async def models(self) -> list[str]:
-        """Ids of the models that the endpoint offers; learns the context window of its own from the list.
+        """Ids of the models that the endpoint offers; learns from the list what its own can hold and costs.
 
         Raises:
             RequestError: It gives no list.
@@ -95,8 +98,10 @@ class ModelClient:
             models = await self._transport.models(wire_of(self.profile))
         except AttemptFailed as failed:
             raise self._final(failed.failure, None) from failed
-        if self.profile.context_window is None and (window := window_of(models, self.endpoint.model)) is not None:
-            self._beliefs.learn(context_window=window)
+        facts = listed_facts(models, self.endpoint.model)
+        if self.profile.context_window is not None:
+            facts.pop("context_window", None)
+        self._beliefs.learn(**facts)
         return [model.id for model in models]
 
     def hurry(self) -> None:
@@ -248,10 +253,17 @@ class ModelClient:
             if assembly.finish_reason is None:
                 raise AttemptFailed(self._reader.broken("is empty"))
         ended = assembly.finish_reason is not None or self._ended_without_reason(assembly, done=done)
-        completed = assembly.complete(ended=ended)
+        completed = self._priced(assembly.complete(ended=ended))
         if completed.calls and fields.get("tool_choice") in _NONE:
             self._beliefs.learn(tool_choice_none="ignored")
         return completed
+
+    def _priced(self, completed: Completed) -> Completed:
+        """With what it costs, where that is known."""
+        if completed.usage is None:
+            return completed
+        listed = Price.model_validate(self.profile.price) if self.profile.price is not None else None
+        return replace(completed, usage=with_cost(completed.usage, self.endpoint.price or listed))
 
     def _placed_in_vain(self) -> None:
         """The model was told to call nothing and to say a few words, and has done the opposite: many a chat template

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from app.config import Price
 from app.llm.address import Address, take_apart
 from app.llm.capabilities.profile import Profile
 from app.llm.wishes import NO_WISHES, Wishes
@@ -21,6 +22,8 @@ class Endpoint:
     headers: dict[str, str] = field(default_factory=dict)
     wishes: Wishes = NO_WISHES
     """What the user wants in each request of a conversation."""
+    price: Price | None = None
+    """What the model costs, as the user says."""
     address: Address = field(init=False, repr=False)
     """With what was secret in the base URL."""
 
@@ -71,10 +74,12 @@ class Usage(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     prompt_tokens: int = 0
+    """Those from a cache, or written to one, among them."""
     completion_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     cost: float | None = None
-    """US dollars, where the server says so."""
+    """US dollars, where the server or a price says so."""
 
 
 @dataclass(frozen=True, slots=True)

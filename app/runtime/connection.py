@@ -20,6 +20,7 @@ from app.conversation.events import Event, ProposalDecided
 from app.llm.capabilities.profiles import ProfileError, resolve
 from app.llm.client import ModelClient
 from app.llm.failures.retry import STANDARD, RetryPolicy
+from app.llm.prices import price_for
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
 from app.llm.wishes import Wishes
@@ -55,8 +56,8 @@ def endpoint_of(settings: Settings) -> Endpoint:
     if not settings.model:
         raise NotConnected("No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration.")
     wishes = Wishes(settings.reasoning_effort, settings.request)
-    base_url = settings.base_url or OPENAI_URL
-    return Endpoint(base_url, settings.model, settings.api_key, dict(settings.headers), wishes)
+    base_url, price = settings.base_url or OPENAI_URL, price_for(settings.model, settings.price)
+    return Endpoint(base_url, settings.model, settings.api_key, dict(settings.headers), wishes, price)
 
 
 def connect(

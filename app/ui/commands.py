@@ -268,7 +268,9 @@ class CommandRunner:
         if effort == "off":
             self._means.tell("From the next request on the server chooses how much the model reasons.")
         elif self._session.open_session.effort == "off":
-            self._means.tell(f"The server has refused {effort}; requests go without it.")
+            self._means.tell(
+                f"The server has refused {effort}; requests go without it. /doctor has it asked for anew."
+            )
         else:
             self._means.tell(f"From the next request on: reasoning effort {effort}.")
 

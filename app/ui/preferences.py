@@ -20,6 +20,7 @@ _ENDPOINT = (
     "wire",
     "reasoning_effort",
     "request",
+    "price",
     "profile",
     "context_window",
 )

@@ -5,15 +5,16 @@ import re
 import pytest
 from textual.app import App, ComposeResult
 
+from app.llm.spent import Spent
 from widgets.common.status_bar import Status, StatusBar
 
 PARTS = {
     "The model needs your permission  F4",
     "○ gate open",
     "12 proposals waiting",
-    "qwen3-coder-480b-instruct",
+    "qwen3-coder-480b-instruct high",
     "policy chain 2/3",
-    "1 token",
+    "12.3k in (8.1k cached), 940 out",
     "$1.200",
     "context 63 %",
     "3 denied in a row",
@@ -21,13 +22,13 @@ PARTS = {
 }
 FULL = Status(
     model="qwen3-coder-480b-instruct",
+    effort="high",
     gate_closed=False,
     policy="chain 2/3",
     waiting=12,
     context_tokens=5_700,
     context_window=9_000,
-    session_tokens=1,
-    cost=1.2,
+    spent=Spent(12_340, 8_100, 940, 1.2),
     branch="feature/long-name",
     denials=3,
     asks="permission",
@@ -43,10 +44,10 @@ class Bar(App[None]):
 async def test_whatever_the_width_every_part_is_whole_or_left_out() -> None:
     app = Bar()
     shown: set[str] = set()
-    async with app.run_test(size=(240, 3)) as pilot:
+    async with app.run_test(size=(280, 3)) as pilot:
         bar = app.query_one(StatusBar)
         bar.status = FULL
-        for width in range(240, 37, -4):
+        for width in range(280, 37, -4):
             await pilot.resize_terminal(width, 3)
             await pilot.pause()
             text = bar.render().plain

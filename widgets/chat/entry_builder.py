@@ -35,6 +35,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+from app.llm.spent import Spent
 from widgets.chat.entries.base import Change, Drop, Entry, Put
 from widgets.chat.entries.program import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
 from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
@@ -81,7 +82,7 @@ class EntryBuilder:
         self._turn_waited = 0.0
         """Seconds of the turn in which a tool waited for the user."""
         self._turn_calls = 0
-        self._turn_tokens = 0
+        self._turn_spent = Spent()
         self._failure = ("", "")
         """Key and words of the entry of the last failed request."""
         self._interrupted = False
@@ -143,7 +144,7 @@ class EntryBuilder:
                 changes = self._proposal(event, key)
             case TurnStarted(time=time):
                 self._turn, self._response = f"{event.id or -self._events}.", 0
-                self._turn_began, self._turn_waited, self._turn_calls, self._turn_tokens = time, 0.0, 0, 0
+                self._turn_began, self._turn_waited, self._turn_calls, self._turn_spent = time, 0.0, 0, Spent()
                 changes = []
             case RequestFailed(message=message):
                 self._failure = (key, message)
@@ -215,7 +216,7 @@ class EntryBuilder:
             changes.extend(self._called(call))
         self._turn_calls += sum(1 for call in event.calls if call.name != "ask_user")
         self._interrupted = event.state == "interrupted"
-        self._turn_tokens += event.usage.completion_tokens if event.usage else 0
+        self._turn_spent = self._turn_spent.plus(event.usage)
         self._response += 1
         self._forget_stream()
         return changes
@@ -329,11 +330,11 @@ class EntryBuilder:
 
     def _turn_end(self, event: TurnEnded, key: str) -> list[Change]:
         duration = event.time - self._turn_began - self._turn_waited if event.time and self._turn_began else 0.0
-        calls, tokens = self._turn_calls, self._turn_tokens
-        self._turn_began, self._turn_calls, self._turn_tokens = 0.0, 0, 0
+        calls, spent = self._turn_calls, self._turn_spent
+        self._turn_began, self._turn_calls, self._turn_spent = 0.0, 0, Spent()
         stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped
         self._interrupted = False
-        entry = TurnEndEntry(key, stopped, event.message, duration, calls, tokens)
+        entry = TurnEndEntry(key, stopped, event.message, duration, calls, spent)
         failure, failed = self._failure
         self._failure = ("", "")
         if failed and event.message.endswith(failed) and stopped != "answer":

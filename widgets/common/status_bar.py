@@ -9,7 +9,9 @@ from textual.reactive import reactive
 from textual.style import Style
 from textual.widget import Widget
 
+from app.llm.spent import Spent
 from app.safe_text import visible
+from widgets.common.figures import dollars, thousands, tokens
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.parts import Part, fitting, line_of
 
@@ -19,6 +21,7 @@ _ACTION = "status_action"
 
 _QUIET = "$foreground 60%"
 _GAP = "  ·  "
+_NOTHING = Spent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,8 @@ class Status:
     context_tokens: int = 0
     context_window: int = 0
     """0 where it is not known."""
-    session_tokens: int = 0
-    cost: float = 0.0
-    """US dollars."""
+    spent: Spent = _NOTHING
+    """By the session."""
     branch: str = ""
     denials: int = 0
     """Denials in a row without an approval between."""
@@ -140,22 +142,17 @@ class StatusBar(Widget):
         figures = []
         if status.policy != "every-edit":
             figures.append((3, Content.styled(f"policy {status.policy}", _QUIET)))
-        if status.session_tokens:
-            plural = "" if status.session_tokens == 1 else "s"
-            figures.append((0, Content.styled(f"{_thousands(status.session_tokens)} token{plural}", _QUIET)))
-        if status.cost:
-            figures.append((1, Content.styled(f"${status.cost:.3f}", _QUIET)))
+        if read_and_written := tokens(status.spent):
+            figures.append((0, Content.styled(read_and_written, _QUIET)))
+        if cost := dollars(status.spent):
+            figures.append((1, Content.styled(cost, _QUIET)))
         if status.context_tokens and status.context_window:
             share = 100 * status.context_tokens // status.context_window
             figures.append((2, Content.styled(f"context {share} %", "$text-warning" if share >= 80 else _QUIET)))
         elif status.context_tokens:
-            figures.append((2, Content.styled(f"context {_thousands(status.context_tokens)}", _QUIET)))
+            figures.append((2, Content.styled(f"context {thousands(status.context_tokens)}", _QUIET)))
         if status.denials:
             figures.append((6, Content.styled(f"{status.denials} denied in a row", "$text-warning")))
         if status.branch:
             figures.append((4, Content(f"⎇ {visible(status.branch)}")))
         return figures
-
-
-def _thousands(number: int) -> str:
-    return str(number) if number < 1_000 else f"{number / 1_000:.1f}k"

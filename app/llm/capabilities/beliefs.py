@@ -29,11 +29,12 @@ LASTS = {
     "tools_supported": 15 * _MINUTE,
     "stream_usage": 7 * _DAY,
     "refused": 7 * _DAY,
+    "price": 7 * _DAY,
     "mid_system": 30 * _DAY,
 }
 """Seconds that a belief lasts which costs something: without tools the model can only talk, without counts the
-context is estimated, what the user wants is not in force, and what is joined to the first message costs the prompt
-cache."""
+context is estimated, what the user wants is not in force, prices change, and what is joined to the first message
+costs the prompt cache."""
 _LASTS_AT_MOST = 90 * _DAY
 _DATES = "learned_at"
 """Where the cache keeps the Unix time of each field."""

@@ -100,7 +100,9 @@ async def examine(
                 yield check
     finally:
         await client.aclose()
-    yield _diagnosis(checks, _final_profile(client.profile, checks, profile, seed(endpoint.base_url, endpoint.model)))
+    final = _final_profile(client.profile, checks, profile, seed(endpoint.base_url, endpoint.model))
+    # No probe has the user's request settings: the next request finds out anew what is refused of them.
+    yield _diagnosis(checks, final.model_copy(update={"refused": {}}))
 
 
 async def _checks(client: ModelClient) -> AsyncGenerator[Check]:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from app.config import Price
+from app.llm.prices import listed_price
+
 _WINDOW = (
     "loaded_context_length",
     "context_length",
@@ -27,6 +30,7 @@ class ListedModel:
     id: str
     context_window: int | None = None
     """Tokens, where the list says so."""
+    price: Price | None = None
 
 
 def read_models(body: Any) -> list[ListedModel] | None:
@@ -35,12 +39,18 @@ def read_models(body: Any) -> list[ListedModel] | None:
     if not isinstance(entries, list):
         return None
     named = [(entry.get("id") or entry.get("name"), entry) for entry in entries if isinstance(entry, dict)]
-    return [ListedModel(name, _window(entry)) for name, entry in named if isinstance(name, str)]
+    return [ListedModel(name, _window(entry), listed_price(entry)) for name, entry in named if isinstance(name, str)]
 
 
-def window_of(models: list[ListedModel], name: str) -> int | None:
-    """The context window of the model of this name."""
-    return next((model.context_window for model in models if model.id == name), None)
+def listed_facts(models: list[ListedModel], name: str) -> dict[str, Any]:
+    """What the list says of the model of this name, as fields of a profile."""
+    model = next((model for model in models if model.id == name), None)
+    facts: dict[str, Any] = {}
+    if model is not None and model.context_window is not None:
+        facts["context_window"] = model.context_window
+    if model is not None and model.price is not None:
+        facts["price"] = model.price.model_dump(exclude_none=True)
+    return facts
 
 
 def _window(entry: dict[str, Any]) -> int | None:

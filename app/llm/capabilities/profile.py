@@ -1,12 +1,21 @@
 """What an endpoint honours, as data; the projection and the client both follow it."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from app.config import Price
 
 Placement = Literal["inline", "fold_first", "fold_user"]
 NEXT_PLACEMENT: dict[Placement, Placement] = {"inline": "fold_first", "fold_first": "fold_user"}
 """Where a system message of mid-conversation goes next, if it does not reach the model where it is."""
+
+
+def _price(fields: dict[str, float] | None) -> dict[str, float] | None:
+    """Kept as plain numbers, as everything that is learned."""
+    if fields is not None:
+        Price.model_validate(fields)
+    return fields
 
 
 class Profile(BaseModel):
@@ -63,5 +72,7 @@ class Profile(BaseModel):
     """The server never sends a finish reason: a clean end is an end."""
     refused: dict[str, Any] = Field(default_factory=dict)
     """Request settings of the user's that the server does not take, with the value that it refused."""
+    price: Annotated[dict[str, float] | None, AfterValidator(_price)] = None
+    """US dollars per million tokens, by the names of `Price`, where the list of models says it."""
     context_window: int | None = None
     """Tokens, where known."""

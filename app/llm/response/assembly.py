@@ -232,11 +232,13 @@ def read_usage(holder: Mapping[str, Any]) -> Usage | None:
     details = usage.get("prompt_tokens_details")
     cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
     cached = cached or _count(usage.get("prompt_cache_hit_tokens")) or _count(usage.get("cached_tokens"))
+    written = _count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
     cost = usage.get("cost")
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=completion,
         cached_tokens=cached,
+        cache_write_tokens=written,
         cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
     )
 

@@ -22,6 +22,8 @@ class AnthropicDecoder:
     def __init__(self) -> None:
         self._opaque = OpaqueBlocks("anthropic")
         self._usage: dict[str, int] = {}
+        self._cost: Any = None
+        """As some who offer this wire say it."""
         self._block: dict[str, Any] = {}
         """The block that is being written."""
         self._thought: list[str] = []
@@ -126,10 +128,13 @@ class AnthropicDecoder:
         written = self._usage.get("cache_creation_input_tokens", 0)
         read = self._usage.get("cache_read_input_tokens", 0)
         prompt = self._usage.get("input_tokens", 0) + written + read
-        return chunk(finish=known, usage=usage_fields(prompt, self._usage.get("output_tokens", 0), read))
+        output = self._usage.get("output_tokens", 0)
+        return chunk(finish=known, usage=usage_fields(prompt, output, read, written=written, cost=self._cost))
 
     def _count(self, holder: Mapping[str, Any]) -> None:
         """Counts so far; the later ones are totals too, and may leave out what has not changed."""
-        for name, value in mapping(holder.get("usage")).items():
+        usage = mapping(holder.get("usage"))
+        self._cost = usage.get("cost", self._cost)
+        for name, value in usage.items():
             if name.endswith("_tokens") and (number := count(value)):
                 self._usage[name] = number

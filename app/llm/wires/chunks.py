@@ -19,12 +19,13 @@ def call_delta(index: int, *, identity: str = "", name: str = "", arguments: str
     return {"tool_calls": [{"index": index, "id": identity, "function": {"name": name, "arguments": arguments}}]}
 
 
-def usage_fields(prompt: int, completion: int, cached: int) -> dict[str, Any]:
-    """A usage object; `prompt` counts the cached tokens in."""
+def usage_fields(prompt: int, completion: int, cached: int, *, written: int = 0, cost: Any = None) -> dict[str, Any]:
+    """A usage object; `prompt` counts the tokens in that came from a cache or were written to one."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "prompt_tokens_details": {"cached_tokens": cached},
+        "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
+        "cost": cost,
     }
 
 

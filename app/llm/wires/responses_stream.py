@@ -118,7 +118,9 @@ class ResponsesDecoder:
             delta,
             finish=self._reason(response),
             model=response.get("model"),
-            usage=usage_fields(count(usage.get("input_tokens")), count(usage.get("output_tokens")), cached),
+            usage=usage_fields(
+                count(usage.get("input_tokens")), count(usage.get("output_tokens")), cached, cost=usage.get("cost")
+            ),
         )
 
     def _reason(self, response: Mapping[str, Any]) -> str:

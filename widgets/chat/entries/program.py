@@ -4,10 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from app.conversation.events import InterventionKind
+from app.llm.spent import Spent
 from app.plural import plural
 from widgets.chat.entries.base import Entry, FoldedEntry, Gutter
 from widgets.chat.lines import MUTED, Face, Line, Span, seconds, shorten, visible, width_of, wrap_text
 from widgets.chat.markdown import markdown_lines
+from widgets.common.figures import dollars, tokens
+
+_NOTHING = Spent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +71,17 @@ class TurnEndEntry(Entry):
     message: str = ""
     duration: float = 0.0
     calls: int = 0
-    tokens: int = 0
-    """Tokens that the model wrote."""
+    spent: Spent = _NOTHING
+    """By its requests."""
 
     @property
     def facts(self) -> list[str]:
         """What there is to say about it."""
         calls = plural(self.calls, "tool call") if self.calls else ""
-        tokens = plural(self.tokens, "token") if self.tokens else ""
         message = visible(" ".join(self.message.split())) if self.stopped != "answer" else ""
-        return [fact for fact in (message, seconds(self.duration), calls, tokens) if fact]
+        return [
+            fact for fact in (message, seconds(self.duration), calls, tokens(self.spent), dollars(self.spent)) if fact
+        ]
 
     def rows(self, width: int, opened: bool) -> list[Line]:
         """The facts, and how it goes on where that is not plain."""

@@ -39,6 +39,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+from app.llm.spent import Spent
 from app.llm.types import Usage
 from app.proposals.facts import FileStat
 from widgets.chat.entries.base import Change, Entry, Put
@@ -258,10 +259,15 @@ def test_the_end_of_a_turn_sums_it_up() -> None:
     events: list[Event] = [
         TurnStarted(id=1, time=100, cause="message"),
         AssistantMessage(id=2, text="a", calls=(call("c1.0"), call("c1.1")), usage=Usage(completion_tokens=30)),
-        AssistantMessage(id=3, text="b", usage=Usage(completion_tokens=12)),
+        AssistantMessage(
+            id=3, text="b", usage=Usage(prompt_tokens=1_200, cached_tokens=900, completion_tokens=12, cost=0.5)
+        ),
         TurnEnded(id=4, time=107.5, stopped="answer"),
     ]
-    assert reopened(events)[-1] == TurnEndEntry("e4", "answer", "", 7.5, 2, 42)
+    end = reopened(events)[-1]
+    assert end == TurnEndEntry("e4", "answer", "", 7.5, 2, Spent(1_200, 900, 42, 0.5))
+    assert isinstance(end, TurnEndEntry)
+    assert end.facts[1:] == ["2 tool calls", "1.2k in (900 cached), 42 out", "$0.500"]
 
 
 def test_a_failure_is_told_once_where_it_happened() -> None:
@@ -269,14 +275,14 @@ def test_a_failure_is_told_once_where_it_happened() -> None:
     assert entries == [NoticeEntry("e1", "The key was refused.", "error")]
     failed = RequestFailed(id=1, kind="auth", message="The key was refused.")
     ended = TurnEnded(id=2, stopped="failed", message="The key was refused.")
-    assert reopened([failed, ended]) == [TurnEndEntry("e2", "failed", "The key was refused.", 0.0, 0, 0)]
+    assert reopened([failed, ended]) == [TurnEndEntry("e2", "failed", "The key was refused.", 0.0, 0, Spent())]
     ends: list[tuple[Literal["failed", "staged"], str]] = [
         ("failed", "It did not help. The key was refused."),
         ("staged", "The key was refused."),
     ]
     for stopped, message in ends:
         ended = TurnEnded(id=2, stopped=stopped, message=message)
-        assert reopened([failed, ended]) == [TurnEndEntry("e2", stopped, message, 0.0, 0, 0)]
+        assert reopened([failed, ended]) == [TurnEndEntry("e2", stopped, message, 0.0, 0, Spent())]
 
 
 @pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])

@@ -1,0 +1,136 @@
+"""What a response costs: as the server says it, else by the user's price, else by the server's list of models."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.config import ConfigError, Price, Settings, checked_value
+from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profiles import resolve
+from app.llm.client import ModelClient
+from app.llm.prices import price_for, with_cost
+from app.llm.types import Completed, Endpoint, Usage
+from app.runtime.connection import endpoint_of
+from tests.wire.driving import BRISK, FAST, updates_of
+from tests.wire.replies import Turn, chunk, document, stream
+from tests.wire.server import WireServer
+from tests.wire.test_client_wishes import wishing
+
+DEAR = Price(input=1_000, output=10_000, cached=100, cache_write=2_000)
+COUNTED = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 60}}
+LISTED = {"id": "m", "pricing": {"prompt": "0.000002", "completion": "0.000008", "input_cache_read": "0.000001"}}
+
+
+def answering(usage: dict[str, Any]) -> Any:
+    return stream(chunk("Hello"), chunk(finish="stop"), {**chunk(), "choices": [], "usage": usage})
+
+
+async def usage_of(
+    server: WireServer, price: Price | None, *, wire: str = "chat", listed: bool = False, cache: Any = None
+) -> Usage:
+    """The usage of one response."""
+    endpoint = Endpoint(server.base_url, "m", price=price)
+    profile = resolve(server.base_url, "m", cache=cache, overrides={"wire": wire})
+    client = ModelClient(endpoint, profile, retry=FAST, timeouts=BRISK, cache=cache)
+    try:
+        if listed:
+            await client.models()
+        completed = (await updates_of(client, wishing()))[-1]
+    finally:
+        await client.aclose()
+    assert isinstance(completed, Completed) and completed.usage is not None
+    return completed.usage
+
+
+async def test_what_the_server_says_goes_before_the_users_price_and_that_before_the_list(server: WireServer) -> None:
+    server.route("/v1/models", document({"data": [LISTED]}))
+    server.script(
+        [answering({**COUNTED, "cost": 0.25}), *[answering(COUNTED)] * 4, answering({**COUNTED, "cost": 0})]
+    )
+    cache: dict[str, dict[str, Any]] = {}
+    assert (await usage_of(server, DEAR)).cost == 0.25
+    assert (await usage_of(server, None)).cost is None
+    assert (await usage_of(server, DEAR, listed=True)).cost == pytest.approx(
+        (40 * 1_000 + 60 * 100 + 10 * 10_000) / 1e6
+    )
+    cheap = pytest.approx((40 * 2 + 60 * 1 + 10 * 8) / 1e6)
+    assert (await usage_of(server, None, listed=True, cache=cache)).cost == cheap
+    assert (await usage_of(server, None, cache=cache)).cost == cheap, "remembered"
+    assert (await usage_of(server, DEAR)).cost == 0, "free is a price too"
+
+
+@pytest.mark.parametrize(
+    ("wire", "counts"),
+    [("chat", (40, 0, 0, 7)), ("anthropic", (46, 4, 2, 7)), ("responses", (40, 4, 0, 7))],
+)
+async def test_each_wire_counts_input_cache_and_output_apart(
+    server: WireServer, wire: str, counts: tuple[int, int, int, int]
+) -> None:
+    server.always(Turn("Hello", prompt_tokens=40, completion_tokens=7))
+    usage = await usage_of(server, DEAR, wire=wire)
+    prompt, cached, written, output = counts
+    assert (usage.prompt_tokens, usage.cached_tokens) == (prompt, cached)
+    assert (usage.cache_write_tokens, usage.completion_tokens) == (written, output)
+    plain = prompt - cached - written
+    assert usage.cost == pytest.approx((plain * 1_000 + cached * 100 + written * 2_000 + output * 10_000) / 1e6)
+
+
+@pytest.mark.parametrize(
+    "pricing",
+    [
+        None,
+        "free",
+        {},
+        {"prompt": "0.000002"},
+        {"prompt": "x", "completion": "0.1"},
+        {"prompt": "-1", "completion": "-1"},
+        {"prompt": True, "completion": "0"},
+        {"input": 0.27, "output": 1.1},
+        {"prompt": "nan", "completion": "9" * 400},
+    ],
+)
+async def test_a_list_that_has_no_price_per_token_teaches_none(server: WireServer, pricing: Any) -> None:
+    server.route("/v1/models", document({"data": [{"id": "m", "pricing": pricing}]}))
+    server.script([answering(COUNTED)])
+    assert (await usage_of(server, None, listed=True)).cost is None
+
+
+@given(
+    st.builds(
+        Usage,
+        prompt_tokens=st.integers(0, 10**9),
+        completion_tokens=st.integers(0, 10**9),
+        cached_tokens=st.integers(0, 10**9),
+        cache_write_tokens=st.integers(0, 10**9),
+    )
+)
+def test_no_count_of_a_server_makes_a_cost_less_than_nothing_or_more_than_all_at_the_dearest(usage: Usage) -> None:
+    cost = with_cost(usage, DEAR).cost
+    assert cost is not None
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    assert 0 <= cost <= tokens * 10_000 / 1e6 + 1e-6
+    assert with_cost(usage, None) == usage
+
+
+def test_a_price_goes_by_the_name_and_else_by_the_first_pattern() -> None:
+    one, other = Price(input=1, output=1), Price(input=2, output=2)
+    prices = {"claude-*": one, "*": other, "m[1m]": other}
+    assert price_for("claude-opus-4-8", prices) == one
+    assert price_for("m[1m]", prices) == other
+    assert price_for("x", {"claude-*": one}) is None
+    settings = Settings(base_url="http://localhost:1/v1", model="claude-opus-4-8", price=prices)
+    assert endpoint_of(settings).price == one
+
+
+@pytest.mark.parametrize("price", [{"m": {"input": 1}}, {"m": {"input": -1, "output": 1}}, {"m": 3}])
+def test_a_price_that_is_none_is_told(price: Any) -> None:
+    with pytest.raises(ConfigError, match=r"price\.m"):
+        checked_value("price", price)
+
+
+def test_a_price_in_the_profile_is_checked_as_one() -> None:
+    assert Profile(price={"input": 1.0, "output": 2.0}).price == {"input": 1.0, "output": 2.0}
+    with pytest.raises(ValueError, match="output"):
+        Profile(price={"input": 1.0})
