@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from app.conversation.events import AssistantMessage, Event
-from app.llm.spent import Spent
+from app.conversation.spent import Spent
 from app.tools.contract import Confirmation, ConfirmationAnswer
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from textual.app import App, ComposeResult
 
-from app.llm.spent import Spent
+from app.conversation.spent import Spent
 from widgets.common.status_bar import Status, StatusBar
 
 PARTS = {

@@ -35,7 +35,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.llm.spent import Spent
+from app.conversation.spent import Spent
 from widgets.chat.entries.base import Change, Drop, Entry, Put
 from widgets.chat.entries.program import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
 from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry

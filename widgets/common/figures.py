@@ -1,6 +1,6 @@
 """Numbers of tokens and what they cost, in few words."""
 
-from app.llm.spent import Spent
+from app.conversation.spent import Spent
 from app.plural import plural
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from app.conversation.events import InterventionKind
-from app.llm.spent import Spent
+from app.conversation.spent import Spent
 from app.plural import plural
 from widgets.chat.entries.base import Entry, FoldedEntry, Gutter
 from widgets.chat.lines import MUTED, Face, Line, Span, seconds, shorten, visible, width_of, wrap_text

@@ -39,7 +39,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.llm.spent import Spent
+from app.conversation.spent import Spent
 from app.llm.types import Usage
 from app.proposals.facts import FileStat
 from widgets.chat.entries.base import Change, Entry, Put

@@ -1,4 +1,4 @@
-"""What requests took together."""
+"""What the requests of a conversation took together."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
