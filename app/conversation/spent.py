@@ -1,4 +1,7 @@
-"""What the requests of a conversation took together."""
+"""What the requests of a conversation took together.
+
+Kept apart: the session sums it up, and the panes show it, with nothing else in common.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""Numbers of tokens and what they cost, in few words."""
+"""Numbers of tokens and what they cost, in few words.
+
+Kept apart: the status bar and the ends of turns say it alike.
+"""
 
 from app.conversation.spent import Spent
 from app.plural import plural
