@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.proposals.attention.edited import LexingBudget
 from app.proposals.attention.reason import ReasonKind
 from app.proposals.attention.summary import computed, reason_line
 from app.proposals.models import HunkState, Match, Proposal, Rung
@@ -147,3 +148,26 @@ def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
     change = plain.files[0].model_copy(update={"matches": (Match(rung=Rung.ALIGNED, line=1),), "binary": True})
     proposal = looked_through(contents, plain.model_copy(update={"files": (change,)}))
     assert words(proposal) == "was not found exactly in the file"
+
+
+def test_a_change_all_over_a_repository_is_looked_through_without_lexing_all_of_it() -> None:
+    body = "".join(f"def f{number}(x):\n    return x + {number}\n\n\n" for number in range(1_500))
+    files = {f"f{number:02}.py": (body, f"{body}y = eval(x)  # as before\n") for number in range(12)}
+    proposal = as_proposal({**files, "g.py": (body, f'{body}y = "eval(x)"\n')})
+    assert {reason.path for reason in proposal.reasons} == set(files)
+
+
+def test_what_may_be_lexed_for_a_proposal_is_used_up() -> None:
+    budget = LexingBudget()
+    assert budget.blanked("a.py", ["# x", "y = 'z'"]) == ["   ", "y =    "]
+    assert budget.blanked("a.txt", ["x" * 290_000]) is not None
+    assert budget.blanked("a.py", ["x" * 20_000]) is None
+    assert budget.blanked("a.py", ["# x"]) == ["   "]
+
+
+def test_thousands_of_files_are_put_in_order_at_once() -> None:
+    files = {
+        f"{number % 50}/{kind}{number}.py": ("", "a = 1\n") for number in range(1_500) for kind in ("m", "test_m")
+    }
+    order = as_proposal(files).order
+    assert order[:4] == ("0/m0.py", "0/test_m0.py", "0/m100.py", "0/test_m100.py")

@@ -81,7 +81,8 @@ def new_calls(file: EditedFile) -> Iterator[Reason]:
     for kind, patterns in _KINDS:
         pattern = patterns[family]
         if pattern.search(file.added_text):
-            yield from _more(file, kind, pattern, file.removed_code, file.added_code)
+            before = file.removed_code if pattern.search(file.removed_text) else ()
+            yield from _more(file, kind, pattern, before, file.added_code)
 
 
 def _more(

@@ -11,8 +11,8 @@ from app.proposals.text.hunks import in_force
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-_LEXED = 200_000
-"""Characters of a text, at most, that is lexed whole; of a longer one only the changed lines are."""
+_LEXED = 300_000
+"""Characters that are lexed for one proposal, at most; of files after that only the changed lines are, or nothing."""
 
 
 class Line(NamedTuple):
@@ -24,10 +24,28 @@ class Line(NamedTuple):
     place: Place
 
 
+class LexingBudget:
+    """How much is lexed for one proposal: a change all over a repository is staged in no more than a second."""
+
+    def __init__(self) -> None:
+        self._left = _LEXED
+
+    def blanked(self, path: str, lines: Sequence[str]) -> Sequence[str] | None:
+        """The lines with blanks for strings and comments; None if they are more than what is left."""
+        size = sum(map(len, lines))
+        if size > self._left:
+            return None
+        self._left -= size
+        return blanked(path, lines)
+
+
 class EditedFile:
     """One file of a proposal with both its texts."""
 
-    def __init__(self, change: FileChange, old: Sequence[str], new: Sequence[str]) -> None:
+    def __init__(
+        self, change: FileChange, old: Sequence[str], new: Sequence[str], budget: LexingBudget | None = None
+    ) -> None:
+        self._budget = budget or LexingBudget()
         self.change = change
         self.path = change.path
         self.old = old
@@ -47,19 +65,33 @@ class EditedFile:
         return "\n".join(line.text for line in self.removed)
 
     @cached_property
-    def added_code(self) -> list[Line]:
+    def added_code(self) -> Sequence[Line]:
         """The added lines with blanks for strings and comments."""
-        return list(_coded(self.path, self.new, self.added))
+        return self._coded(self.path, self._new_code, self.added)
 
     @cached_property
-    def removed_code(self) -> list[Line]:
+    def removed_code(self) -> Sequence[Line]:
         """The removed lines with blanks for strings and comments."""
-        return list(_coded(self.change.old_path or self.path, self.old, self.removed))
+        path = self.change.old_path or self.path
+        return self._coded(path, self._budget.blanked(path, self.old), self.removed)
 
-    @cached_property
+    @property
     def new_code(self) -> Sequence[str]:
         """All of the new text with blanks for strings and comments."""
-        return blanked(self.path, self.new)
+        return self.new if self._new_code is None else self._new_code
+
+    @cached_property
+    def _new_code(self) -> Sequence[str] | None:
+        return self._budget.blanked(self.path, self.new)
+
+    def _coded(self, path: str, whole: Sequence[str] | None, lines: Sequence[Line]) -> Sequence[Line]:
+        """These lines out of the blanked text, or blanked by themselves where that was too long."""
+        if whole is not None:
+            return [line._replace(text=whole[line.number]) for line in lines]
+        apart = self._budget.blanked(path, [line.text for line in lines])
+        if apart is None:
+            return lines
+        return [line._replace(text=code) for line, code in zip(lines, apart, strict=True)]
 
     def reason(self, kind: ReasonKind, lines: Iterable[Line], names: Iterable[str] = ()) -> Reason:
         """A reason that was found in these lines."""
@@ -74,15 +106,6 @@ def _lines(hunk: Hunk, side: Literal["old", "new"], text: Sequence[str]) -> Iter
         yield Line(start + offset, line, Place(hunk=hunk.id, side=side, offset=offset))
 
 
-def _coded(path: str, text: Sequence[str], lines: Sequence[Line]) -> Iterator[Line]:
-    if sum(map(len, text)) <= _LEXED:
-        whole = blanked(path, text)
-        yield from (line._replace(text=whole[line.number]) for line in lines)
-    else:
-        apart = blanked(path, [line.text for line in lines])
-        yield from (line._replace(text=code) for line, code in zip(lines, apart, strict=True))
-
-
 def blanked(path: str, lines: Sequence[str]) -> Sequence[str]:
     """The lines with blanks for strings and comments; as they are if nobody knows the language."""
     lexer = _lexer_for(path.rpartition("/")[2])
@@ -91,8 +114,6 @@ def blanked(path: str, lines: Sequence[str]) -> Sequence[str]:
     from pygments.token import Comment, String, is_token_subtype
 
     text = "\n".join(lines)
-    if len(text) > 2 * _LEXED:
-        return lines
     pieces: list[str] = []
     at = 0
     for start, kind, value in lexer.get_tokens_unprocessed(text):

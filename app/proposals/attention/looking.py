@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from app.proposals.attention.calls import new_calls
 from app.proposals.attention.credentials import secrets
-from app.proposals.attention.edited import EditedFile
+from app.proposals.attention.edited import EditedFile, LexingBudget
 from app.proposals.attention.kinds import is_generated, lock_of, runs_by_itself
 from app.proposals.attention.order import by_need
 from app.proposals.attention.reason import Reason, ReasonKind
@@ -28,7 +28,8 @@ def looked_through(contents: Contents, proposal: Proposal, request: str = "") ->
         proposal: With its hunks.
         request: What the user asked for, in their words, as far as that is known.
     """
-    files = [_edited(contents, change) for change in proposal.files]
+    budget = LexingBudget()
+    files = [_edited(contents, change, budget) for change in proposal.files]
     known = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
     unasked = not_named(request, [file.path for file in files]) if request else frozenset(known)
     reasons = tuple(reasons_in(files, unasked))
@@ -98,7 +99,8 @@ def _rights(change: FileChange) -> str:
     return "writable by all" if new & 0o002 else ""
 
 
-def _edited(contents: Contents, change: FileChange) -> EditedFile:
+def _edited(contents: Contents, change: FileChange, budget: LexingBudget) -> EditedFile:
     if change.binary or change.links:
-        return EditedFile(change, (), ())
-    return EditedFile(change, Document(contents.get(change.base)).texts, Document(contents.get(change.result)).texts)
+        return EditedFile(change, (), (), budget)
+    old, new = (Document(contents.get(version)).texts for version in (change.base, change.result))
+    return EditedFile(change, old, new, budget)

@@ -50,14 +50,14 @@ def _to_follow(files: Sequence[EditedFile]) -> Iterable[str]:
     paths = sorted(file.path for file in files)
     prose = [path for path in paths if is_prose(path)]
     tests = [path for path in paths if is_test(path) and not is_prose(path)]
-    code = _definitions_first([path for path in paths if path not in {*prose, *tests}], files)
-    waiting = dict.fromkeys(tests)
-    for path in code:
+    others = {*prose, *tests}
+    tests_of: dict[str, list[str]] = {}
+    for path in tests:
+        tests_of.setdefault(subject(path), []).append(path)
+    for path in _definitions_first([path for path in paths if path not in others], files):
         yield path
-        for test in [test for test in waiting if subject(test) == subject(path)]:
-            del waiting[test]
-            yield test
-    yield from _definitions_first(list(waiting), files)
+        yield from tests_of.pop(subject(path), ())
+    yield from _definitions_first(sorted(path for rest in tests_of.values() for path in rest), files)
     yield from prose
 
 
@@ -68,8 +68,8 @@ def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> lis
     if len(among) < 2 or sum(len(file.added_text) for file in among) > _MOST:
         return list(paths)
     needs = _needs(among)
-    placed: dict[str, None] = {}
-    open_paths = list(paths)
+    placed = {path: None for path in paths if not needs[path]} if not any(needs.values()) else {}
+    open_paths = [path for path in paths if path not in placed]
     while open_paths:
         ready = next((path for path in open_paths if needs[path].keys() <= placed.keys()), None)
         if ready is None:

@@ -83,7 +83,8 @@ def _fewer(file: EditedFile, kind: ReasonKind, pattern: re.Pattern[str], added: 
     """The lines of a kind that were removed where fewer came in their stead, and that did not move elsewhere."""
     removed = [line for line in file.removed_code if pattern.search(line.text)]
     kept = {line.place for line in file.removed if added.get(line.text.strip())}
-    in_stead = Counter(line.place.hunk for line in file.added_code if pattern.search(line.text))
+    new = file.added_code if pattern.search(file.added_text) else ()
+    in_stead = Counter(line.place.hunk for line in new if pattern.search(line.text))
     gone: list[Line] = []
     for line in removed:
         if line.place in kept:
