@@ -21,7 +21,7 @@ from app.conversation.log import EventLog
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import RequestError
-from app.llm.types import Completed, Payload
+from app.llm.types import Completed, Payload, Usage
 
 
 class ContextUse:
@@ -99,12 +99,16 @@ class ContextKeeper:
                     pruned = Pruned(results=step.results, tokens_before=budget.used)
                     budget = await self._take(pruned, budget, model, facts)
                 case Summarise():
-                    summary = await interrupter.wait_for(self._summary(step, budget, model, facts))
+                    summary, usage = await interrupter.wait_for(self._summary(step, budget, model, facts))
                     if not summary:
                         summarise = False
                         continue
                     compacted = Compacted(
-                        upto=step.upto, summary=summary, method="summary", tokens_before=budget.used
+                        upto=step.upto,
+                        summary=summary,
+                        method="summary",
+                        tokens_before=budget.used,
+                        usage=usage,
                     )
                     budget = await self._take(compacted, budget, model, facts)
                 case Truncate():
@@ -119,14 +123,16 @@ class ContextKeeper:
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
 
-    async def _summary(self, step: Summarise, budget: Budget, model: ModelPort, facts: Facts) -> str:
-        """The model's summary of the older part; empty if it could not make one."""
+    async def _summary(
+        self, step: Summarise, budget: Budget, model: ModelPort, facts: Facts
+    ) -> tuple[str, Usage | None]:
+        """The model's summary of the older part, empty if it could not make one; and what the request took."""
         events = tuple(self._log.events)
-        text = ""
+        text, usage = "", None
         try:
             async for update in model.stream(lambda profile: summary_payload(events, step, budget, profile, facts)):
                 if isinstance(update, Completed) and not update.truncated and not update.calls:
-                    text = update.text.strip()
+                    text, usage = update.text.strip(), update.usage
         except RequestError:
-            return ""
-        return text
+            return "", None
+        return text, usage

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from app.conversation.events import AssistantMessage, Event
+from app.conversation.events import AssistantMessage, Compacted, Event
 from app.conversation.spent import Spent
 from app.tools.contract import Confirmation, ConfirmationAnswer
 
@@ -46,5 +46,5 @@ class Spending:
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
-        if isinstance(event, AssistantMessage):
+        if isinstance(event, AssistantMessage | Compacted):
             self.total = self.total.plus(event.usage)

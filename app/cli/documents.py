@@ -235,6 +235,17 @@ class PushDocument(Document):
     commit: str
 
 
+class SpentLine(Document):
+    """Tokens of all requests of a turn, as the server counted them."""
+
+    input: int
+    """Those that came from a cache among them."""
+    cached: int
+    output: int
+    cost: float | None
+    """US dollars; null where no price is known."""
+
+
 class RunDocument(Document):
     """`signoff run --json`."""
 
@@ -249,6 +260,7 @@ class RunDocument(Document):
     """Ids of what this turn staged."""
     error: str | None
     """What failed; beside `staged`, why the model's closing words are missing."""
+    spent: SpentLine
 
 
 class SessionLine(Document):

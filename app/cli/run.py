@@ -7,8 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from app.agent.measures import Spending
 from app.agent.session import Session
 from app.agent.updates import (
     ConfirmationRequested,
@@ -21,7 +23,7 @@ from app.agent.updates import (
     TextStreamed,
     Update,
 )
-from app.cli.documents import RunDocument
+from app.cli.documents import RunDocument, SpentLine
 from app.cli.output import CommandError, Exit, check_folder, piped_text, print_error, print_json, print_line
 from app.cli.parser import flags_of
 from app.conversation.events import (
@@ -141,6 +143,9 @@ def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocu
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
     failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
     texts = [event.text for event in events if isinstance(event, AssistantMessage) and event.state != "discarded"]
+    spending = Spending()
+    for event in events:
+        spending.apply(event)
     question = session.question
     stopped = ended.stopped if ended else "failed"
     error = failure
@@ -157,6 +162,7 @@ def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocu
         options=list(question.options) if question else [],
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
         error=error or None,
+        spent=SpentLine(**asdict(spending.total)),
     )
 
 

@@ -345,6 +345,8 @@ class Compacted(EventBase):
     method: Literal["summary", "truncation"]
     tokens_before: int = 0
     tokens_after: int = 0
+    usage: Usage | None = None
+    """Of the request for the summary."""
 
 
 class Pruned(EventBase):

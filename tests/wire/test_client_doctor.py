@@ -211,6 +211,11 @@ async def test_what_was_learned_before_is_examined_anew(server: WireServer) -> N
     assert (await examined(server, profile=STALE)).profile == Profile()
 
 
+async def test_what_was_refused_of_the_users_settings_is_asked_for_anew_afterwards(server: WireServer) -> None:
+    server.model(lambda request: follows(request.messages))
+    assert (await examined(server, profile=Profile(refused={"top_k": 5}))).profile == Profile()
+
+
 async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> None:
     endpoint = Endpoint(server.base_url, "test-model")
     cache: dict[str, dict[str, Any]] = {}

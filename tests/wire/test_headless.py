@@ -58,12 +58,13 @@ def test_a_session_that_is_not_there_is_wrong_usage_however_it_is_asked_for(
 
 
 def test_a_hand_back_that_failed_is_said(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
-    server.turn(calls=[edit()])
+    server.turn(calls=[edit()], prompt_tokens=100, completion_tokens=10)
     server.always(error(400, "Not today"))
     assert main(["run", "Be brief", "--json", "--base-url", server.base_url, "--model", "m"]) == 0
     document, _ = told(capsys)
     assert (document["stopped"], document["proposals"]) == ("staged", ["P1"])
     assert "Not today" in document["error"]
+    assert document["spent"] == {"input": 100, "cached": 0, "output": 10, "cost": None}
 
 
 def test_without_the_screen_it_is_said_what_is_waited_for(

@@ -68,9 +68,12 @@ async def test_compacting_by_hand_has_the_model_summarise(server: WireServer, tm
         for number in range(12):
             server.say(f"Answer {number}. " + "Words. " * 400)
             await on.say(f"Question {number}?")
-        server.model(lambda request: Turn("SUMMARY of all that."))
+        server.model(lambda request: Turn("SUMMARY of all that.", prompt_tokens=9_000, completion_tokens=70))
+        before = on.session.spent.total
         await on.session.compact()
         await on.session.settled()
+        after = on.session.spent.total
+        assert (after.input - before.input, after.output - before.output) == (9_000, 70), "the summary costs, too"
         (compacted,) = [event for event in on.events if isinstance(event, Compacted)]
         assert compacted.method == "summary" and "SUMMARY" in compacted.summary
         asked = server.last
