@@ -35,7 +35,7 @@ def as_proposal(
     for path, texts in sorted(files.items()):
         old_mode, new_mode = (modes or {}).get(path, (0o644, 0o644))
         base, result = (
-            None if text is None else contents.add(text.encode(), mode)
+            None if text is None else contents.add(text.encode(errors="surrogateescape"), mode)
             for text, mode in zip(texts, (old_mode, new_mode), strict=True)
         )
         if base != result:

@@ -15,6 +15,10 @@ _LEXED = 300_000
 """Characters that are lexed for one proposal, at most; of files after that only the changed lines are, or nothing."""
 
 
+_LONGEST = 2_000
+"""Characters of a line, at most, that is lexed: on longer ones lexers may take their time. They stay as they are."""
+
+
 class Line(NamedTuple):
     """A line that was added or removed."""
 
@@ -97,6 +101,8 @@ class EditedFile:
         """A reason that was found in these lines."""
         found = list(lines)
         places = tuple(line.place for line in found[:MOST_PLACES])
+        # Bytes that are no text stand as lone surrogates in a line, which no store takes.
+        names = (name.encode(errors="replace").decode() for name in names)
         return Reason(kind=kind, path=self.path, names=tuple(dict.fromkeys(names)), count=len(found), places=places)
 
 
@@ -113,7 +119,7 @@ def blanked(path: str, lines: Sequence[str]) -> Sequence[str]:
         return lines
     from pygments.token import Comment, String, is_token_subtype
 
-    text = "\n".join(lines)
+    text = "\n".join(line if len(line) <= _LONGEST else "" for line in lines)
     pieces: list[str] = []
     at = 0
     for start, kind, value in lexer.get_tokens_unprocessed(text):
@@ -127,7 +133,9 @@ def blanked(path: str, lines: Sequence[str]) -> Sequence[str]:
         at = start + len(value)
     pieces.append(text[at:])
     found = "".join(pieces).split("\n")
-    return found if len(found) == len(lines) else lines
+    if len(found) != len(lines):
+        return lines
+    return [code if len(line) <= _LONGEST else line for line, code in zip(lines, found, strict=True)]
 
 
 @cache
