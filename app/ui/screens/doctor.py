@@ -29,6 +29,7 @@ _TITLES = {
     "reachable": "Reachable",
     "key": "Key",
     "model": "Model",
+    "wire": "Wire",
     "streaming": "Streaming",
     "usage": "Token counts",
     "tools": "Tools",
