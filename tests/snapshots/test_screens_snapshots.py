@@ -198,10 +198,19 @@ async def opened(pilot: Pilot[Any]) -> SignoffApp:
     return app
 
 
-async def shown(pilot: Pilot[Any]) -> None:
+LOADED = {
+    "sessions": "Have a look at the diff.",
+    "models": "devstral-small",
+    "doctor": "run on a layer over the workspace",
+}
+"""What stands on a screen once it has loaded what it shows."""
+
+
+async def shown(pilot: Pilot[Any], name: str = "") -> None:
     """Wait until a screen is in front and has loaded what it shows."""
     app = pilot.app
     await until(lambda: app.screen is not app.screen_stack[0], "the screen")
+    await until(lambda: LOADED.get(name, "") in screen_text(app), lambda: f"{name}:\n{screen_text(app)}")
     await at_rest(pilot)
     app.set_focus(None)
     await at_rest(pilot)
@@ -230,7 +239,7 @@ def test_a_screen(snap_compare: Any, make: Any, name: str, theme: str, size: tup
     async def before(pilot: Pilot[Any]) -> None:
         app = await opened(pilot)
         app.push_screen(SCREENS[name](app))
-        await shown(pilot)
+        await shown(pilot, name)
 
     assert snap_compare(make(theme), run_before=before, terminal_size=size)
 
@@ -241,6 +250,6 @@ def test_a_screen_in_another_theme(snap_compare: Any, make: Any, name: str, them
     async def before(pilot: Pilot[Any]) -> None:
         app = await opened(pilot)
         app.push_screen(SCREENS[name](app))
-        await shown(pilot)
+        await shown(pilot, name)
 
     assert snap_compare(make(theme), run_before=before, terminal_size=(120, 32))
