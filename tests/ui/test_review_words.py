@@ -216,7 +216,7 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
         app.review.set_sent_comments("P1", [comment])
         await ready(pilot)
         assert "☐ a.py:2  name it" in screen(app)
-        await pilot.press("g", "j", "j", "j", "enter")
+        await pilot.press("g", "j", "j", "enter")
         await pilot.pause()
         assert "☑ a.py:2  name it" in screen(app)
         await pilot.press("enter")
