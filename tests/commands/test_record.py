@@ -213,9 +213,9 @@ def test_a_hook_puts_the_trailers_of_what_is_staged_into_the_users_own_commit(co
         "sys.exit(main(['trailers', '--staged', '--into', sys.argv[1], '--workspace', sys.argv[2]]))\n"
     )
     hook.chmod(0o755)
-    git(committed, "commit", "--quiet", "-m", "only mine", "--", "mine.txt")
-    assert git(committed, "log", "-1", "--format=%(trailers)").strip() == ""
     git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "only mine", "--", "mine.txt")
+    assert git(committed, "log", "-1", "--format=%(trailers)").strip() == "", "what else is staged is not in it"
     git(committed, "commit", "--quiet", "-m", "the model's")
     assert git(committed, "log", "-1", "--format=%(trailers:unfold)").strip().splitlines() == [
         "Assisted-by: signoff:gpt-9",

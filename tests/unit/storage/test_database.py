@@ -78,6 +78,18 @@ def test_a_damaged_database_is_left_alone(tmp_path: Path, content: bytes) -> Non
     assert path.read_bytes() == content
 
 
+def test_a_schema_that_is_no_text_any_more_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "signoff.db"
+    Database(path).close()
+    content = path.read_bytes()
+    damaged = content.replace(b"tabledecisions", b"table\xe3ecisions").replace(
+        b"CREATE TABLE decisions", b"CREATE TABLX decisions"
+    )
+    path.write_bytes(damaged)
+    with pytest.raises(StorageError, match="is damaged"):
+        Database(path)
+
+
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="SIGNOFF_HOME"):

@@ -9,6 +9,7 @@ import pytest
 
 from app.agent.decision_events import approval, decided, undone
 from app.conversation.events import Decision
+from app.proposals.attribution import steps_to
 from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.facts import CheckFact, Circumstances, LineComment
 from app.proposals.record import Entry, blob_id
@@ -173,14 +174,29 @@ def test_what_somebody_changes_is_named(bench: Bench, harm: str, named: set[int]
     assert broken == named if named is not None else broken
 
 
-def test_an_entry_that_was_forged_with_its_hash_is_betrayed_by_the_next(bench: Bench) -> None:
+@pytest.mark.parametrize(("position", "betrayed"), [(10, 12), (49, 50)])
+def test_an_entry_that_was_forged_with_its_hash_is_betrayed_by_the_next_or_by_the_end(
+    bench: Bench, position: int, betrayed: int
+) -> None:
     fifty(bench)
-    number, body, _ = rows(bench)[10]
-    forged = body.replace(b'"approved"', b'"denied"').replace(b'"undone"', b'"denied"')
+    number, body, _ = rows(bench)[position]
+    forged = body.replace(b'"decision":"', b'"decision":"not_')
+    assert forged != body
     with bench.database.transaction() as connection:
         values = (forged, hashlib.sha256(forged).hexdigest(), number)
         connection.execute("UPDATE record SET body = ?, sha256 = ? WHERE number = ?", values)
-    assert {one.number for one in RecordStore(bench.database, bench.name).verify().broken} == {number + 1}
+    assert {one.number for one in RecordStore(bench.database, bench.name).verify().broken} == {betrayed}
+
+
+def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
+    (bench.root / "a.txt").write_text("a\n")
+    first = bench.stage("a.txt", "b\n")
+    bench.service.approve(first)
+    bench.service.undo(first)
+    second = bench.stage("a.txt", "b\n")
+    bench.service.approve(second)
+    steps = steps_to(entries(bench), "a.txt", blob_id(b"b\n"))
+    assert [step.entry.proposal for step in steps] == [second]
 
 
 def test_pruning_leaves_the_chain_whole(bench: Bench) -> None:
