@@ -1,10 +1,10 @@
 """Removes what is old and what nothing needs any more, and gives the space back.
 
-What goes: sessions that were last used before a moment; proposals that are decided, were last moved before that
-moment and belong to no session that is kept, with their part of the apply journal; and contents that no proposal and
-no journal record of any workspace names any more. What stays whatever its age: what waits for a decision, what an
-unfinished apply needs, and the decisions themselves, which are the audit trail. A proposal that went can no longer be
-undone; one that stays can.
+What goes: sessions that were last used before a moment and are not pinned; proposals that are decided, were last
+moved before that moment and belong to no session that is kept, with their part of the apply journal; and contents
+that no proposal and no journal record of any workspace names any more. What stays whatever its age: what waits for a
+decision, what an unfinished apply needs, and the decisions themselves, which are the audit trail. A proposal that
+went can no longer be undone; one that stays can.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import cast
 
+from app.storage import search
 from app.storage.database import Database
 from app.storage.errors import StorageError
 
@@ -42,9 +43,9 @@ def prune(database: Database, workspace: str, before: float) -> Pruned:
         StorageError: the database cannot be written; nothing was removed then.
     """
     with database.transaction() as connection:
-        sessions = connection.execute(
-            "DELETE FROM sessions WHERE workspace = ? AND updated < ?", (workspace, before)
-        ).rowcount
+        sessions = [one for (one,) in connection.execute(_OLD_SESSIONS, (workspace, before))]
+        search.forget(connection, sessions)
+        connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in sessions])
         old = [number for (number,) in connection.execute(_OLD_PROPOSALS, (workspace, before, before))]
         connection.executemany(
             "DELETE FROM journal WHERE workspace = ? AND proposal = ?", [(workspace, f"P{number}") for number in old]
@@ -55,9 +56,10 @@ def prune(database: Database, workspace: str, before: float) -> Pruned:
         contents, freed = _drop_contents(connection)
     if sessions or old or contents:
         _reclaim(database)
-    return Pruned(sessions, len(old), contents, freed)
+    return Pruned(len(sessions), len(old), contents, freed)
 
 
+_OLD_SESSIONS = "SELECT id FROM sessions WHERE workspace = ? AND updated < ? AND NOT pinned"
 _OLD_PROPOSALS = """
     SELECT number FROM proposals
     WHERE workspace = ? AND waiting = 0 AND created < ?

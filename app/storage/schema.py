@@ -183,6 +183,12 @@ _RECORD = (
 )
 """The chain of entries, byte for byte as they were hashed, and where it ends, so that a lost end is missed, too."""
 
+_PINNED = (
+    "ALTER TABLE sessions ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE sessions ADD COLUMN named INTEGER NOT NULL DEFAULT 0",
+)
+"""What the user has said of a session: that it stays, and that its title is the user's own."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
@@ -192,5 +198,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _DECISIONS_UNRECORDED,
     _CAPTURED,
     _RECORD,
+    _PINNED,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""

@@ -20,11 +20,12 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import from_a_turn
+from app.storage import search
 from app.storage.database import Database
 from app.storage.errors import NoSuchSession, StorageError
 from app.storage.signals import Signal
+from app.storage.titles import retitle, title_of
 
-_TITLE_LENGTH = 80
 _BATCH = 1_000
 """Events that are read at a time."""
 
@@ -41,6 +42,8 @@ class SessionRecord:
     created: float
     updated: float
     """Unix time of the last event, seconds."""
+    pinned: bool = False
+    """It stays, however old it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +131,19 @@ class SessionStore:
         return next(iter(self.all()), None)
 
     def rename(self, session_id: str, title: str) -> None:
-        """Give a session another title."""
+        """Give a session a title that stays."""
         with self._database.transaction() as connection:
-            connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title[:_TITLE_LENGTH], session_id))
+            connection.execute("UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (title_of(title), session_id))
+
+    def pin(self, session_id: str, pinned: bool) -> None:
+        """Keep a session from being pruned, or no longer."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE sessions SET pinned = ? WHERE id = ?", (pinned, session_id))
 
     def delete(self, session_ids: Sequence[str]) -> None:
         """Remove sessions with their events; proposals and decisions stay."""
         with self._database.transaction() as connection:
+            search.forget(connection, session_ids)
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
 
     def append(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:
@@ -181,11 +190,9 @@ class SessionStore:
                     _insert_decision(connection, self._workspace, session_id, numbered)
                 if isinstance(numbered, ProposalDecided | ProposalChanged) and not copied:
                     self._tell_family(connection, session_id, numbered)
-            title = next((_title(event.text) for event in events if isinstance(event, UserMessage)), "")
-            connection.execute(
-                "UPDATE sessions SET updated = ?, title = CASE title WHEN '' THEN ? ELSE title END WHERE id = ?",
-                (now, title, session_id),
-            )
+            connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (now, session_id))
+            if said := [event.text for event in events if isinstance(event, UserMessage)]:
+                retitle(connection, session_id, said)
         return stored
 
     def _tell_family(
@@ -323,12 +330,6 @@ def _event(number: int, at: float, kind: str, body: str) -> Event:
     return event
 
 
-def _title(text: str) -> str:
-    """The first line of what the user said first."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"
-
-
 _KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
 """The events by their type: a validator is made only for those that occur, the first time that one does."""
 _FIELDS = {kind: set(kind.model_fields) for kind in _KINDS.values()}
@@ -347,11 +348,12 @@ _FAMILY = """
     )
 """
 """The sessions that one was forked from or that were forked from it, at any remove, and that know a proposal."""
-_COLUMNS = "id, workspace, title, model, forked_from, created, updated"
+_COLUMNS = "id, workspace, title, model, forked_from, created, updated, pinned"
 
 
 def _session(row: tuple[object, ...]) -> SessionRecord:
-    return SessionRecord(*cast(tuple[str, str, str, str, str, float, float], row))
+    *rest, pinned = row
+    return SessionRecord(*cast(tuple[str, str, str, str, str, float, float], tuple(rest)), bool(pinned))
 
 
 def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at: float) -> Event:

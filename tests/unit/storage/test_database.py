@@ -136,7 +136,7 @@ def test_events_come_back_as_they_went_in(store: SessionStore) -> None:
     assert [event.id for event in stored] == sorted(event.id for event in stored) and stored[0].time > 0
     assert store.events(record.id) == stored
     assert store.events(record.id, after=stored[0].id) == stored[1:]
-    assert store.get(record.id).title == "a"
+    assert store.get(record.id).title == "a tab ☃ \x00"
 
 
 def test_sessions_are_found_by_the_beginning_of_their_id(store: SessionStore) -> None:
@@ -354,3 +354,32 @@ def test_two_connections_of_a_process_see_what_others_write(tmp_path: Path) -> N
             assert set(database.rows("SELECT key FROM settings")) == keys
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (["hi", "Bound the retry loop in client.py"], "Bound the retry loop in client.py"),
+        (["Bound the retry loop", "and now write the changelog of it"], "Bound the retry loop"),
+        (["hi", "go on"], "hi"),
+        (["修复重试循环", "please say that in English words"], "修复重试循环"),
+        (["Why this?\n\n  Traceback (most recent call last)"], "Why this? Traceback (most recent call last)"),
+        (["x" * 200], "x" * 79 + "…"),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_session_is_called_by_the_first_message_that_tells_something(
+    store: SessionStore, said: list[str], title: str, together: bool
+) -> None:
+    record = store.create()
+    messages = [UserMessage(text=text) for text in said]
+    for batch in [messages] if together else [[message] for message in messages]:
+        store.append(record.id, batch)
+    assert store.get(record.id).title == title
+
+
+def test_the_users_own_title_stays(store: SessionStore) -> None:
+    record = store.create()
+    store.rename(record.id, "auth")
+    store.append(record.id, [UserMessage(text="a message that would be a good title")])
+    assert store.get(record.id).title == "auth"

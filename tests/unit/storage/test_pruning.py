@@ -71,6 +71,16 @@ def test_what_was_denied_goes_with_its_contents_and_gives_its_space_back(bench: 
         bench.service.get(proposal)
 
 
+def test_a_session_that_is_pinned_stays_until_it_is_not(bench: Bench) -> None:
+    record = bench.sessions.create()
+    bench.sessions.append(record.id, [UserMessage(text="remember this")])
+    bench.sessions.pin(record.id, True)
+    assert bench.sessions.get(record.id).pinned
+    assert bench.prune().sessions == 0
+    bench.sessions.pin(record.id, False)
+    assert bench.prune().sessions == 1
+
+
 def test_what_waits_stays_and_can_be_approved(bench: Bench) -> None:
     (bench.root / "a").write_text("old\n")
     proposal = bench.stage("a", "new\n")

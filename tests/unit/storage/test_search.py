@@ -1,0 +1,171 @@
+"""The search over sessions: finds what was said, proposed and read; forgets what is gone."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.conversation.events import (
+    AssistantMessage,
+    Decision,
+    Event,
+    Outcome,
+    ProposalDecided,
+    ProposalStaged,
+    Question,
+    ToolResult,
+    UserMessage,
+)
+from app.proposals.facts import FileStat, LineComment
+from app.storage.database import Database
+from app.storage.pruning import prune
+from app.storage.search import SessionSearch
+from app.storage.sessions import SessionStore
+from app.storage.signals import Signal
+
+
+class Bench:
+    """Sessions of one workspace and the search over them."""
+
+    def __init__(self, base: Path, workspace: str = "/w", database: Database | None = None) -> None:
+        self.database = database or Database(base / "signoff.db")
+        self.store = SessionStore(self.database, workspace, Signal(base / "signals", "w"))
+        self.search = SessionSearch(self.database, workspace)
+
+    def say(self, *events: Event) -> str:
+        record = self.store.create()
+        self.store.append(record.id, events)
+        return record.id
+
+    def found(self, words: str) -> list[tuple[str, str]]:
+        return [(one.kind, one.text) for one in self.search.find(words)]
+
+    def words_kept(self) -> int:
+        """How many different words the index knows."""
+        with self.database.transaction() as connection:
+            connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, search, row)")
+        return len(self.database.rows("SELECT term FROM words"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+EVENTS: dict[str, tuple[Event, str]] = {
+    "you": (UserMessage(text="why does the retry loop spin?"), "RETRY loop"),
+    "model": (AssistantMessage(text="Since `max_retry_count` is 0."), "retry_count"),
+    "question": (Question(call="c1", text="Which port?", options=("8080", "443")), "port 443"),
+    "proposal": (
+        ProposalStaged(
+            proposal="P7",
+            summary="Bound the loop",
+            files=(FileStat(path="app/client.py", op="edit", added=1, removed=0),),
+            calls=(),
+        ),
+        "client.py bound",
+    ),
+    "decision": (
+        ProposalDecided(
+            proposal="P7",
+            decision=Decision.DENIED,
+            feedback="use a deadline",
+            comments=(LineComment(path="app/client.py", side="new", line=3, quote="x", text="naïve"),),
+        ),
+        "deadline naive",
+    ),
+    "file": (
+        ToolResult(call="c2", outcome=Outcome.OK, text="secret output", reads={"docs/über.md": "0" * 64}),
+        "uber",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+def test_all_that_was_said_proposed_and_read_is_found(bench: Bench, kind: str) -> None:
+    event, words = EVENTS[kind]
+    session = bench.say(UserMessage(text="something else altogether"), event)
+    (found,) = bench.search.find(words)
+    assert (found.kind, found.session, found.title) == (kind, session, "something else altogether")
+    assert found.event == bench.store.events(session)[-1].id
+
+
+def test_what_a_tool_printed_and_what_was_thrown_away_is_not_found(bench: Bench) -> None:
+    bench.say(EVENTS["file"][0], AssistantMessage(text="half an output", state="discarded"))
+    assert bench.found("output") == []
+
+
+def test_what_is_said_after_a_search_is_found_by_the_next_and_the_newest_comes_first(bench: Bench) -> None:
+    bench.say(UserMessage(text="first thought"))
+    assert bench.found("thought") == [("you", "first thought")]
+    bench.say(UserMessage(text="second thought"))
+    assert bench.found("thou") == [("you", "second thought"), ("you", "first thought")]
+
+
+def test_another_workspace_is_not_searched(tmp_path: Path, bench: Bench) -> None:
+    Bench(tmp_path, "/other", bench.database).say(UserMessage(text="elsewhere"))
+    assert bench.found("elsewhere") == []
+
+
+def test_a_file_is_named_once_a_session_and_a_fork_repeats_nothing(bench: Bench) -> None:
+    session = bench.say(UserMessage(text="hello there"), EVENTS["file"][0], EVENTS["file"][0])
+    bench.store.fork(session)
+    assert len(bench.found("hello")) == 1
+    assert len(bench.found("uber")) == 2, "once in each"
+
+
+@pytest.mark.parametrize("words", ["", "  ", "-", '"', "*", "( ) ^"])
+def test_words_without_a_letter_find_nothing(bench: Bench, words: str) -> None:
+    bench.say(UserMessage(text="anything"))
+    assert bench.found(words) == []
+
+
+@pytest.mark.parametrize("words", ['"loop', "loop AND", "NOT loop", "text:loop", "loop*", "NEAR(loop)", "loop'--"])
+def test_operators_are_words_like_others(bench: Bench, words: str) -> None:
+    bench.say(UserMessage(text="and not: text, loop or near loop"))
+    assert len(bench.found(words)) == 1
+
+
+def test_words_of_a_language_without_spaces_are_found_in_its_sentences(bench: Bench) -> None:
+    bench.say(UserMessage(text="请修复重试循环"), UserMessage(text="再試行を直して"))
+    assert [text for _, text in bench.found("重试")] == ["请修复重试循环"]
+    assert [text for _, text in bench.found("試行")] == ["再試行を直して"]
+    assert bench.found("试重") == []
+
+
+@pytest.mark.parametrize("how", ["deleted", "pruned"])
+def test_nothing_of_a_session_that_is_gone_stays_in_the_index(bench: Bench, how: str) -> None:
+    session = bench.say(*(event for event, _ in EVENTS.values()))
+    bench.search.bring_up()
+    assert bench.words_kept() > 20
+    # What is not yet in the index is none of its business.
+    bench.store.append(session, [UserMessage(text="said later")])
+    if how == "deleted":
+        bench.store.delete([session])
+    else:
+        prune(bench.database, "/w", 2e10)
+    assert bench.words_kept() == 0
+    bench.say(UserMessage(text="said anew"))
+    assert bench.found("said") == [("you", "said anew")]
+
+
+def test_a_session_that_was_never_searched_can_be_deleted(bench: Bench) -> None:
+    session = bench.say(UserMessage(text="hello"))
+    bench.store.delete([session])
+    assert bench.store.all() == []
+
+
+TEXTS = st.text(alphabet=st.sampled_from("abBé_ \n.重试-'\"*"), max_size=12)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(said=st.lists(TEXTS.filter(str.strip), min_size=1, max_size=6), words=TEXTS)
+def test_a_search_for_any_text_finds_every_message_that_has_its_words(
+    tmp_path_factory: pytest.TempPathFactory, said: list[str], words: str
+) -> None:
+    bench = Bench(tmp_path_factory.mktemp("search"))
+    for text in said:
+        bench.say(UserMessage(text=f"{text} {words}"))
+    found = bench.search.find(words)
+    assert len(found) == (len(said) if any(map(str.isalnum, words)) else 0)
