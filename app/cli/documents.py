@@ -271,6 +271,19 @@ class SessionLine(Document):
     model: str
     created: float
     updated: float
+    pinned: bool
+
+
+class FoundLine(Document):
+    """`signoff search --json`: a list of these, the newest first."""
+
+    session: str
+    title: str
+    event: int
+    """Its id in `signoff export SESSION --format json`."""
+    time: float
+    kind: Literal["you", "model", "question", "proposal", "decision", "file"]
+    text: str
 
 
 class DecisionLine(Document):

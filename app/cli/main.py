@@ -112,7 +112,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             return _in_workspace(list_proposals, recovering=False)
         case "show" | "stage" | "push" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
             return _in_workspace(_proposal_command(name))
-        case "sessions" | "export" | "log" | "trailers" | "notes":
+        case "sessions" | "search" | "export" | "log" | "trailers" | "notes":
             return _in_workspace(_record_command(name))
         case "doctor" | "doors" | "keys":
             return _in_workspace(_telling(name))
@@ -157,7 +157,12 @@ def _record_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
         return {"trailers": record.print_trailers, "notes": record.notes}[name]
     from app.cli import sessions
 
-    return {"sessions": sessions.list_sessions, "export": sessions.export, "log": sessions.log}[name]
+    return {
+        "sessions": sessions.list_sessions,
+        "search": sessions.search,
+        "export": sessions.export,
+        "log": sessions.log,
+    }[name]
 
 
 def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:

@@ -25,6 +25,7 @@ COMMANDS = (
     "hook",
     "doors",
     "sessions",
+    "search",
     "export",
     "log",
     "trailers",
@@ -54,6 +55,7 @@ commands:
   hook AGENT          called by another agent before each tool: its edits wait here
   mcp                 for other agents: a server through which their edits wait here (see the README)
   sessions            the conversations of this workspace
+  search              what was said in them, by words
   export SESSION      a session as Markdown or JSON
   log                 who decided what and when: the audit trail
   doctor              check the endpoint: key, model, streaming, tools, gate
@@ -186,6 +188,8 @@ def command_parser() -> argparse.ArgumentParser:
         help="first remove sessions not used for so many days, with their decided proposals (which can then no "
         "longer be undone); what waits and the decision log stay",
     )
+    search = _command(commands, "search", "Find what was said, proposed or read in any session, the newest first.")
+    search.add_argument("words", metavar="WORD", nargs="+", type=_text, help="all of these, or their beginnings")
     export = _command(
         commands, "export", "Write a session, or the review of a proposal, to standard output.", json=False
     )

@@ -1,12 +1,13 @@
-"""`signoff sessions`, `export` and `log`."""
+"""`signoff sessions`, `search`, `export` and `log`."""
 
 import argparse
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 
-from app.cli.documents import DecisionLine, OriginLine, SessionLine
+from app.cli.documents import DecisionLine, FoundLine, OriginLine, SessionLine
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged
 from app.conversation.markdown import markdown_record
@@ -16,6 +17,8 @@ from app.runtime.workspace import Runtime
 from app.storage.pruning import prune
 
 _DAY = 86_400.0
+_LONGEST = 200
+"""Characters of what was found on one line."""
 
 
 def list_sessions(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
@@ -34,6 +37,7 @@ def list_sessions(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
                     model=record.model,
                     created=record.created,
                     updated=record.updated,
+                    pinned=record.pinned,
                 )
                 for record in records
             ]
@@ -43,6 +47,19 @@ def list_sessions(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_line("There are no sessions here yet.")
     for record in records:
         print_line(f"{record.id}  {_when(record.updated)}  {record.title}")
+    return Exit.DONE
+
+
+def search(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """List where words were said, proposed or read, the newest first."""
+    found = runtime.search.find(" ".join(arguments.words))
+    if arguments.json:
+        print_json([FoundLine(**asdict(one)) for one in found])
+    for one in () if arguments.json else found:
+        text = " ".join(one.text.split())
+        print_line(f"{one.session}  {_when(one.time)}  {one.kind:8}  {text[:_LONGEST]}")
+    if not found and not arguments.json:
+        print_line("Nowhere.")
     return Exit.DONE
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from app.storage.allowed_commands import AllowedCommandStore
     from app.storage.captured import CapturedEdits
     from app.storage.proposals import SqliteProposalStore
+    from app.storage.search import SessionSearch
     from app.storage.sessions import SessionStore
 
 
@@ -68,6 +69,13 @@ class Runtime:
             if self._sessions is None:
                 self._sessions = SessionStore(self.database, self.name, self.signal)
             return self._sessions
+
+    @property
+    def search(self) -> "SessionSearch":
+        """The search over all sessions."""
+        from app.storage.search import SessionSearch
+
+        return SessionSearch(self.database, self.name)
 
     @property
     def proposals(self) -> "SqliteProposalStore":

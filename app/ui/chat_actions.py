@@ -71,6 +71,14 @@ class Talk:
         self._workbench.recall_comments(session.log.events)
         await self._show_proposals()
 
+    async def go_to(self, session_id: str, event: int) -> None:
+        """Show what was said at an event, in whatever session that is."""
+        if (now := self._session.now) is None or now.id != session_id:
+            store = self._session.open_session.runtime.sessions
+            await self.open_session(await asyncio.to_thread(store.get, session_id))
+        self._workbench.show_pane("chat")
+        await self._workbench.chat.show_event(self._session.get().log.events, event)
+
     # What the user says
 
     async def send(self, text: str) -> None:

@@ -35,6 +35,7 @@ class CommandRunner:
         means: Means,
         *,
         open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
+        go_to: Callable[[str, int], Awaitable[None]],
         leave: Callable[[], Awaitable[None]],
         themes: Callable[[], Iterable[str]],
     ) -> None:
@@ -47,6 +48,7 @@ class CommandRunner:
             connector: the way to another model.
             means: of the app.
             open_session: shows a session, a new one for None.
+            go_to: shows an event of a session, given by their ids.
             leave: ends the app.
             themes: the names that there are.
         """
@@ -56,6 +58,7 @@ class CommandRunner:
         self._connector = connector
         self._means = means
         self._open_session = open_session
+        self._go_to = go_to
         self._leave = leave
         self._themes = themes
         self._handlers: dict[str, Handler] = {
@@ -64,6 +67,8 @@ class CommandRunner:
             "keys": self._help,
             "new": self._new,
             "sessions": self._sessions,
+            "search": self._search,
+            "rename": self._rename,
             "resume": self._resume,
             "fork": self._fork,
             "continue": self._continue,
@@ -172,6 +177,23 @@ class CommandRunner:
         picked = await self._means.ask(SessionScreen(self._runtime.sessions, session.id if session else ""))
         if picked is not None and await self._may_leave(picked.id):
             await self._open_session(picked)
+
+    async def _search(self, argument: str) -> None:
+        from app.ui.screens.search import SearchScreen
+
+        found = await self._means.ask(SearchScreen(self._runtime.search, argument))
+        if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
+            await self._go_to(found.session, found.event)
+
+    async def _rename(self, argument: str) -> None:
+        if not argument:
+            raise BadArgument(f"Write {slash_commands.usage(COMMANDS['rename'])}.")
+        await asyncio.to_thread(self._runtime.sessions.rename, self._session.get().id, argument)
+        self._means.tell("Renamed.")
+
+    def _is_open(self, session_id: str) -> bool:
+        session = self._session.now
+        return session is not None and session.id == session_id
 
     async def _resume(self, argument: str) -> None:
         wanted = slash_commands.word("resume", argument)

@@ -245,6 +245,7 @@ class Startup:
             parts.connector,
             self._means,
             open_session=self._talk.open_session,
+            go_to=self._talk.go_to,
             leave=self._leave,
             themes=lambda: self._app.available_themes,
         )

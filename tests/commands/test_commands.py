@@ -308,6 +308,12 @@ def test_a_turn_in_a_pipe(signoff: Run, workspace: Path) -> None:
         exported = document(signoff("export", "latest", "--format", "json"))
         assert exported[0]["type"] == "turn_started"
         assert [line["id"] for line in document(signoff("sessions", "--json"))] == [turn["session"]]
+        found = document(signoff("search", "not", "so", "loud", "--json"))
+        assert [(line["session"], line["kind"], line["text"]) for line in found] == [
+            (turn["session"], "decision", "Not so\nloud.")
+        ]
+        assert "Not so loud." in signoff("search", "loud").stdout
+        assert signoff("search", "elsewhere").stdout == "Nowhere.\n"
 
 
 def test_a_question_is_in_the_document(signoff: Run) -> None:

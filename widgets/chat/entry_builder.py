@@ -343,6 +343,16 @@ class EntryBuilder:
         return [Put(entry)] if entry.facts or stopped in ("aborted", "failed") else []
 
 
+def key_of(log: Iterable[Event], event_id: int) -> str:
+    """The key of the entry that a log's event is shown by; empty for one that is not shown."""
+    builder = EntryBuilder()
+    for event in log:
+        changes = builder.event(event)
+        if event.id == event_id:
+            return next((change.entry.key for change in reversed(changes) if isinstance(change, Put)), "")
+    return ""
+
+
 def _told(event: Event, key: str) -> list[Entry]:
     """The entries of an event that says all by itself."""
     match event:

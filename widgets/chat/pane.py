@@ -24,7 +24,7 @@ from app.conversation.events import Event, TurnEnded
 from app.conversation.log import from_a_turn
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.entries.base import Change, Put
-from widgets.chat.entry_builder import EntryBuilder
+from widgets.chat.entry_builder import EntryBuilder, key_of
 from widgets.chat.markdown import preload
 from widgets.chat.pace import TYPING_PAUSE, Pace
 from widgets.chat.question_bar import QuestionBar
@@ -87,6 +87,8 @@ class ChatPane(Column):
         """The first event of what is shown of a log."""
         self._filling: list[Update] | None = None
         """What the session says while the whole of a long log is made ready."""
+        self._sought = ""
+        """The key of the entry to go to, once the whole log is shown."""
         self._streamed: list[Update] = []
         self._pace = Pace()
         self._flush_due: asyncio.TimerHandle | None = None
@@ -115,7 +117,7 @@ class ChatPane(Column):
         """
         self._stop_flushing()
         self._take_streamed()
-        self._filling = None
+        self._filling, self._sought = None, ""
         self.status_line.show_phase(Phase.IDLE)
         self.composer.set_queue(())
         if not self._shows_end_of(log):
@@ -130,6 +132,17 @@ class ChatPane(Column):
                 return
         self._filling = []
         self.run_worker(self._fill(tuple(log), self._filling), group="fill", exclusive=True, description="fill")
+
+    async def show_event(self, log: Sequence[Event], event_id: int) -> None:
+        """Go to what is shown for an event of the log that was opened, as soon as that is shown."""
+        self._sought = await asyncio.to_thread(key_of, tuple(log), event_id)
+        if self._filling is None:
+            self._go_to_sought()
+
+    def _go_to_sought(self) -> None:
+        if self._sought:
+            self.transcript.go_to_entry(self._sought)
+            self._sought = ""
 
     def _shows_end_of(self, log: Sequence[Event]) -> bool:
         """Whether what is shown is of this log."""
@@ -153,6 +166,7 @@ class ChatPane(Column):
         self._shown_from, self._entry_builder = log[0], builder
         self.transcript.show_more(layout)
         self._after_events()
+        self._go_to_sought()
 
     def apply(self, update: Update) -> None:
         """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""

@@ -300,6 +300,14 @@ class Transcript(StripView, can_focus=True):
             self._go_to(row)
         self.refresh()
 
+    def go_to_entry(self, key: str) -> None:
+        """Put the cursor, and the focus, on an entry that is shown."""
+        if (index := self._slots.index_of(key)) is not None:
+            self._cursor.index = index
+            self.focus()
+            self._set_following(False)
+            self.move_cursor(index)
+
     def _step(self, direction: int) -> None:
         """To the next entry; through one that is higher than the screen a few rows at a time."""
         if self._cursor.slot is None:

@@ -63,6 +63,12 @@ class SearchList(Vertical):
         choice: Choice | None
 
     @dataclass
+    class Asked(Message):
+        """This is searched for elsewhere; what is found there are the choices."""
+
+        text: str
+
+    @dataclass
     class Picked(Message):
         """The user took a choice; None if nothing matches and the text itself is meant."""
 
@@ -75,6 +81,7 @@ class SearchList(Vertical):
         *,
         empty: str = "There is nothing here.",
         unmatched: str = "Nothing matches.",
+        asks: bool = False,
         id: str | None = None,  # noqa: A002
     ) -> None:
         """Make the list; all three texts are our own.
@@ -83,11 +90,13 @@ class SearchList(Vertical):
             placeholder: what can be searched for.
             empty: said where there is no choice at all.
             unmatched: said where none matches what was typed.
+            asks: the list does not search by itself: what is typed is `Asked` for, and what is set is the answer.
             id: of the widget.
         """
         super().__init__(id=id)
         self._empty = empty
         self._unmatched = unmatched
+        self._asks = asks
         self._nothing = Static(classes="nothing", markup=False)
         self._field = Input(placeholder=placeholder)
         self._list = OptionList(markup=False)
@@ -104,6 +113,10 @@ class SearchList(Vertical):
     def on_mount(self) -> None:
         """Typing begins at once."""
         self._field.focus()
+
+    def ask(self, text: str) -> None:
+        """Type for the user."""
+        self._field.value = text
 
     @property
     def shown(self) -> Sequence[Choice]:
@@ -124,11 +137,13 @@ class SearchList(Vertical):
 
     def _narrow(self, wanted: str = "") -> None:
         query = self._field.value.casefold().split()
-        self._shown = [choice for choice in self._all if all(word in choice.words.casefold() for word in query)]
+        self._shown = [
+            choice for choice in self._all if self._asks or all(word in choice.words.casefold() for word in query)
+        ]
         self._list.clear_options()
         self._list.add_options([Option(_marked(choice.label, query)) for choice in self._shown])
         self.set_class(not self._shown, "-nothing")
-        self._nothing.update(self._unmatched if self._all else self._empty)
+        self._nothing.update(self._unmatched if self._all or (self._asks and query) else self._empty)
         at = next((index for index, choice in enumerate(self._shown) if choice.key == wanted), 0)
         self._list.highlighted = at if self._shown else None
         self.post_message(self.Highlighted(self.choice))
@@ -136,7 +151,10 @@ class SearchList(Vertical):
     @on(Input.Changed)
     def _search(self, event: Input.Changed) -> None:
         event.stop()
-        self._narrow()
+        if self._asks:
+            self.post_message(self.Asked(event.value))
+        else:
+            self._narrow()
 
     @on(Input.Submitted)
     def _take(self, event: Input.Submitted) -> None:

@@ -3,16 +3,15 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import ClassVar
 
 from textual import on, work
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.plural import plural
@@ -21,6 +20,7 @@ from app.storage.errors import StorageError
 from app.storage.sessions import SessionRecord, SessionStore
 from app.ui.screens.ask import AskScreen
 from app.ui.screens.dialog import Dialog
+from app.ui.screens.previewed import PreviewDialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
@@ -33,34 +33,24 @@ _LOOK_BACK = 400
 """Events at the end of a session that the preview looks at."""
 
 
-class SessionScreen(Dialog[SessionRecord]):
-    """The workspace's sessions, the latest first."""
+class SessionScreen(PreviewDialog[SessionRecord]):
+    """The workspace's sessions: those that are pinned, then the others, the latest first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+d", "delete", "Delete", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+d", "delete", "Delete", priority=True),
+        Binding("ctrl+t", "pin", "Pin", priority=True),
+        Binding("ctrl+r", "rename", "Rename", priority=True),
+    ]
     HEADING = "Sessions"
     KEYS = (
         KeyHint("", "type to search"),
         KeyHint("up,down", "choose"),
         KeyHint("enter", "open"),
+        KeyHint("ctrl+t", "pin"),
+        KeyHint("ctrl+r", "rename"),
         KeyHint("ctrl+d", "delete"),
         KeyHint("escape", "close"),
     )
-
-    DEFAULT_CSS = """
-    SessionScreen {
-        & > #dialog { width: 130; }
-        #session-panes { height: 1fr; }
-        SearchList { width: 5fr; }
-        #session-preview { width: 6fr; height: 1fr; padding: 0 1; border-left: vkey $foreground 15%; }
-        #session-text { height: auto; }
-        &.-narrow {
-            #session-panes { layout: vertical; }
-            SearchList { width: 1fr; height: 1fr; }
-            #session-preview { width: 1fr; height: 40%; border-left: none; border-top: solid $foreground 15%; }
-        }
-    }
-    """
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
 
     def __init__(self, store: SessionStore, current: str) -> None:
         """`current` is the id of the open session."""
@@ -69,12 +59,9 @@ class SessionScreen(Dialog[SessionRecord]):
         self._current = current
         self._records: dict[str, SessionRecord] = {}
 
-    def body(self) -> Iterable[Widget]:
-        """List and preview."""
-        with Horizontal(id="session-panes"):
-            yield SearchList("Search titles, models and ids", empty=_NONE_YET)
-            with VerticalScroll(id="session-preview", can_focus=False):
-                yield Static(id="session-text", markup=False)
+    def search_list(self) -> SearchList:
+        """Over titles."""
+        return SearchList("Search titles, models and ids", empty=_NONE_YET)
 
     def on_mount(self) -> None:
         """Load the list."""
@@ -85,22 +72,23 @@ class SessionScreen(Dialog[SessionRecord]):
         try:
             records = await asyncio.to_thread(self._store.all)
         except StorageError as error:
-            self._preview(Content(visible(str(error))))
+            self.show_preview(str(error))
             return
+        records.sort(key=lambda record: not record.pinned)
         self._records = {record.id: record for record in records}
         now = time.time()
         self.query_one(SearchList).set_choices(
             [_choice(record, now, current=record.id == self._current) for record in records], self._current
         )
         self.say(plural(len(records), "session") if records else "")
-        self.query_one("#session-preview").display = bool(records)
+        self.query_one("#preview").display = bool(records)
 
     @on(SearchList.Highlighted)
     def look(self, event: SearchList.Highlighted) -> None:
         """Show how the conversation went on last."""
         record = self._records.get(event.choice.key) if event.choice else None
         if record is None:
-            self._preview(Content(""))
+            self.show_preview("")
         else:
             self._look(record)
 
@@ -111,13 +99,9 @@ class SessionScreen(Dialog[SessionRecord]):
         try:
             events = await asyncio.to_thread(self._store.last_events, record.id, _LOOK_BACK)
         except StorageError as error:
-            self._preview(Content(visible(str(error))))
+            self.show_preview(str(error))
             return
-        self._preview(preview(record, events))
-
-    def _preview(self, content: Content) -> None:
-        self.query_one("#session-text", Static).update(content)
-        self.query_one("#session-preview", VerticalScroll).scroll_end(animate=False)
+        self.show_preview(preview(record, events), end=True)
 
     @on(SearchList.Picked)
     def pick(self, event: SearchList.Picked) -> None:
@@ -144,9 +128,54 @@ class SessionScreen(Dialog[SessionRecord]):
         try:
             await asyncio.to_thread(self._store.delete, [record.id])
         except StorageError as error:
-            self._preview(Content(visible(str(error))))
+            self.show_preview(str(error))
             return
         self._load()
+
+    @work(group="pin", exclusive=True, exit_on_error=False, description="pin a session")
+    async def action_pin(self) -> None:
+        """Have the session under the cursor stay, whatever is pruned, or no longer."""
+        if (choice := self.query_one(SearchList).choice) is not None:
+            await self._change(self._store.pin, choice.key, not self._records[choice.key].pinned)
+
+    @work(group="rename", exclusive=True, exit_on_error=False, description="rename a session")
+    async def action_rename(self) -> None:
+        """Give the session under the cursor another title."""
+        if (choice := self.query_one(SearchList).choice) is None:
+            return
+        title = await self.app.push_screen_wait(TitleScreen(self._records[choice.key].title))
+        if title:
+            await self._change(self._store.rename, choice.key, title)
+
+    async def _change(self, change: Callable[..., None], *values: object) -> None:
+        try:
+            await asyncio.to_thread(change, *values)
+        except StorageError as error:
+            self.show_preview(str(error))
+            return
+        self._load()
+
+
+class TitleScreen(Dialog[str]):
+    """A session's title, to be changed."""
+
+    HEADING = "Title"
+    KEYS = (KeyHint("enter", "keep"), KeyHint("escape", "leave as it is"))
+
+    def __init__(self, title: str) -> None:
+        """`title` is the present one."""
+        super().__init__(classes="-small")
+        self._title = title
+
+    def body(self) -> Iterable[Widget]:
+        """One field."""
+        yield Input(self._title, select_on_focus=False)
+
+    @on(Input.Submitted)
+    def keep(self, event: Input.Submitted) -> None:
+        """That is the title; an empty one is none."""
+        event.stop()
+        self.dismiss(event.value.strip())
 
 
 def preview(record: SessionRecord, events: Sequence[Event]) -> Content:
@@ -184,18 +213,17 @@ def _inline(text: str) -> Content:
 
 def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
     title = visible(record.title, keep="") or "Untitled"
-    mark = ("● ", "$text-accent") if current else "  "
-    forked = f" · copy of {record.forked_from}" if record.forked_from else ""
-    label = Content.assemble(
-        mark,
-        (title, "bold" if current else ""),
-        "\n  ",
-        (f"{_ago(now - record.updated)} · {visible(record.model, keep='')}{forked}", "$foreground 65%"),
+    mark = (
+        ("● ", "$text-accent") if current else ("◆ ", "$text-warning") if record.pinned else ("· ", "$foreground 35%")
     )
+    forked = f" · copy of {record.forked_from}" if record.forked_from else ""
+    pinned = "pinned · " if record.pinned else ""
+    facts = f"{pinned}{ago(now - record.updated)} · {visible(record.model, keep='')}{forked}"
+    label = Content.assemble(mark, (title, "bold" if current else ""), "\n  ", (facts, "$foreground 65%"))
     return Choice(record.id, label, f"{record.title} {record.model} {record.id}")
 
 
-def _ago(seconds: float) -> str:
+def ago(seconds: float) -> str:
     for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
             count = int(seconds // size)

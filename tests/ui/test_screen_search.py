@@ -1,0 +1,119 @@
+"""The search over all sessions: found while one types, opened where it is."""
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
+from app.runtime.workspace import Runtime
+from tests.ui.running_app import Running, running
+from tests.wire.server import WireServer
+from widgets.chat.entries.words import AnswerEntry, UserEntry
+
+HOSTILE = "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp"
+
+
+def filled(runtime: Runtime, said: str, turns: int = 1) -> str:
+    """A session in which something was said first, and many turns followed."""
+    record = runtime.sessions.create()
+    events: list[Event] = []
+    for number in range(turns):
+        text = said if number == 0 else f"message {number}"
+        events += [TurnStarted(cause="message"), UserMessage(text=text), AssistantMessage(text=f"answer {number}")]
+        events.append(TurnEnded(stopped="answer"))
+    runtime.sessions.append(record.id, events)
+    return record.id
+
+
+async def find(run: Running, words: str) -> None:
+    await run.command("search")
+    await run.screen("SearchScreen")
+    await run.write(words)
+
+
+@pytest.mark.parametrize("turns", [1, 400])
+async def test_what_was_found_is_opened_where_it_was_said(tmp_path: Path, server: WireServer, turns: int) -> None:
+    async with running(tmp_path, server) as run:
+        session = filled(run.runtime, "the moon\nis made of cheese", turns)
+        filled(run.runtime, "the sea is made of salt")
+        await find(run, "made chee")
+        await run.see("1 place", "is made of cheese")
+        await run.pilot.press("enter")
+        await run.screen("Workbench")
+        transcript = run.app.workbench.chat.transcript
+        await run.until(lambda: isinstance(transcript.cursor_entry, UserEntry), "the place")
+        assert transcript.cursor_entry is not None and transcript.cursor_entry.copied.startswith("the moon")
+        assert run.app.session().id == session and run.app.focused is transcript
+        await run.see("is made of cheese")
+        assert "the sea" not in run.text
+
+
+async def test_a_place_in_the_open_session_is_gone_to_without_opening_it_anew(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        server.say("It is made of cheese.")
+        await run.say("what is the moon?")
+        session = run.app.session()
+        await find(run, "cheese")
+        await run.see("1 place")
+        await run.pilot.press("enter")
+        transcript = run.app.workbench.chat.transcript
+        await run.until(lambda: isinstance(transcript.cursor_entry, AnswerEntry), "the place")
+        assert run.app.session() is session
+
+
+async def test_words_given_with_the_command_are_searched_and_nothing_found_says_so(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        filled(run.runtime, "the moon")
+        await run.command("search moon")
+        await run.screen("SearchScreen")
+        await run.see("1 place")
+        run.app.screen.query_one(Input).value = "sun"
+        await run.see("Nowhere.", "0 places")
+        await run.pilot.press("enter")
+        assert type(run.app.screen).__name__ == "SearchScreen"
+        run.app.screen.query_one(Input).value = ""
+        await run.see("Every message, proposal and file")
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
+async def test_what_was_said_is_shown_as_it_is_and_never_interpreted(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        filled(run.runtime, HOSTILE)
+        await find(run, "click")
+        await run.see("x[/]y [@click=app.bell]z[/]")
+        assert "\x1b" not in run.text and "\u202e" not in run.text
+
+
+async def test_a_session_is_pinned_and_renamed_in_the_list(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        moon = filled(run.runtime, "all about the moon")
+        filled(run.runtime, "all about the sea")
+        await run.command("sessions")
+        await run.screen("SessionScreen")
+        await run.see("all about the moon")
+        await run.write("moon")
+        await run.pilot.press("ctrl+t")
+        await run.see("pinned")
+        assert run.runtime.sessions.get(moon).pinned
+        await run.pilot.press("ctrl+r")
+        await run.screen("TitleScreen")
+        await run.pilot.press("end", *"!", "enter")
+        await run.screen("SessionScreen")
+        await run.see("all about the moon!")
+        assert run.runtime.sessions.get(moon).title == "all about the moon!"
+
+
+async def test_the_open_session_is_renamed_by_command(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("rename Lunar matters")
+        await run.see("Renamed.")
+        assert run.runtime.sessions.get(run.app.session().id).title == "Lunar matters"
+        await run.command("rename")
+        await run.see("/rename TITLE")
