@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from app.agent import interventions
-from app.agent.interventions import FilesSeen
+from app.agent.files_seen import FilesSeen
+from app.agent.interventions import FILES_NAMED, FileNow
 from app.conversation.events import Event, Intervention
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
@@ -45,22 +46,28 @@ class Briefing:
             opening: what the user did that begins it, which is recorded together with them.
         """
         waiting = await asyncio.to_thread(self._service.waiting)
-        seen = dict(self._seen.versions)
-        current = await asyncio.to_thread(self._versions, seen)
+        changed = await asyncio.to_thread(self._changed, self._seen.versions)
         found = (
             interventions.planning() if self._planning() else None,
             interventions.pending(waiting),
             interventions.repeated_denials(self._pending.denials_after(opening)),
-            interventions.files_changed(seen, current),
+            interventions.files_changed(changed),
         )
         return [intervention for intervention in found if intervention is not None]
 
-    def _versions(self, paths: Iterable[str]) -> dict[str, str | None]:
-        """What a read of these files would show now; None for a file that is gone."""
+    def _changed(self, known: Mapping[str, Sequence[str]]) -> dict[str, FileNow]:
+        """The files that a read would show otherwise than the model knows them.
+
+        Of more files than are named, nobody has to know the lines.
+        """
         draft = self._service.draft(self._session_id)
-        versions: dict[str, str | None] = {}
-        for path in paths:
+        changed: dict[str, FileNow] = {}
+        for path, versions in known.items():
             with contextlib.suppress(OSError, ValueError):
-                file = draft.read(path)
-                versions[path] = file.version if file.content is not None else None
-        return versions
+                now = draft.read(path)
+                if now.version in versions:
+                    continue
+                spans = draft.unlike(now, versions) if len(changed) < FILES_NAMED else None
+                if spans != ():
+                    changed[path] = FileNow(now.version, spans or ())
+        return changed

@@ -280,6 +280,7 @@ class Executor:
             files=tuple(change.stat for change in proposal.files),
             calls=tuple(result.call for result in progress.held),
             supersedes=proposal.supersedes,
+            versions=proposal.as_written,
         )
         events: Sequence[Event] = (*progress.held, staged)
         await progress.recorder.now(*events)

@@ -5,22 +5,28 @@ Each is an event of its own, sent as a system message, and stands in payloads on
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from app.conversation.events import (
-    Decision,
-    Event,
-    Intervention,
-    InterventionKind,
-    ProposalDecided,
-    ProposalStaged,
-    ToolResult,
-)
+from app.conversation.events import Intervention, InterventionKind
 from app.proposals.models import Proposal, ProposalState
+from app.proposals.text.unlike import Span
 
 DENIALS_BEFORE_ADVICE = 3
 """Denials in a row, with no approval between, after which the model is told to ask instead."""
-_FILES_NAMED = 20
+FILES_NAMED = 20
 """More files than this are counted, not named."""
+_PLACES_NAMED = 6
+"""More places of one file than this are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileNow:
+    """A file that is not as the model knows it."""
+
+    version: str
+    """What a read would show (SHA-256 hex); empty for a file that is gone."""
+    spans: Sequence[Span] = ()
+    """The lines of it that the model does not know, as far as that could be found out."""
 
 
 def staged(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
@@ -133,20 +139,17 @@ def repeated_denials(denials_in_row: int, *, asks_by_tool: bool = True) -> Inter
     )
 
 
-def files_changed(seen: Mapping[str, str], current: Mapping[str, str | None]) -> Intervention | None:
-    """Which files are no longer as the model read them; None if all are.
+def files_changed(changed: Mapping[str, FileNow]) -> Intervention | None:
+    """Which files, and which of their lines, are no longer as the model knows them; None if all are.
 
     Args:
-        seen: path to the version that the model knows (`FilesSeen.versions`).
-        current: path to the version a read would show now, None for a file that is gone; paths that are missing
-            here count as unchanged.
+        changed: by path, what is different.
     """
-    changed = {path: current[path] for path in seen if path in current and current[path] != seen[path]}
     if not changed:
         return None
-    gone = [path for path, version in changed.items() if version is None]
-    edited = [path for path, version in changed.items() if version is not None]
-    sentences = ["Files have changed since you read them, and not by you."]
+    gone = [path for path, now in changed.items() if not now.version]
+    edited = [_with_lines(path, now.spans) for path, now in changed.items() if now.version]
+    sentences = ["Files have changed since you read or edited them, and not by you."]
     if edited:
         sentences.append(f"Read again before you rely on them: {_names(edited)}.")
     if gone:
@@ -155,43 +158,13 @@ def files_changed(seen: Mapping[str, str], current: Mapping[str, str | None]) ->
         kind=InterventionKind.FILES_CHANGED,
         text=" ".join(sentences),
         scope="lasting",
-        files={path: version or "" for path, version in changed.items()},
+        files={path: now.version for path, now in changed.items()},
     )
 
 
 def fact(text: str) -> Intervention:
     """Anything else that happened and that the model has to know from now on."""
     return Intervention(kind=InterventionKind.FACT, text=text, scope="lasting")
-
-
-class FilesSeen:
-    """Fold: the versions of files that the model knows of, by reading them or by being told."""
-
-    def __init__(self) -> None:
-        self.versions: dict[str, str] = {}
-        """Path to version (SHA-256 hex)."""
-
-    def apply(self, event: Event) -> None:
-        """Take in the next event."""
-        match event:
-            case ToolResult():
-                self.versions.update(event.reads)
-            case Intervention():
-                # Told once: from now on this is the version that the model knows of.
-                for path, version in event.files.items():
-                    if version:
-                        self.versions[path] = version
-                    else:
-                        self.versions.pop(path, None)
-            case ProposalStaged():
-                self._forget(stat.path for stat in event.files)
-            case ProposalDecided() if event.decision is not Decision.DENIED or event.hunks:
-                # The decision itself tells the model what has become of these files.
-                self._forget(stat.path for stat in event.files)
-
-    def _forget(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            self.versions.pop(path, None)
 
 
 def _instruction(kind: InterventionKind, text: str) -> Intervention:
@@ -208,8 +181,25 @@ def _pending_line(proposal: Proposal) -> str:
     return f"- {proposal.id}{notes.get(proposal.state, '')}: {proposal.summary or 'no summary'} [{files}]{reason}"
 
 
+def _with_lines(path: str, spans: Sequence[Span]) -> str:
+    """`a.py (different now: lines 3-5, line 40, lines gone after line 77)`, in the numbers that a read would show."""
+    if not spans:
+        return path
+    shown, more = spans[:_PLACES_NAMED], len(spans) - _PLACES_NAMED
+    places = [_place(span) for span in shown] + ([f"{more} more places"] if more > 0 else [])
+    return f"{path} (different now: {', '.join(places)})"
+
+
+def _place(span: Span) -> str:
+    if span.start == span.end:
+        return f"lines gone after line {span.start}" if span.start else "lines gone at the top"
+    if span.end == span.start + 1:
+        return f"line {span.end}"
+    return f"lines {span.start + 1}-{span.end}"
+
+
 def _names(paths: Iterable[str]) -> str:
     distinct = list(dict.fromkeys(paths))
-    if len(distinct) <= _FILES_NAMED:
+    if len(distinct) <= FILES_NAMED:
         return ", ".join(distinct) or "no file"
-    return f"{', '.join(distinct[:_FILES_NAMED])} and {len(distinct) - _FILES_NAMED} more files"
+    return f"{', '.join(distinct[:FILES_NAMED])} and {len(distinct) - FILES_NAMED} more files"

@@ -237,6 +237,8 @@ class ProposalStaged(EventBase):
     """The proposal that this one answers the feedback of, if any."""
     origin: Origin | None = None
     """Whose edits they are; None in logs of earlier versions."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    """What the edits made of files: path to version (SHA-256 hex, empty for a file that they delete or move away)."""
 
 
 class Decision(StrEnum):

@@ -19,7 +19,9 @@ from app.proposals.patch.parts import ReadPatch
 from app.proposals.refusals import EditRefused
 from app.proposals.remarks import rung_words
 from app.proposals.reports import EditReport
+from app.proposals.text.diff import diff
 from app.proposals.text.document import Document, encode
+from app.proposals.text.unlike import Span, unlike
 from app.proposals.versioned_edit import edited
 from app.sandbox.changes import Change, Leaf
 from app.workspace.paths import Workspace
@@ -107,6 +109,18 @@ class Draft:
         version = version_of(data, 0).sha256
         self._contents.remember(version, data)
         return OverlayFile(data, version, pending, names)
+
+    def unlike(self, file: OverlayFile, versions: Sequence[str]) -> tuple[Span, ...] | None:
+        """The lines of a file that none of these versions (SHA-256 hex) had.
+
+        None if that cannot be told: it is gone, is no text, or a version was forgotten.
+        """
+        if file.content is None or (now := Document(file.content)).binary:
+            return None
+        known = [self._contents.find(version) if version else b"" for version in versions]
+        if any(data is None for data in known):
+            return None
+        return unlike([diff(Document(data or b"").lines, now.lines) for data in known])
 
     def look(self, path: str) -> tuple[bytes, int] | None:
         """The bytes and permission bits of a file as `read` shows it; None if there is none."""

@@ -334,6 +334,13 @@ class Proposal(Value):
         return tuple(hunk for change in self.files for hunk in change.hunks)
 
     @property
+    def as_written(self) -> dict[str, str]:
+        """What its edits made of files, before any merge: path to SHA-256, empty for a file that is gone then."""
+        gone = {change.old_path: "" for change in self.files if change.old_path}
+        made = {change.path: change.origin_result.sha256 if change.origin_result else "" for change in self.files}
+        return gone | made
+
+    @property
     def written_in_part(self) -> bool:
         """Whether an approval has written any of it."""
         states = {change.state for change in self.files} | {hunk.state for hunk in self.hunks}

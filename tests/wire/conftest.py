@@ -13,6 +13,12 @@ from tests.wire.hosting import Hosted
 from tests.wire.server import WireServer
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No session of another test is there to be gone on with, nor one of the developer's."""
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture
 def server() -> Iterator[WireServer]:
     """A running test server."""
@@ -21,8 +27,7 @@ def server() -> Iterator[WireServer]:
 
 
 @pytest.fixture
-async def hosted(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hosted]:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+async def hosted(server: WireServer, tmp_path: Path) -> AsyncIterator[Hosted]:
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)

@@ -107,7 +107,7 @@ async def test_changed_files_are_told_once(server: WireServer, tmp_path: Path) -
         (on.root / "greet.py").write_text("something else\n")
         server.say("I see.")
         await on.say("Now?")
-        told = [text for text in of_role(server.last, "system") if "changed since you read them" in text]
+        told = [text for text in of_role(server.last, "system") if "Files have changed" in text]
         assert len(told) == 1 and "greet.py" in told[0]
         server.say("Yes.")
         await on.say("And now?")

@@ -4,7 +4,7 @@ import pytest
 
 from app.agent.interventions import (
     DENIALS_BEFORE_ADVICE,
-    FilesSeen,
+    FileNow,
     closing,
     fact,
     files_changed,
@@ -17,16 +17,15 @@ from app.conversation.events import (
     Decision,
     Intervention,
     InterventionKind,
-    Outcome,
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
     Source,
-    ToolResult,
 )
 from app.conversation.pending import PendingProposals
 from app.proposals.facts import FileStat
 from app.proposals.models import FileChange, Op, Proposal, ProposalState
+from app.proposals.text.unlike import Span
 
 
 def proposal(number: int, state: ProposalState = ProposalState.PENDING, reason: str = "") -> Proposal:
@@ -165,36 +164,30 @@ def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
 
 
 class TestFilesChanged:
-    """Files that the user changed since the model read them."""
-
-    def seen(self, **reads: str) -> FilesSeen:
-        fold = FilesSeen()
-        fold.apply(ToolResult(call="c1.0", outcome=Outcome.OK, text="", reads={"a.py": "1", "b.py": "1"} | reads))
-        return fold
+    """What the model is told of files that are not as it knows them."""
 
     def test_nothing_is_said_while_all_is_as_it_was(self) -> None:
-        assert files_changed(self.seen().versions, {"a.py": "1"}) is None
+        assert files_changed({}) is None
 
-    def test_changed_and_deleted_files_are_named_and_told_once(self) -> None:
-        fold = self.seen()
-        current = {"a.py": "2", "b.py": None}
-        told = files_changed(fold.versions, current)
+    def test_changed_and_deleted_files_are_named(self) -> None:
+        told = files_changed({"a.py": FileNow("2"), "b.py": FileNow("")})
         assert told is not None
-        assert "a.py" in told.text
+        assert "rely on them: a.py." in told.text
         assert "gone: b.py" in told.text
         assert told.files == {"a.py": "2", "b.py": ""}
-        fold.apply(told)
-        assert files_changed(fold.versions, current) is None
-        assert files_changed(fold.versions, {"a.py": "3"}) is not None
 
-    @pytest.mark.parametrize("event", [stage(1, "a.py"), decide(1, Decision.APPROVED, "a.py")])
-    def test_the_models_own_edits_are_not_news(self, event: ProposalStaged | ProposalDecided) -> None:
-        fold = self.seen()
-        fold.apply(event)
-        assert files_changed(fold.versions, {"a.py": "2"}) is None
+    def test_lines_are_named_in_the_numbers_of_a_read(self) -> None:
+        told = files_changed({"a.py": FileNow("2", (Span(0, 0), Span(2, 5), Span(39, 40), Span(77, 77)))})
+        assert told is not None
+        assert "(different now: lines gone at the top, lines 3-5, line 40, lines gone after line 77)" in told.text
+
+    def test_many_places_are_counted(self) -> None:
+        told = files_changed({"a.py": FileNow("2", tuple(Span(at, at + 1) for at in range(0, 100, 2)))})
+        assert told is not None
+        assert "line 11, 44 more places)" in told.text and "line 13" not in told.text
 
     def test_many_files_are_counted(self) -> None:
-        told = files_changed({f"{n}.py": "1" for n in range(50)}, {f"{n}.py": "2" for n in range(50)})
+        told = files_changed({f"{n}.py": FileNow("2") for n in range(50)})
         assert told is not None
         assert "and 30 more files" in told.text
         assert len(told.files) == 50

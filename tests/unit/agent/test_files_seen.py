@@ -1,0 +1,86 @@
+"""The versions of files that the model knows, by the order of what happened to them."""
+
+from app.agent.files_seen import FilesSeen
+from app.conversation.events import (
+    Decision,
+    Event,
+    Intervention,
+    InterventionKind,
+    Outcome,
+    ProposalDecided,
+    ProposalStaged,
+    ToolResult,
+)
+from app.proposals.facts import FileStat
+from app.proposals.origin import Origin, OriginKind
+
+
+def read(version: str, path: str = "a.py") -> ToolResult:
+    return ToolResult(call="c1.0", outcome=Outcome.OK, text="", reads={path: version})
+
+
+def staged(proposal: str, version: str | None, *, supersedes: str = "", by: OriginKind = OriginKind.MODEL) -> Event:
+    stat = FileStat(path="a.py", op="edit", added=1, removed=1)
+    versions = {} if version is None else {"a.py": version}
+    return ProposalStaged(
+        proposal=proposal,
+        summary="s",
+        files=(stat,),
+        calls=(),
+        supersedes=supersedes,
+        origin=Origin(kind=by),
+        versions=versions,
+    )
+
+
+def decided(proposal: str, decision: Decision) -> ProposalDecided:
+    return ProposalDecided(proposal=proposal, decision=decision)
+
+
+def known(*events: Event) -> tuple[str, ...]:
+    fold = FilesSeen()
+    for event in events:
+        fold.apply(event)
+    return fold.versions.get("a.py", ())
+
+
+def test_an_edit_stands_beside_what_was_read_until_it_is_decided_on() -> None:
+    assert known(read("1"), staged("P1", "2")) == ("1", "2")
+    assert known(read("1"), staged("P1", "2"), decided("P1", Decision.APPROVED)) == ("2",)
+    assert known(read("1"), staged("P1", "2"), decided("P1", Decision.DENIED)) == ("1",)
+
+
+def test_an_answer_to_feedback_takes_the_place_of_what_it_answers() -> None:
+    answered = (read("1"), staged("P1", "2"), decided("P1", Decision.DENIED), staged("P2", "3", supersedes="P1"))
+    assert known(*answered) == ("1", "3")
+    assert known(*answered, decided("P2", Decision.APPROVED)) == ("3",)
+
+
+def test_what_stacks_on_a_denied_edit_may_be_mixed_with_what_was_before() -> None:
+    stacked = (read("1"), staged("P1", "2"), staged("P2", "3"), decided("P2", Decision.APPROVED))
+    assert known(*stacked) == ("3",)
+    assert known(*stacked, decided("P1", Decision.DENIED)) == ("1", "3")
+
+
+def test_a_read_makes_all_before_it_old_unless_something_waits() -> None:
+    assert known(read("1"), staged("P1", "2"), decided("P1", Decision.APPROVED), read("3")) == ("3",)
+    assert known(read("1"), staged("P1", "2"), read("3"), decided("P1", Decision.DENIED)) == ("1", "3")
+
+
+def test_what_was_told_is_known() -> None:
+    told = Intervention(kind=InterventionKind.FILES_CHANGED, text="", files={"a.py": ""})
+    assert known(read("1"), told) == ("",)
+
+
+def test_what_a_command_makes_of_a_file_that_was_not_read_is_not_known() -> None:
+    assert known(staged("P1", "2", by=OriginKind.COMMAND)) == ()
+    assert known(staged("P1", "2")) == ("2",)
+    assert known(staged("P1", "2"), decided("P1", Decision.DENIED)) == ()
+
+
+def test_an_edit_of_which_an_older_log_does_not_tell_the_version_is_not_guessed() -> None:
+    assert known(read("1"), staged("P1", None)) == ()
+
+
+def test_the_versions_of_one_file_are_bounded() -> None:
+    assert len(known(read("0"), *(staged(f"P{number}", str(number)) for number in range(1, 100)))) == 12

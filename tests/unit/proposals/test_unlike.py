@@ -1,0 +1,57 @@
+"""The lines that none of the known versions of a text had."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.proposals.text.diff import diff, take
+from app.proposals.text.unlike import Span, unlike
+
+LINES = st.lists(st.sampled_from("abcd"), max_size=12)
+
+
+def spans(now: list[str], *known: list[str]) -> tuple[Span, ...]:
+    return unlike([diff(version, now) for version in known])
+
+
+def test_lines_that_came_went_and_changed() -> None:
+    assert spans(list("aXcdfgY"), list("abcdefg")) == (Span(1, 2), Span(4, 4), Span(6, 7))
+
+
+def test_what_comes_from_either_version_is_no_news() -> None:
+    assert spans(list("aXcde"), list("abcde"), list("aXcYe")) == ()
+    assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (Span(4, 5),)
+
+
+def test_a_line_that_is_gone_from_both_is() -> None:
+    assert spans(list("aXde"), list("abcde"), list("aXcde")) == (Span(2, 2),)
+
+
+def test_no_version_says_nothing() -> None:
+    assert unlike([]) == ()
+
+
+@given(LINES, LINES, st.data())
+@settings(deadline=None)
+def test_any_mix_of_two_versions_has_no_line_that_both_lack(
+    old: list[str], new: list[str], data: st.DataObject
+) -> None:
+    changes = diff(old, new)
+    chosen = [change for change in changes if data.draw(st.booleans())]
+    now = take(old, new, chosen)
+    assert all(
+        now[at] not in {*old, *new} for span in spans(now, old, new) for at in range(span.start, span.end)
+    ) or (spans(now, old, new) == ())
+
+
+@given(LINES, st.lists(LINES, min_size=1, max_size=3))
+@settings(deadline=None)
+def test_a_line_that_no_version_has_is_always_named(now: list[str], known: list[list[str]]) -> None:
+    now = [*now, "new", *now]
+    at = len(now) // 2
+    assert any(span.start <= at < span.end for span in spans(now, *known))
+
+
+@given(LINES, LINES)
+@settings(deadline=None)
+def test_a_known_version_is_known(now: list[str], other: list[str]) -> None:
+    assert spans(now, now, other) == spans(now, other, now) == ()
