@@ -11,12 +11,23 @@ from app.agent.ports import Claim
 from app.agent.turn import Cause, Turn
 from app.agent.turn_state import TurnState
 from app.agent.updates import Failed, Phase, PhaseChanged, QueueChanged, Update
-from app.conversation.events import Answer, Event, MessageQueued, Question, TurnStarted, UserMessage
+from app.conversation.events import Answer, Event, MessageQueued, ProposalDecided, Question, TurnStarted, UserMessage
 from app.conversation.log import EventLog
 
 
 class OpenElsewhere(Exception):
     """Another process runs the turns of this session; the message is one line that says what to do."""
+
+
+class _Spoken:
+    """Fold: calls `tell` for each message and decision of the user, whichever process it was made in."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, MessageQueued | ProposalDecided):
+            self._tell()
 
 
 class Turns:
@@ -57,6 +68,7 @@ class Turns:
         self._opened_at = log.last
         self._door = asyncio.Lock()
         self._interrupter = Interrupter()
+        log.attach(_Spoken(lambda: self._interrupter.spoken.set()))
         self._starting = False
         self._going_on = False
         """The user wants the model to go on after the turn that runs."""
@@ -149,7 +161,6 @@ class Turns:
                 await self._begin("feedback", event)
             else:
                 await self._log.append(event)
-                self._interrupter.spoken.set()
 
     async def heed(self) -> None:
         """Let the model have feedback that came from elsewhere since the session was opened."""
@@ -222,7 +233,6 @@ class Turns:
     async def _say(self, text: str) -> None:
         if self.busy or self._closing:
             await self._log.append(MessageQueued(text=text))
-            self._interrupter.spoken.set()
         elif (question := self.question) is not None:
             await self._begin("answer", Answer(call=question.call, text=text))
         else:
@@ -238,6 +248,8 @@ class Turns:
         try:
             briefing = await self._brief(events)
             await self._log.append(TurnStarted(cause=cause), *briefing, *events)
+            # What begins the turn is no word that waits for its end.
+            self._interrupter.spoken.clear()
             self._start(lambda turn: turn.run())
         finally:
             self._starting = False

@@ -7,21 +7,23 @@ from pathlib import Path
 import pytest
 
 from app.agent.updates import Phase
-from app.conversation.events import TurnEnded
+from app.conversation.events import AssistantMessage, TurnEnded
 from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
 from tests.wire import bench as bench_module
 from tests.wire.bench import Bench, bench, edit, of_role
-from tests.wire.replies import STALL, Reply, Turn, chunk, error, stream
+from tests.wire.hosting import Hosted
+from tests.wire.replies import BREAK, DONE, STALL, Reply, Turn, chunk, error, stream
 from tests.wire.server import WireServer
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but the user ends a stall."""
-    monkeypatch.setattr(bench_module, "TIMEOUTS", Timeouts(closing=600, first=600, idle=600))
+    endless = Timeouts(closing=600, first=600, idle=600)
+    monkeypatch.setattr(bench_module, "TIMEOUTS", endless)
+    monkeypatch.setattr(Timeouts, "for_endpoint", lambda endpoint: endless)
     monkeypatch.setattr("app.agent.turn._STALLED", 0.2)
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
 
 
 async def say(on: Bench) -> None:
@@ -55,6 +57,40 @@ async def test_the_user_ends_a_stalled_closing_request(
         assert len(server.requests) == asked
         assert on.stopped == ("staged" if act is approve else "answer")
         on.check()
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "stopped"),
+    [(("approve", "P1"), 2, "staged"), (("deny", "P1"), 2, "staged"), (("deny", "P1", "-m", "No."), 3, "answer")],
+)
+async def test_a_decision_in_another_process_ends_it_too(
+    server: WireServer, hosted: Hosted, words: tuple[str, ...], asked: int, stopped: str
+) -> None:
+    server.turn(calls=[edit()])
+    server.script([stream(STALL), Turn("Right.")])
+    await hosted.session.send("Be less formal")
+    assert await server.arrived(2)
+    await hosted.other(*words)
+    assert await server.requests[1].left()
+    await hosted.until(lambda: hosted.turns() == (2 if asked == 3 else 1))
+    ends = [event.stopped for event in hosted.session.log.events if isinstance(event, TurnEnded)]
+    assert (len(server.requests), ends[-1]) == (asked, stopped)
+
+
+async def test_the_feedback_that_begins_a_turn_does_not_cut_its_closing_words_short(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.turn(calls=[edit()])
+    server.say("It greets with Hi.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        server.turn(calls=[edit(new="'Hey '")])
+        silence = (b": wait\n\n", BREAK) * 60
+        server.script([stream(chunk("It greets"), *silence, chunk(" with Hey."), chunk(finish="stop"), DONE)])
+        await on.session.deny("P1", feedback="Even less")
+        await on.session.settled()
+        said = [event.text for event in on.events if isinstance(event, AssistantMessage)]
+        assert said[-1] == "It greets with Hey."
 
 
 async def test_a_closing_request_that_goes_on_is_heard_out(server: WireServer, tmp_path: Path) -> None:
