@@ -19,6 +19,7 @@ WORKSPACE_FILE = ".signoff.toml"
 """The workspace's own configuration, below its root."""
 
 ENVIRONMENT = {
+    "ANTHROPIC_API_KEY": "anthropic_api_key",
     "OPENAI_API_KEY": "api_key",
     "OPENAI_BASE_URL": "base_url",
     "SIGNOFF_API_KEY": "api_key",
@@ -32,7 +33,7 @@ ENVIRONMENT = {
 UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate"})
 """What a workspace may set before the user has trusted its file. `gate` only ever to `every-edit`."""
 
-NEVER_FROM_WORKSPACE = frozenset({"api_key", "headers", "keys", "editor"})
+NEVER_FROM_WORKSPACE = frozenset({"anthropic_api_key", "api_key", "headers", "keys", "editor"})
 """What a workspace may never set, trusted or not."""
 
 
@@ -138,6 +139,8 @@ class Settings(BaseModel):
     """The endpoint: a base URL that ends before `/chat/completions`, `/responses` or `/v1/messages`."""
     api_key: Annotated[SecretStr | None, BeforeValidator(_sendable)] = None
     """Sent to the endpoint: as a bearer token, or in the header that its wire has for it."""
+    anthropic_api_key: Annotated[SecretStr | None, BeforeValidator(_sendable)] = None
+    """Sent to Anthropic's own API and to no other host; there it goes before `api_key`."""
     model: str = ""
     """The model's name as the endpoint knows it."""
     headers: dict[str, str] = Field(default_factory=dict)
@@ -184,6 +187,11 @@ class Settings(BaseModel):
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     keys: dict[str, str] = Field(default_factory=dict)
     """Remapped keys: action id to comma-separated keys."""
+
+    @property
+    def names_an_endpoint(self) -> bool:
+        """Whether it is clear where requests go: by an address, or by a key whose host is known."""
+        return bool(self.base_url or self.api_key or self.anthropic_api_key)
 
     @property
     def profile_overrides(self) -> dict[str, Any]:

@@ -22,7 +22,8 @@ os.environ.update(
 )
 for _name in (
     *("NO_COLOR", "FORCE_COLOR", "TEXTUAL_COLOR_SYSTEM", "TEXTUAL_THEME"),
-    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "SIGNOFF_MODEL", "SIGNOFF_THEME", "SIGNOFF_GATE", "SIGNOFF_HOME"),
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY", "SIGNOFF_BASE_URL"),
+    *("SIGNOFF_MODEL", "SIGNOFF_THEME", "SIGNOFF_GATE", "SIGNOFF_HOME"),
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_EXTERNAL_DIFF", "GIT_PAGER"),
     # Without bytecode every child process that a test starts compiles the whole program anew.
     *("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),

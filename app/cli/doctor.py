@@ -19,7 +19,7 @@ _MARKS = {True: "✓", False: "✗", None: "?"}
 def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Examine the configured endpoint, print every finding, and keep what was learned."""
     try:
-        endpoint = endpoint_of(runtime.settings)
+        endpoint = endpoint_of(runtime.settings, runtime.origin_of)
         diagnosis = asyncio.run(_examine(runtime, endpoint, quiet=arguments.json))
     except (NotConnected, ProfileError) as error:
         raise CommandError(str(error), Exit.USAGE) from error

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.proposals.errors import ProposalError
+from app.sandbox.environment import without_own_keys
 
 SECONDS = 60.0
 """How long git may take for what needs no network."""
@@ -33,7 +34,7 @@ def run_git(
     Args:
         folder: Where it runs.
         arguments: After `git`.
-        environment: All of it.
+        environment: All of it; git does not get the keys of endpoints that are in it.
         data: For its standard input.
         seconds: How long it may take.
 
@@ -45,7 +46,7 @@ def run_git(
         with subprocess.Popen(
             [program, *arguments],
             cwd=folder,
-            env=dict(environment),
+            env=without_own_keys(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

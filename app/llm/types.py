@@ -24,6 +24,8 @@ class Endpoint:
     """What the user wants in each request of a conversation."""
     price: Price | None = None
     """What the model costs, as the user says."""
+    key_from: str = ""
+    """Where the key comes from, as the user knows it: `$OPENAI_API_KEY`, `config.toml`; empty if nobody said."""
     address: Address = field(init=False, repr=False)
     """With what was secret in the base URL."""
 

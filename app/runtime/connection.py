@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import Any, cast
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
 
 from app.agent.gate import GatePolicy
 from app.agent.ports import ModelPort, OtherSession, Ports
@@ -37,7 +40,7 @@ _FILES_SEARCHED = 5_000
 """Files of the workspace that are looked through for nested guidance, so that a huge tree costs no time."""
 _SECONDS_SEARCHED = 3.0
 """How long that may take, for trees with next to no files."""
-OPENAI_URL = "https://api.openai.com/v1"
+_OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com"
 """Where a key without a base URL goes."""
 
 
@@ -45,19 +48,44 @@ class NotConnected(Exception):
     """No endpoint or no model is configured; the message is one line that says what to set."""
 
 
-def endpoint_of(settings: Settings) -> Endpoint:
-    """The endpoint that the settings name.
+def address_of(settings: Settings) -> str:
+    """The base URL of the endpoint: if none is set, that of whoever the key is from."""
+    if settings.base_url:
+        return settings.base_url
+    claude = settings.model.startswith("claude") or not settings.api_key
+    return _ANTHROPIC if settings.anthropic_api_key and claude else _OPENAI
+
+
+def endpoint_of(settings: Settings, origin_of: Callable[[str], str] = lambda setting: "") -> Endpoint:
+    """The endpoint that the settings name, with the key that is meant for it.
+
+    Args:
+        settings: those in force.
+        origin_of: tells where a setting comes from (`Runtime.origin_of`).
 
     Raises:
         NotConnected: there is neither a key nor a base URL, or no model.
     """
-    if not settings.api_key and not settings.base_url:
-        raise NotConnected("No model is set up: set OPENAI_API_KEY, or --base-url for a local server, or try --demo.")
+    if not settings.names_an_endpoint:
+        keys = "OPENAI_API_KEY or ANTHROPIC_API_KEY"
+        raise NotConnected(f"No model is set up: set {keys}, or --base-url for a local server, or try --demo.")
     if not settings.model:
         raise NotConnected("No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration.")
     wishes = Wishes(settings.reasoning_effort, settings.request)
-    base_url, price = settings.base_url or OPENAI_URL, price_for(settings.model, settings.price)
-    return Endpoint(base_url, settings.model, settings.api_key, dict(settings.headers), wishes, price)
+    base_url, price = address_of(settings), price_for(settings.model, settings.price)
+    setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
+    key: SecretStr | None = getattr(settings, setting)
+    key_from = origin_of(setting) if key else ""
+    return Endpoint(base_url, settings.model, key, dict(settings.headers), wishes, price, key_from)
+
+
+def _is_anthropics(base_url: str) -> bool:
+    """Whether the URL leads to Anthropic itself, and nobody on the way can read what is sent."""
+    try:
+        parts = urlsplit(base_url.strip())
+    except ValueError:
+        return False
+    return parts.scheme == "https" and parts.hostname == "api.anthropic.com"
 
 
 def connect(
@@ -69,7 +97,7 @@ def connect(
 ) -> ModelClient:
     """A client for the configured endpoint, with what was learned of it before; raises NotConnected."""
     settings = settings or runtime.settings
-    endpoint = endpoint_of(settings)
+    endpoint = endpoint_of(settings, runtime.origin_of)
     cache = LearnedProfiles(runtime.sessions)
     overrides = settings.profile_overrides
     try:

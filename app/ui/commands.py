@@ -359,7 +359,7 @@ class CommandRunner:
         from app.runtime.connection import endpoint_of
         from app.ui.screens.doctor import DoctorScreen
 
-        endpoint = endpoint_of(self._preferences.settings)
+        endpoint = endpoint_of(self._preferences.settings, self._runtime.origin_of)
         if await self._means.ask(DoctorScreen(self._runtime, endpoint)):
             await self._connector.use(self._preferences.settings)
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from app.llm.address import take_apart
-from app.runtime.connection import OPENAI_URL, NotConnected
+from app.runtime.connection import NotConnected, address_of
 from app.ui.means import Ask
 from app.ui.preferences import Preferences
 from app.ui.session import CurrentSession
@@ -74,7 +74,7 @@ class Connector:
 
     async def _choose(self) -> None:
         settings = self._preferences.settings
-        if (settings.base_url or settings.api_key) and not settings.model:
+        if settings.names_an_endpoint and not settings.model:
             name = await self.pick_model(settings)
             if not name:
                 self._hint(NO_MODEL)
@@ -100,7 +100,7 @@ class Connector:
             return await self._session.open_session.list_models(settings)
 
         self._session.asked.set()
-        address = take_apart(settings.base_url or OPENAI_URL).url
+        address = take_apart(address_of(settings)).url
         return await self._ask(ModelScreen(load, address, settings.model))
 
     async def _set_up(self, missing: str) -> None:

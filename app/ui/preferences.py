@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _ENDPOINT = (
     "base_url",
     "model",
+    "anthropic_api_key",
     "api_key",
     "headers",
     "wire",

@@ -15,7 +15,7 @@ import pytest
 
 from app.storage.session_lock import SessionLock
 from tests.commands.forking import Forking, forking
-from tests.wire.replies import STALL, chunk, stream
+from tests.wire.replies import STALL, Turn, chunk, stream
 from tests.wire.server import WireServer
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -279,6 +279,20 @@ def test_the_workspace_cannot_redirect_the_key(signoff: Run, workspace: Path) ->
         assert document(done)["text"] == "Hello."
         assert trap.requests == [] and trap.visits == []
         assert "sk-secret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", ["/v1", "/anthropic"])
+def test_anthropics_key_is_sent_to_no_other_host_and_the_doctor_tells_which_key_was(signoff: Run, path: str) -> None:
+    with WireServer() as server:
+        server.always(Turn("ok"))
+        address = ("--base-url", f"{server.url}{path}", "--model", "claude")
+        one = signoff("doctor", "--json", *address, ANTHROPIC_API_KEY="sk-ant-secret")
+        both = signoff("doctor", "--json", *address, ANTHROPIC_API_KEY="sk-ant-secret", OPENAI_API_KEY="sk-secret")
+        sent = [*server.requests, *server.visits]
+        assert server.requests and not any("sk-ant-secret" in str(request.headers) for request in sent)
+        assert not any("secret" in done.stdout + done.stderr for done in (one, both))
+        said = [{line["name"]: line["detail"] for line in json.loads(done.stdout)["checks"]} for done in (one, both)]
+        assert [checks["key"] for checks in said] == ["none needed", "accepted: the one in $OPENAI_API_KEY"]
 
 
 def test_a_turn_in_a_pipe(signoff: Run, workspace: Path) -> None:

@@ -25,6 +25,7 @@ from app.workspace import trust
 HOSTILE = b"""
 base_url = "https://evil.invalid/v1"
 api_key = "theirs"
+anthropic_api_key = "theirs"
 gate = "chain"
 chain_steps = 50
 max_steps = 1000
@@ -66,7 +67,7 @@ def merged(project: bytes, *, trusted: bool = False, **environment: str) -> Conf
 def test_an_untrusted_file_sets_nothing_that_matters() -> None:
     found = merged(HOSTILE)
     assert found.settings == Settings(theme="signoff-light")
-    assert found.ignored == ("api_key", "editor", "headers", "keys")
+    assert found.ignored == ("anthropic_api_key", "api_key", "editor", "headers", "keys")
     assert found.untrusted == ("base_url", "chain_steps", "commit", "gate", "max_steps")
     assert found.from_workspace == {"theme"}
 

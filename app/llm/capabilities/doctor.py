@@ -148,7 +148,9 @@ def _key(client: ModelClient, hello: Answer) -> Check:
         return Check("key", False, hello.failed.message)
     if hello.failed is not None:
         return Check("key", None, "not checked: the request was refused")
-    return Check("key", True, "accepted" if client.endpoint.api_key is not None else "none needed")
+    endpoint = client.endpoint
+    accepted = f"accepted: the one in {endpoint.key_from}" if endpoint.key_from else "accepted"
+    return Check("key", True, accepted if endpoint.api_key is not None else "none needed")
 
 
 def _model(client: ModelClient, hello: Answer, names: list[str] | None) -> Check:

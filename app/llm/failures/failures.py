@@ -164,14 +164,18 @@ class FailureReader:
         """What happened, and what to do."""
         host = self._host
         if kind is FailureKind.AUTH and self._endpoint.api_key is None:
-            return f"{host} wants an API key", "Set OPENAI_API_KEY or api_key in the config."
+            variable = "ANTHROPIC_API_KEY" if host == "api.anthropic.com" else "OPENAI_API_KEY"
+            return f"{host} wants an API key", f"Set {variable} or api_key in the config."
         if kind is FailureKind.AUTH and status == 403:
             return f"{host} does not allow this", "Check what the API key may do."
         if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
             return f"There is no chat API at {self._where}", "Check the base URL (it often ends in /v1) and `wire`."
         model = one_line(self._endpoint.model, self._secrets)
         meanings = {
-            FailureKind.AUTH: (f"{host} does not accept the API key", "Check OPENAI_API_KEY or the config."),
+            FailureKind.AUTH: (
+                f"{host} does not accept the API key",
+                f"Check {self._endpoint.key_from.lstrip('$') or 'OPENAI_API_KEY or the config'}.",
+            ),
             FailureKind.QUOTA: (f"The account at {host} has no quota left", "Check its plan and credit."),
             FailureKind.RATE_LIMITED: (f"{host} limits the rate of requests", "Wait a little, then continue."),
             FailureKind.MODEL_NOT_FOUND: (f"{host} has no model {model!r}", "Choose another with --model or /model."),

@@ -99,7 +99,9 @@ def how_to(config_file: Path) -> Content:
     return Content.assemble(
         ("Or name one, and start again\n", "bold $text-primary"),
         ("hosted     ", "$foreground 65%"),
-        ("export OPENAI_API_KEY=…\n", "$text-accent"),
+        ("export OPENAI_API_KEY=…", "$text-accent"),
+        ("  or ", "$foreground 65%"),
+        ("ANTHROPIC_API_KEY=…\n", "$text-accent"),
         ("elsewhere  ", "$foreground 65%"),
         ("export OPENAI_BASE_URL=https://…/v1\n", "$text-accent"),
         ("for good   ", "$foreground 65%"),
