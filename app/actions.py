@@ -111,6 +111,16 @@ ACTIONS: tuple[Action, ...] = (
         argument="[WORDS]",
     ),
     Action(
+        "app.todos",
+        "To-do list",
+        "ctrl+o",
+        "app.command('todos')",
+        "app",
+        "Unfold or fold what the model has still to do.",
+        priority=True,
+        command="todos",
+    ),
+    Action(
         "app.rename",
         "Rename session",
         "",

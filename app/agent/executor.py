@@ -240,6 +240,7 @@ class Executor:
             proposal=progress.draft.proposal_id if staged else "",
             reads=output.reads,
             failed=output.failed,
+            todos=output.todos,
         )
 
     async def _answer(self, progress: _Progress, interrupter: Interrupter) -> None:

@@ -40,6 +40,7 @@ the text in the refusal; do not guess.
 - Prefer edit_file to write_file for files that exist. Keep a change as small as the task allows, in the style \
 of the code around it. Give each edit a `summary` of one line.
 - run_command asks the user first. It sees the files with pending edits; what it changes is staged as a proposal too.
+- For work of several steps keep a list with write_todos, and keep it true.
 - If you need a decision or a fact that only the user has, call ask_user, alone and last in a response."""
 
 _ANSWERS = """\

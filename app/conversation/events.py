@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from app.llm.types import ReceivedCall, Usage
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from app.proposals.origin import Origin
+from app.todos import Todo
 
 
 class Source(StrEnum):
@@ -166,6 +167,8 @@ class ToolResult(EventBase):
     """Seconds, without those that it waited for the user."""
     waited: float = 0.0
     """Seconds that it waited for the user's permission."""
+    todos: tuple[Todo, ...] | None = None
+    """The model's to-do list from here on; None where the call was not about it."""
 
 
 class Question(EventBase):

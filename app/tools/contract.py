@@ -13,6 +13,7 @@ from app.proposals.overlay import OverlayFile
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.reports import EditReport
 from app.sandbox.changes import Change, Leaf
+from app.todos import Todo
 from app.tools.command.forms import CommandForm
 from app.workspace.paths import Workspace
 
@@ -64,6 +65,8 @@ class ToolOutput:
     """What it ran failed, which is for the model to read and for the user to see."""
     staged: bool = False
     """It has changed the draft."""
+    todos: tuple[Todo, ...] | None = None
+    """The to-do list as of this call; None where that is not what it is about."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", _bounded(escape_surrogates(self.text)))

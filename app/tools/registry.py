@@ -65,6 +65,7 @@ def standard_tools(sandbox: Sandbox) -> ToolSet:
     from app.tools.search.list_files import ListFiles
     from app.tools.search.search_text import SearchText
     from app.tools.whole_files import DeleteFile, RenameFile, WriteFile
+    from app.tools.write_todos import WriteTodos
 
     return ToolSet(
         (
@@ -76,6 +77,7 @@ def standard_tools(sandbox: Sandbox) -> ToolSet:
             DeleteFile(),
             RenameFile(),
             ApplyPatch(),
+            WriteTodos(),
             AskUser(),
             RunCommand(sandbox),
         )

@@ -71,7 +71,7 @@ def parse_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any])
     try:
         return model.model_validate(tidy)
     except ValidationError as error:
-        known = {name for part in (schema, *schema.get("$defs", {}).values()) for name in part["properties"]}
+        known = {name for part in (schema, *schema.get("$defs", {}).values()) for name in part.get("properties", ())}
         problems = [f"- {_problem(item, known)}" for item in error.errors(include_url=False)[:8]]
         takes = ", ".join(name if field.is_required() else f"{name}?" for name, field in model.model_fields.items())
         raise ToolError(

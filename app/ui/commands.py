@@ -36,6 +36,7 @@ class CommandRunner:
         *,
         open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
         go_to: Callable[[str, int], Awaitable[None]],
+        turn_todos: Callable[[], bool],
         leave: Callable[[], Awaitable[None]],
         themes: Callable[[], Iterable[str]],
     ) -> None:
@@ -49,6 +50,7 @@ class CommandRunner:
             means: of the app.
             open_session: shows a session, a new one for None.
             go_to: shows an event of a session, given by their ids.
+            turn_todos: unfolds or folds the to-do list; returns whether there is one.
             leave: ends the app.
             themes: the names that there are.
         """
@@ -59,6 +61,7 @@ class CommandRunner:
         self._means = means
         self._open_session = open_session
         self._go_to = go_to
+        self._turn_todos = turn_todos
         self._leave = leave
         self._themes = themes
         self._handlers: dict[str, Handler] = {
@@ -69,6 +72,7 @@ class CommandRunner:
             "sessions": self._sessions,
             "search": self._search,
             "rename": self._rename,
+            "todos": self._todos,
             "resume": self._resume,
             "fork": self._fork,
             "continue": self._continue,
@@ -259,6 +263,10 @@ class CommandRunner:
         self._means.tell(f"Written to {target}.")
 
     # The model
+
+    async def _todos(self, _: str) -> None:
+        if not self._turn_todos():
+            self._means.tell("The model keeps no to-do list now, or all of it is done.")
 
     async def _continue(self, _: str) -> None:
         session = self._session.get()

@@ -246,6 +246,7 @@ class Startup:
             self._means,
             open_session=self._talk.open_session,
             go_to=self._talk.go_to,
+            turn_todos=lambda: self._workbench.chat.todo_bar.turn(),
             leave=self._leave,
             themes=lambda: self._app.available_themes,
         )

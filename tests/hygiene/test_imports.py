@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("app.homoglyphs", "app.toml", "app.plural", "app.actions"),
+    ("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions"),
     ("app.safe_text", "app.keymap", "app.config"),
     ("app.workspace",),
     ("app.sandbox",),

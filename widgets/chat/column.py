@@ -50,6 +50,7 @@ class ChatColumn(Column):
         self.composer.set_max_height(third)
         if self._pane is not None:
             self._pane.question_bar.set_max_height(third)
+            self._pane.todo_bar.set_max_height(third)
 
     def on_click(self) -> None:
         """A click into the chat brings the keyboard here; the composer keeps it if it has it."""

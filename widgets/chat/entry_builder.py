@@ -1,6 +1,6 @@
 """Events and updates to transcript entries. A live session and one read from its log come out alike."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from app.agent.updates import (
@@ -36,6 +36,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.spent import Spent
+from app.todos import Todo
 from widgets.chat.entries.base import Change, Drop, Entry, Put
 from widgets.chat.entries.program import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
 from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
@@ -78,6 +79,8 @@ class EntryBuilder:
         self._questions: dict[str, QuestionEntry] = {}
         self._proposals: dict[str, ProposalEntry] = {}
         self._asking: set[str] = set()
+        self.todos: Sequence[Todo] = ()
+        """The model's to-do list."""
         self._turn_began = 0.0
         self._turn_waited = 0.0
         """Seconds of the turn in which a tool waited for the user."""
@@ -269,6 +272,8 @@ class EntryBuilder:
         if event.call in self._asking and event.call in self._questions:
             return []
         self._turn_waited += event.waited
+        if event.todos is not None:
+            self.todos = event.todos
         if event.call not in self._tools and event.call in self._asking:
             # A question that never got as far as being asked is a call like any other.
             self._tools[event.call] = ToolEntry(f"tool{event.call}", "ask_user")

@@ -29,6 +29,7 @@ from widgets.chat.markdown import preload
 from widgets.chat.pace import TYPING_PAUSE, Pace
 from widgets.chat.question_bar import QuestionBar
 from widgets.chat.status_line import StatusLine
+from widgets.chat.todo_bar import TodoBar
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import in_hand
@@ -78,6 +79,7 @@ class ChatPane(Column):
         """`composer` is where the user writes to this chat; it has its place beside it."""
         super().__init__()
         self.transcript = Transcript()
+        self.todo_bar = TodoBar()
         self.status_line = StatusLine()
         self.question_bar = QuestionBar()
         self.composer = composer
@@ -96,6 +98,7 @@ class ChatPane(Column):
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield self.transcript
+        yield self.todo_bar
         yield self.status_line
         yield self.question_bar
 
@@ -195,6 +198,7 @@ class ChatPane(Column):
                 self._show(self._entry_builder.update(update))
 
     def _after_events(self) -> None:
+        self.todo_bar.show(self._entry_builder.todos)
         question = self._entry_builder.open_question
         self.question_bar.show(question)
         if question is None:

@@ -13,6 +13,7 @@ VERBS = {
     "rename_file": "Rename",
     "apply_patch": "Patch",
     "ask_user": "Ask",
+    "write_todos": "To do",
     "run_command": "Run",
 }
 """How the transcript calls a tool; others go by their own name."""

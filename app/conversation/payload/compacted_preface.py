@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.conversation.pending import PendingProposal
+from app.todos import Todo
 
 OMITTED = "(earlier work left out here)"
 
@@ -30,13 +31,16 @@ class KeptWords:
         return kept
 
 
-def preface(summary: str, truncated: bool, pending: Sequence[PendingProposal], words_follow: bool) -> str:
+def preface(
+    summary: str, truncated: bool, pending: Sequence[PendingProposal], todos: Sequence[Todo], words_follow: bool
+) -> str:
     """The system message that stands for the part that was cut.
 
     Args:
         summary: of that part, or of its beginning; may be empty.
         truncated: the end of that part is not in the summary.
         pending: proposals that awaited a decision at the cut.
+        todos: the to-do list at the cut.
         words_follow: the user's own messages from that part follow.
     """
     lines: list[str] = []
@@ -57,6 +61,10 @@ def preface(summary: str, truncated: bool, pending: Sequence[PendingProposal], w
     if pending:
         lines += ["At that point these proposals awaited the user's decision:"]
         lines += [f"- {proposal.line()}" for proposal in pending]
+        lines += [""]
+    if todos:
+        lines += ["Your to-do list at that point:"]
+        lines += [f"- {todo.status}: {todo.content}" for todo in todos]
         lines += [""]
     if words_follow:
         lines += ["What the user wrote in that part follows in the user's own words, oldest first."]

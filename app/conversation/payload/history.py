@@ -28,6 +28,7 @@ from app.conversation.payload.compacted_preface import OMITTED, KeptWords, prefa
 from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallRecord, Circumstances, missing_reason
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposals
+from app.todos import Todo
 
 INTERRUPTED = "The user interrupted your response above before it was done."
 CONTINUE = "The user told you to go on."
@@ -103,6 +104,8 @@ class _Reader:
         self._covered = self._marks.cut >= 0
         self._kept: list[KeptWords] = []
         self._pending = PendingProposals()
+        self._todos: tuple[Todo, ...] = ()
+        """The to-do list at the cut."""
         self._records: dict[str, CallRecord] = {}
         self._response: Response | None = None
         """The last response with calls, until its missing results are explained."""
@@ -130,7 +133,7 @@ class _Reader:
             if position > self._marks.cut:
                 self._end_of_cut()
             else:
-                self._pending.apply(event)
+                self._before_cut(event)
         match event:
             case ToolStarted():
                 if record := self._records.get(event.call):
@@ -148,6 +151,11 @@ class _Reader:
                 self._words(feedback_words(event))
             case TurnStarted() | TurnEnded() | RequestSent():
                 self._boundary(event)
+
+    def _before_cut(self, event: Event) -> None:
+        self._pending.apply(event)
+        if isinstance(event, ToolResult) and event.todos is not None:
+            self._todos = event.todos
 
     def _add(self, item: Item) -> None:
         if self._covered:
@@ -282,7 +290,7 @@ class _Reader:
         self._records.clear()
         kept = KeptWords.newest(self._kept, self._kept_characters)
         self._items.append(
-            Note(preface(self._marks.summary, self._marks.truncated, self._pending.waiting, bool(kept)))
+            Note(preface(self._marks.summary, self._marks.truncated, self._pending.waiting, self._todos, bool(kept)))
         )
         for words in kept:
             self._items += [Omission(words.lead), Words(words.text)]

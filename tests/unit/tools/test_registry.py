@@ -21,6 +21,7 @@ NAMES = (
     "delete_file",
     "rename_file",
     "apply_patch",
+    "write_todos",
     "ask_user",
     "run_command",
 )
@@ -40,7 +41,7 @@ def test_names_and_order_are_fixed() -> None:
     assert TOOLS.names == NAMES
     assert [schema["function"]["name"] for schema in TOOLS.schemas] == list(NAMES)
     assert {tool.name: tool.kind for tool in TOOLS} == {
-        **dict.fromkeys(("read_file", "list_files", "search_text"), "read"),
+        **dict.fromkeys(("read_file", "list_files", "search_text", "write_todos"), "read"),
         **dict.fromkeys(("edit_file", "write_file", "delete_file", "rename_file", "apply_patch"), "edit"),
         "ask_user": "ask",
         "run_command": "command",
