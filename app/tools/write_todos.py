@@ -1,4 +1,7 @@
-"""`write_todos`: the model keeps a list of what is to be done, which the user sees."""
+"""`write_todos`: the model keeps a list of what is to be done, which the user sees.
+
+Kept apart: it has to do with no other tool.
+"""
 
 from typing import Annotated
 
