@@ -4,6 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from app.conversation.events import AssistantMessage, Compacted, Event
+from app.conversation.side_events import SideAnswer
 from app.conversation.spent import Spent
 from app.tools.contract import Confirmation, ConfirmationAnswer
 
@@ -46,5 +47,5 @@ class Spending:
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
-        if isinstance(event, AssistantMessage | Compacted):
+        if isinstance(event, AssistantMessage | Compacted | SideAnswer):
             self.total = self.total.plus(event.usage)

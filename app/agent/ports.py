@@ -1,6 +1,7 @@
 """What a session works with; whoever opens the session makes it."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,6 +33,10 @@ class ModelPort(Protocol):
 
     def hurry(self) -> None:
         """Send at once what waits to be sent again."""
+        ...
+
+    def apart(self) -> AbstractAsyncContextManager["ModelPort"]:
+        """One for the same model that tries once, begins with what this one knows, and teaches it nothing."""
         ...
 
 
@@ -89,3 +94,5 @@ class Ports:
     """Runs the checks of a draft that answer its step; gives what they say against it, empty if nothing."""
     allowed: FormStore | None = None
     """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""
+    asked: Callable[[str], Sequence[Event]] = lambda proposal: ()
+    """The side questions on a proposal and their answers, in whichever session they were asked."""

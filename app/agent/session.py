@@ -30,26 +30,25 @@ from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
 from app.agent.measures import Spending
 from app.agent.ports import ModelPort, Ports
-from app.agent.turn import Turn, TurnSettings
+from app.agent.publisher import Publisher, Subscriber
+from app.agent.side_questions import SideQuestions
+from app.agent.turn import Turn, TurnSettings, facts_of
 from app.agent.turns import Turns
 from app.agent.updates import (
     Failed,
-    GateChanged,
     Phase,
     PhaseChanged,
     ProposalsChanged,
     QueueChanged,
-    Recorded,
     Update,
 )
 from app.conversation.events import (
+    AssistantMessage,
     Decision,
     Event,
-    MessageQueued,
     Notice,
     ProposalDecided,
     Question,
-    QueueTaken,
 )
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
@@ -59,38 +58,6 @@ from app.proposals.facts import UNKNOWN, Circumstances, LineComment
 from app.proposals.models import Proposal
 from app.proposals.reports import DecisionResult
 from app.tools.contract import ConfirmationAnswer
-
-Subscriber = Callable[[Update], None]
-
-
-class _Publisher:
-    """Fold: shows each stored event to the subscribers, and what it does to gate and queue."""
-
-    def __init__(self, gate: Gate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
-        self._gate = gate
-        self._queue = queue
-        self._publish = publish
-        self._live = False
-        self._shown = False
-
-    def go_live(self) -> None:
-        """Publish from now on."""
-        self._live = True
-        self._shown = self._gate.closed
-
-    def apply(self, event: Event) -> None:
-        if not self._live:
-            return
-        self._publish(Recorded(event))
-        self.check_gate()
-        if isinstance(event, MessageQueued | QueueTaken):
-            self._publish(QueueChanged(self._queue()))
-
-    def check_gate(self) -> None:
-        """Say so if the gate has opened or closed."""
-        if self._gate.closed != self._shown:
-            self._shown = self._gate.closed
-            self._publish(GateChanged(self._gate.closed))
 
 
 class Session:
@@ -128,13 +95,23 @@ class Session:
         )
         briefing = Briefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
-        self._publisher = self.log.attach(_Publisher(self.gate, lambda: self.queue, self._publish))
+        self._publisher = self.log.attach(Publisher(self.gate, lambda: self.queue, self._publish))
         self._publisher.go_live()
         self._phase = Phase.IDLE
         if ports.claim.held:
             self._owned()
         self.last_request: SentRequest | None = None
         """What the last request said, for the wire view."""
+        self.aside = SideQuestions(
+            self.log,
+            session_id,
+            lambda: self.ports,
+            lambda: facts_of(self.ports.model, self.settings, self.ports.tools),
+            self._unfinished,
+            self._publish,
+            self._keep_request,
+        )
+        """What the user asks aside from the conversation."""
 
     # What others look at
 
@@ -320,7 +297,7 @@ class Session:
     async def close(self) -> None:
         """Stop what runs and wait for its records; the session can be opened again later, with what is queued."""
         self.confirmations.withdraw()
-        await self._turns.close()
+        await asyncio.gather(self.aside.close(), self._turns.close())
 
     # Turns
 
@@ -339,6 +316,11 @@ class Session:
             answers=lambda: self._turns.feedback.unanswered,
             sent=self._keep_request,
         )
+
+    def _unfinished(self) -> AssistantMessage | None:
+        """The response of the running turn whose calls have not all come to a result."""
+        state = self._turns.state
+        return state.last_message if self.busy and state.unfinished_calls else None
 
     def _owned(self) -> None:
         # A crash may have left a turn without its end; none runs now.

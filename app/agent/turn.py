@@ -216,9 +216,7 @@ class Turn:
         return False
 
     def _facts(self, *, closing: bool) -> Facts:
-        endpoint = self._model.endpoint
-        prompt, schemas = self._settings().system_prompt, self._tools.schemas
-        return Facts(prompt, schemas, closing, endpoint.base_url, endpoint.model, endpoint.wishes)
+        return facts_of(self._model, self._settings(), self._tools, closing=closing)
 
     async def _request(self, *, closing: bool) -> AssistantMessage | None:
         """One request and its record. Returns the response, None if it failed or was interrupted without one."""
@@ -351,3 +349,9 @@ class Turn:
         )
         self._room_made = False
         return message
+
+
+def facts_of(model: ModelPort, settings: TurnSettings, tools: ToolSet, *, closing: bool = False) -> Facts:
+    """What every request of a session depends on besides its log and the profile."""
+    endpoint = model.endpoint
+    return Facts(settings.system_prompt, tools.schemas, closing, endpoint.base_url, endpoint.model, endpoint.wishes)

@@ -123,6 +123,22 @@ class ConfirmationResolved:
 
 
 @dataclass(frozen=True, slots=True)
+class SideStreamed:
+    """More of the answer to a side question."""
+
+    question: str
+    """`SideQuestion.uid`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SideDiscarded:
+    """What was streamed of the answer to a side question is void."""
+
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Something went wrong that is in no event, such as a store that cannot be written."""
 
@@ -142,6 +158,8 @@ Update = (
     | CommandOutput
     | ConfirmationRequested
     | ConfirmationResolved
+    | SideStreamed
+    | SideDiscarded
     | Failed
 )
 
@@ -156,6 +174,8 @@ def joined(updates: Iterable[Update]) -> list[Update]:
                 together.append(TextStreamed(_text(pieces)))
             case ReasoningStreamed() if len(pieces) > 1:
                 together.append(ReasoningStreamed(_text(pieces)))
+            case SideStreamed(question=question) if len(pieces) > 1:
+                together.append(SideStreamed(question, _text(pieces)))
             case CommandOutput(call=call) if len(pieces) > 1:
                 together.append(CommandOutput(call, _text(pieces)))
             case last:
@@ -171,8 +191,11 @@ def _stream(update: Update) -> Hashable:
             return (type(update),)
         case CallStreamed(index=number) | CommandOutput(call=number):
             return (type(update), number)
+        case SideStreamed(question=question):
+            return (type(update), question)
     return id(update)
 
 
 def _text(pieces: Iterable[Update]) -> str:
-    return "".join([one.text for one in pieces if isinstance(one, TextStreamed | ReasoningStreamed | CommandOutput)])
+    streamed = (TextStreamed, ReasoningStreamed, CommandOutput, SideStreamed)
+    return "".join([one.text for one in pieces if isinstance(one, streamed)])

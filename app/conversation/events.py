@@ -9,54 +9,14 @@ Kept whole: it is the vocabulary of all logs, which is read as one list.
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
+from app.conversation.event_base import Audience, EventBase, Source
+from app.conversation.side_events import SideAnswer, SideQuestion
 from app.llm.types import ReceivedCall, Usage
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from app.proposals.origin import Origin
 from app.todos import Todo
-
-
-class Source(StrEnum):
-    """Who said or did what an event records."""
-
-    USER = "user"
-    MODEL = "model"
-    TOOL = "tool"
-    PROGRAM = "program"
-
-
-class Audience(StrEnum):
-    """Who gets to know it."""
-
-    MODEL = "model"
-    USER = "user"
-    BOTH = "both"
-
-
-class Record(BaseModel):
-    """A frozen value inside an event; unknown fields are an error, so that a newer log is noticed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class EventBase(Record):
-    """What all events have."""
-
-    id: int = 0
-    """Position in the store, growing; 0 until the store has taken the event."""
-    time: float = 0.0
-    """Unix time in seconds; 0 until the store has taken the event."""
-    source: Source
-    audience: Audience
-
-    @property
-    def way(self) -> str:
-        """From whom to whom, for the user's eyes: `signoff → model`. What goes to both is not said of the user."""
-        return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
-
-
-_NAMES = {Source.PROGRAM: "signoff", Audience.USER: "you", Audience.BOTH: "model"}
 
 
 class UserMessage(EventBase):
@@ -397,6 +357,8 @@ Event = Annotated[
     | TurnEnded
     | Compacted
     | Pruned
+    | SideQuestion
+    | SideAnswer
     | Notice,
     Field(discriminator="type"),
 ]

@@ -21,6 +21,7 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
+from app.conversation.side_events import SideAnswer, SideQuestion
 
 _STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
@@ -81,6 +82,11 @@ def _rare(event: Event, when: str) -> str:
             return f"> Older history was replaced by a summary at {when}.\n>\n{_quoted(event.summary)}"
         case Notice():
             return f"> {event.way}: {event.text}"
+        case SideQuestion():
+            return f"## You asked aside about {event.subject}, {when}\n\n{event.text}"
+        case SideAnswer():
+            head = f"## {event.model or 'Model'}, aside{_STATES.get(event.state, '')}, {when}"
+            return "\n\n".join(filter(None, (head, event.text, event.note and f"> {event.note}")))
         case _:
             return ""
 

@@ -19,7 +19,7 @@ from app.llm.capabilities.profile import NEXT_PLACEMENT, Profile
 from app.llm.capabilities.profiles import seed
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
-from app.llm.failures.retry import STANDARD, RetryPolicy
+from app.llm.failures.retry import ONCE, STANDARD, RetryPolicy
 from app.llm.failures.server_words import parse_body
 from app.llm.prices import with_cost
 from app.llm.response.assembly import ResponseAssembly
@@ -111,6 +111,24 @@ class ModelClient:
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
         await self._transport.aclose()
+
+    @contextlib.asynccontextmanager
+    async def apart(self) -> AsyncGenerator["ModelClient"]:
+        """A client for the same endpoint that begins with what this one knows, and teaches it nothing.
+
+        It tries once, and is as patient with a closing request as with any other; it is closed at the end.
+        """
+        patience = replace(
+            self._timeouts,
+            closing=max(self._timeouts.first, self._timeouts.idle),
+            whole_closing=self._timeouts.whole,
+        )
+        other = ModelClient(self.endpoint, self.profile, retry=ONCE, timeouts=patience)
+        other._listed = self._listed
+        try:
+            yield other
+        finally:
+            await other.aclose()
 
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False

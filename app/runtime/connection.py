@@ -145,6 +145,7 @@ def open_session(
         commit=committer(runtime, settings),
         checked=Feed(lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.trees_of_draft),
         allowed=runtime.allowed_commands if attended else None,
+        asked=runtime.sessions.side_questions,
     )
     return Session(record.id, ports, turn_settings(runtime, settings, record, tell), events)
 

@@ -189,6 +189,14 @@ _PINNED = (
 )
 """What the user has said of a session: that it stays, and that its title is the user's own."""
 
+_SIDE_QUESTIONS = (
+    """
+    CREATE INDEX side_questions ON events (json_extract(body, '$.proposal'))
+    WHERE type IN ('side_question', 'side_answer')
+    """,
+)
+"""What was asked aside is found by the proposal that it is about, whatever session it was asked in."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
@@ -199,5 +207,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _CAPTURED,
     _RECORD,
     _PINNED,
+    _SIDE_QUESTIONS,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""

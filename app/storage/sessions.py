@@ -267,6 +267,16 @@ class SessionStore:
                 "A decision of this workspace cannot be read: update signoff. Nothing was changed."
             ) from error
 
+    def side_questions(self, proposal: str) -> list[Event]:
+        """What was asked aside about a proposal and what was answered, in the sessions of this workspace."""
+        rows = self._database.rows(
+            "SELECT events.id, time, type, body FROM events JOIN sessions ON sessions.id = events.session"
+            " WHERE sessions.workspace = ? AND type IN ('side_question', 'side_answer')"
+            " AND json_extract(body, '$.proposal') = ? ORDER BY events.id",
+            (self._workspace, proposal),
+        )
+        return self._read("of this workspace", rows)
+
     def sent_messages(self, limit: int = 500) -> list[str]:
         """What the user sent in this workspace, the oldest of the last `limit` first: the composer's history."""
         rows = self._database.rows(

@@ -1,6 +1,7 @@
 """One turn at a time, whoever calls: any callers at once, over a real store and a model that may do anything."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -63,6 +64,11 @@ class Model:
 
     def hurry(self) -> None:
         """Nothing ever waits."""
+
+    @contextlib.asynccontextmanager
+    async def apart(self) -> AsyncIterator["Model"]:
+        """One that answers with text."""
+        yield Model([])
 
     def _response(self) -> Completed:
         number = next(self._numbers)

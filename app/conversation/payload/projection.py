@@ -5,11 +5,11 @@ orphan, a crash in mid-step are dealt with here, in the same way whenever the pa
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from app.conversation.events import Event
-from app.conversation.payload.history import read_history
+from app.conversation.events import AssistantMessage, Event
+from app.conversation.payload.history import History, Item, Note, Omission, Response, Words, read_history
 from app.conversation.payload.placement import place
 from app.conversation.payload.wire_ids import WireIds
 from app.llm.capabilities.profile import Profile
@@ -21,6 +21,21 @@ _KEPT_CHARACTERS = 24_000
 """How much of the user's own words from before a compaction stays verbatim, at most."""
 _KEPT_CHARACTERS_PER_TOKEN = 0.8
 """The same as a share of the context window (a fifth of it, at four characters a token)."""
+
+UNANSWERED_YET = "(Written by signoff: this is answered later; the user asks something aside.)"
+"""Stands between what the user said last in the conversation and the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A side question and what it takes to answer it."""
+
+    note: str
+    """What this is, in the program's words."""
+    question: str
+    """The user's."""
+    earlier: Sequence[tuple[str, str]] = ()
+    """The questions and answers before it in its thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,8 @@ class Facts:
     """As in `AssistantMessage.model`."""
     wishes: Wishes = NO_WISHES
     """The user's request settings; passed on as they are."""
+    aside: Aside | None = None
+    """A side question, which is no part of the log; then no tool may be called."""
 
 
 def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
@@ -56,8 +73,11 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
     wire = wire_of(profile)
     profile = wire.fitted(profile)
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
+    if facts.aside is not None:
+        history = _with_aside(history, facts.aside)
     items = place(history, facts.system_prompt, profile, facts.endpoint, facts.model)
-    closing = facts.closing and profile.tools_supported and profile.tool_choice_none != "rejected"
+    talks = facts.closing or facts.aside is not None
+    closing = talks and profile.tools_supported and profile.tool_choice_none != "rejected"
     written = wire.written(items, profile)
     return Payload(
         messages=written.messages,
@@ -72,3 +92,12 @@ def _kept_characters(profile: Profile) -> int:
     if profile.context_window is None:
         return _KEPT_CHARACTERS
     return min(_KEPT_CHARACTERS, int(profile.context_window * _KEPT_CHARACTERS_PER_TOKEN))
+
+
+def _with_aside(history: History, aside: Aside) -> History:
+    """The history with a side question at its end, in the place of the notes for the request that it isn't."""
+    items: list[Item] = [*history.items, Omission(UNANSWERED_YET), Note(aside.note)]
+    for question, answer in aside.earlier:
+        items += [Words(question), Response(answer, AssistantMessage(text=answer))]
+    items.append(Words(aside.question))
+    return replace(history, items=items, tail=[])

@@ -218,7 +218,8 @@ def _touching(payload: Payload) -> bool:
 
 
 def _has_mid_system(payload: Payload) -> bool:
-    return any(message.get("role") in ("system", "developer") for message in payload.messages[1:])
+    later = payload.messages if payload.system else payload.messages[1:]
+    return any(message.get("role") in ("system", "developer") for message in later)
 
 
 RULES: tuple[Rule, ...] = (

@@ -59,3 +59,5 @@ class RetryPolicy:
 
 
 STANDARD = RetryPolicy()
+ONCE = RetryPolicy(attempts=1, busy_attempts=1, closing_attempts=1)
+"""Whoever waits is there, and asks again or not."""

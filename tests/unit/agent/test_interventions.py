@@ -13,6 +13,7 @@ from app.agent.interventions import (
     repeated_denials,
     staged,
 )
+from app.conversation.event_base import Source
 from app.conversation.events import (
     Decision,
     Intervention,
@@ -20,7 +21,6 @@ from app.conversation.events import (
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
-    Source,
 )
 from app.conversation.pending import PendingProposals
 from app.proposals.facts import FileStat

@@ -1,0 +1,361 @@
+"""Side questions on each wire: what goes out, what comes of it, and that the conversation has none of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.updates import SideStreamed, TextStreamed
+from app.conversation.events import Compacted, Pruned
+from app.conversation.markdown import markdown_record
+from app.conversation.side_events import Place, SideAnswer, SideQuestion, exchanges
+from app.proposals.errors import ProposalError
+from app.proposals.models import Proposal
+from tests.waiting import until
+from tests.wire.bench import FILE, Bench, bench, edit, of_role
+from tests.wire.driving import FAST
+from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE
+from tests.wire.replies import CUT, STALL, Call, Reply, Turn, chunk, error, stream
+from tests.wire.server import Request, WireServer
+from tests.wire.test_loop_context import FULL, LONG
+from tests.wire.vendors import NOT_THERE
+
+WIRES = ("chat", "anthropic", "responses")
+EDIT = Call(*edit(), id="call_edit")
+"""Ids of its own: those of the server count its requests, of which a side question is one."""
+
+
+@pytest.fixture(params=WIRES)
+def wire(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@asynccontextmanager
+async def opened(
+    server: WireServer, folder: Path, monkeypatch: pytest.MonkeyPatch, wire: str = "chat", **settings: Any
+) -> AsyncIterator[Bench]:
+    """A session below a folder of its own; all that it sent was valid."""
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("SIGNOFF_HOME", str(folder / "home"))
+    server.wires = {name: None if name == wire else NOT_THERE for name in WIRES}
+    async with bench(server, folder, wire=wire, retry=FAST, **settings) as on:
+        yield on
+        on.check()
+
+
+async def stage(on: Bench) -> Proposal:
+    on.server.turn(calls=[EDIT])
+    on.server.say("Have a look.")
+    await on.say("Be less formal")
+    return on.runtime.service.waiting()[-1]
+
+
+def place_of(proposal: Proposal) -> Place:
+    change = proposal.files[0]
+    return Place(proposal.id, change.path, change.hunks[0].id)
+
+
+async def ask(on: Bench, proposal: Proposal, text: str, picked: str = "") -> SideAnswer:
+    """Ask aside and wait for what comes of it."""
+    uid = await on.session.aside.ask(place_of(proposal), text, picked)
+    await on.session.aside.settled()
+    return next(event for event in on.events if isinstance(event, SideAnswer) and event.question == uid)
+
+
+def asked_aside(request: Request) -> bool:
+    return any(text.startswith("Side question.") or "\n\nSide question." in text for _, text in request.said)
+
+
+def whole(requests: list[Request]) -> list[str]:
+    """The conversation's own requests, as they were written."""
+    return [json.dumps(request.body) for request in requests if not asked_aside(request)]
+
+
+async def test_it_has_the_tools_and_the_history_and_may_call_nothing(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
+        proposal = await stage(on)
+        before, spent = server.last, on.session.spent.total
+        server.say("Nothing *calls* it.", prompt_tokens=900, completion_tokens=30)
+        answer = await ask(on, proposal, "what calls this?", "+    return 'Hi ' + name")
+        sent = server.last
+        assert sent.closing and sent.body["tools"] == before.body["tools"]
+        assert sent.body.get("system") == before.body.get("system")
+        notes = [text for role, text in sent.said if role == "system" and text.startswith("Side question.")]
+        (note,) = notes
+        assert "P1" in note and "Do not call tools" in note and "awaits the user's decision" in note
+        assert "-    return 'Hello ' + name\n+    return 'Hi ' + name" in note and "1  def greet(name):" in note
+        assert of_role(sent, "user")[-1] == "what calls this?"
+        assert [role for role, _ in sent.said[-2:]] in (["system", "user"], ["user", "system"])
+        assert [text for role, text in sent.said if role == "assistant"] == ["Have a look."]
+        assert (answer.text, answer.state, answer.note) == ("Nothing *calls* it.", "complete", "")
+        assert answer.usage is not None and answer.usage.prompt_tokens >= 900
+        assert on.session.spent.total == spent.plus(answer.usage)
+        assert on.session.gate.closed and on.file == FILE
+        assert on.session.last_request is not None and on.session.last_request.payload.tool_choice == "none"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Turn("Because it is friendlier."),
+        Turn("Let me look.", calls=(Call("read_file", {"path": "greet.py"}),)),
+        error(500, "Oops"),
+        error(429, "Slow down", headers={"retry-after": "1"}),
+        Turn(""),
+    ],
+    ids=["answer", "call", "500", "429", "empty"],
+)
+async def test_what_comes_next_is_what_would_have_come_without_it(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str, reply: Turn | Reply
+) -> None:
+    async def story(folder: str, *, aside: bool) -> list[str]:
+        server.requests.clear()
+        async with opened(server, tmp_path / folder, monkeypatch, wire) as on:
+            server.behave(IGNORES_TOOL_CHOICE)
+            proposal = await stage(on)
+            profile = on.session.ports.model.profile
+            for question in ("why?", "and what calls it?") if aside else ():
+                server.script([reply])
+                await ask(on, proposal, question)
+            assert on.session.ports.model.profile == profile and on.session.gate.closed
+            server.say("I see.")
+            await on.session.deny(proposal.id, feedback="Keep the old word.")
+            await on.session.settled()
+            server.say("Fine.")
+            await on.say("Go on")
+            assert sum(map(asked_aside, server.requests)) == (2 if aside else 0), "each went out once"
+            return whole(server.requests)
+
+    assert await story("with", aside=True) == await story("without", aside=False)
+
+
+async def test_a_follow_up_has_what_was_said_before_it_on_that_hunk_also_in_a_later_session(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
+        proposal = await stage(on)
+        server.say("It greets.")
+        await ask(on, proposal, "what is it?")
+    async with bench(server, tmp_path / "a", wire=wire, retry=FAST) as later:
+        server.say("Nobody.")
+        await ask(later, proposal, "who calls it?")
+        said = server.last.said
+        assert [text for role, text in said if role == "user"][-2:] == ["what is it?", "who calls it?"]
+        assert [text for role, text in said if role == "assistant"][-1] == "It greets."
+        later.check()
+        again = exchanges(later.runtime.sessions.side_questions(proposal.id))
+        assert [(one.question.text, one.answered) for one in again] == [
+            ("what is it?", "It greets."),
+            ("who calls it?", "Nobody."),
+        ]
+        record = markdown_record("t", "m", later.events, {})
+        assert "who calls it?" in record and "Nobody." in record and "hunk 1 of P1 in greet.py" in record
+        fork = later.runtime.sessions.fork(later.session.id)
+        assert len(exchanges(later.runtime.sessions.side_questions(proposal.id))) == 2, fork.id
+
+
+@pytest.mark.parametrize(
+    ("reply", "state", "said"),
+    [
+        (Turn("Look.", calls=(Call("read_file", {"path": "greet.py"}),)), "complete", "was not run"),
+        (Turn("", calls=(EDIT,)), "failed", "nothing was run"),
+        (error(429, "Slow down", headers={"retry-after": "30"}), "failed", "limits the rate"),
+        (error(500, "Oops"), "failed", "Ask again"),
+        (error(400, "No such thing as this"), "failed", "refuses the request"),
+        (Turn(""), "failed", "Ask again"),
+        (stream(chunk("Half an"), CUT), "failed", "Ask again"),
+    ],
+    ids=["text-and-call", "call", "429", "500", "400", "empty", "cut"],
+)
+async def test_whatever_a_server_answers_is_one_line_and_nothing_is_sent_again(
+    server: WireServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reply: Turn | Reply,
+    state: str,
+    said: str,
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        proposal = await stage(on)
+        server.behave(IGNORES_TOOL_CHOICE)
+        before = len(server.requests)
+        server.script([reply])
+        answer = await ask(on, proposal, "why?")
+        assert (answer.state, len(server.requests) - before) == (state, 1)
+        assert said in answer.note and "\n" not in answer.note
+        assert on.file == FILE and on.session.gate.closed and not on.session.busy
+        assert [one.id for one in on.runtime.service.all()] == ["P1"]
+        server.say("Because.")
+        assert (await ask(on, proposal, "why?")).text == "Because."
+        assert of_role(server.last, "user")[-1] == "why?"
+
+
+async def test_a_server_that_checks_calls_itself_says_so_in_a_line(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        proposal = await stage(on)
+        server.behave(FAILS_CALLS)
+        server.turn(calls=[EDIT])
+        answer = await ask(on, proposal, "why?")
+        assert answer.state == "failed" and "called a tool instead" in answer.note
+
+
+async def test_what_a_server_refuses_is_learned_for_the_question_alone(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
+) -> None:
+    """Also before the conversation has begun, on a patch that no model of ours has made."""
+    patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n def greet(name):\n" + (
+        "-    return 'Hello ' + name\n+    return 'Hi ' + name\n"
+    )
+    server.mid_system = False
+    async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
+        proposal = on.runtime.service.stage_patch(patch)
+        profile, learned = on.session.ports.model.profile, on.runtime.sessions.setting
+        server.always(Turn("It greets."))
+        if wire == "chat":
+            server.insist(lambda body: _system_first(body))
+        answer = await ask(on, proposal, "what is it?")
+        assert (answer.text, answer.state) == ("It greets.", "complete"), answer.note
+        assert any("Side question." in text for role, text in server.last.said if role == "system")
+        assert on.session.ports.model.profile == profile
+        url = on.session.ports.model.endpoint.base_url
+        assert learned(f"profile:{url}|test-model", shared=True) is None
+        server.requests.clear()
+
+
+def _system_first(body: dict[str, Any]) -> Reply | None:
+    late = any(message["role"] == "system" for message in body["messages"][1:])
+    return error(400, "System message must be at the beginning.") if late else None
+
+
+async def test_it_fits_into_a_short_context_by_leaving_out_what_is_around_first(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch, context_window=12_000) as on:
+        (on.root / "long.txt").write_text(LONG)
+        old, new = "line 1000 of a long", "line one thousand of a long"
+        server.turn(calls=[("edit_file", {"path": "long.txt", "edits": [{"old": old, "new": new}]})], prompt_tokens=0)
+        server.say("Have a look.", prompt_tokens=0)
+        await on.say("Spell it")
+        proposal = on.runtime.service.waiting()[-1]
+        server.always(Turn("Because.", prompt_tokens=0))
+        sizes = []
+        for _ in range(12):
+            assert (await ask(on, proposal, "why?")).text == "Because."
+            sizes.append(server.last.said)
+            await on.say("Say more. " + "Words. " * 400)
+        assert all("+line one thousand of a long" in str(said) for said in sizes)
+        assert {"line 900 of a long file" in str(said) for said in sizes} == {True, False}
+        assert all(len(str(request.body)) < 12_000 * 4 for request in server.requests)
+
+
+async def test_a_server_that_says_its_context_is_full_is_asked_once_more_with_less(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        for number in range(8):
+            server.say(f"Answer {number}. " + "Words. " * 300)
+            await on.say(f"Question {number}?")
+        proposal = await stage(on)
+        before = len(server.requests)
+        server.script([FULL, Turn("Because.")])
+        answer = await ask(on, proposal, "why?")
+        assert answer.text == "Because." and len(server.requests) == before + 2
+        first, second = server.requests[-2:]
+        assert len(str(second.body)) < 0.8 * len(str(first.body))
+        assert not [event for event in on.events if isinstance(event, Pruned | Compacted)]
+        server.script([FULL, FULL])
+        answer = await ask(on, proposal, "and now?")
+        assert answer.state == "failed" and answer.note and len(server.requests) == before + 4
+
+
+async def test_compaction_goes_as_it_would_have_gone(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
+) -> None:
+    async def story(folder: str, *, aside: bool) -> list[str]:
+        server.requests.clear()
+        server.model(lambda request: _teller(request))
+        async with opened(server, tmp_path / folder, monkeypatch, wire, context_window=9_000) as on:
+            await on.say("Be less formal")
+            proposal = on.runtime.service.waiting()[-1]
+            for number in range(10):
+                if aside:
+                    await ask(on, proposal, f"why {number}?")
+                await on.say(f"Say more {number}. " + "Words. " * 300)
+            assert any(isinstance(event, Compacted) for event in on.events)
+            return whole(server.requests)
+
+    assert await story("with", aside=True) == await story("without", aside=False)
+
+
+def _teller(request: Request) -> Turn:
+    size = len(str(request.body)) // 4
+    if asked_aside(request):
+        return Turn("Aside, " * 300, prompt_tokens=size)
+    edited = any(role == "tool" for role, _ in request.said) or request.closing
+    if not edited and "Be less formal" in of_role(request, "user")[-1]:
+        return Turn(calls=(EDIT,), prompt_tokens=size)
+    return Turn("More. " + "Answer. " * 200, prompt_tokens=size)
+
+
+async def test_it_goes_out_beside_a_running_turn_and_neither_disturbs_the_other(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        proposal = await stage(on)
+        server.model(lambda request: stream(chunk("So far"), STALL))
+        turn = asyncio.create_task(on.say("Tell me a story"))
+        await until(lambda: any(isinstance(one, TextStreamed) and one.text == "So far" for one in on.updates))
+        uid = await on.session.aside.ask(place_of(proposal), "why?")
+        await until(lambda: any(isinstance(one, SideStreamed) for one in on.updates))
+        with pytest.raises(ProposalError, match="still being written"):
+            await on.session.aside.ask(place_of(proposal), "again?")
+        assert on.session.aside.stop(uid)
+        await on.session.aside.settled()
+        assert on.session.busy, "the turn goes on"
+        answer = next(event for event in on.events if isinstance(event, SideAnswer))
+        assert (answer.state, answer.text) == ("interrupted", "So far")
+        await on.session.aside.ask(place_of(proposal), "why then?")
+        await until(lambda: sum(isinstance(one, SideStreamed) for one in on.updates) == 2)
+        on.session.interrupt()
+        await turn
+        assert on.stopped == "aborted" and on.session.aside.is_out(place_of(proposal))
+        await on.session.close()
+        assert not on.session.aside.is_out(place_of(proposal)), "what is out ends with the session, and is recorded"
+        assert [event.state for event in on.events if isinstance(event, SideAnswer)] == ["interrupted", "interrupted"]
+
+
+async def test_calls_that_run_meanwhile_are_not_told_as_lost(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        proposal = await stage(on)
+        server.turn("Running.", calls=[("run_command", {"command": "sleep 60"})])
+        turn = asyncio.create_task(on.say("Run it"))
+        await until(lambda: bool(on.session.confirmations.waiting))
+        server.say("Because.")
+        await ask(on, proposal, "why?")
+        assert "Running." not in str(server.last.body) and "program ended" not in str(server.last.body)
+        assert on.session.confirmations.waiting, "it still asks"
+        on.session.interrupt()
+        await turn
+
+
+async def test_of_a_file_that_looks_like_a_secret_nothing_is_sent_unasked(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch = "--- a/.env\n+++ b/.env\n@@ -1,2 +1,2 @@\n KEEP=hunter2\n-MODE=a\n+MODE=b\n"
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        (on.root / ".env").write_text("KEEP=hunter2\nMODE=a\n")
+        proposal = on.runtime.service.stage_patch(patch)
+        with pytest.raises(ProposalError, match="looks like a secret"):
+            await on.session.aside.ask(place_of(proposal), "what is it?")
+        assert not server.requests and not [one for one in on.events if isinstance(one, SideQuestion)]
+        assert not on.session.aside.is_out(place_of(proposal))
