@@ -7,6 +7,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.agent.context import ContextUse
+from app.agent.feedback import Feedback
+from app.agent.gate import Gate, GatePolicy
+from app.agent.turn_state import TurnState
+from app.conversation.compaction.plan import Budget, plan
+from app.conversation.compaction.tokens import TokenMeter
 from app.conversation.events import (
     EVENTS,
     Answer,
@@ -19,7 +25,9 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import Facts, project
+from app.conversation.side_events import SideAnswer, SideQuestion
 from app.llm.capabilities.profile import Profile
+from app.llm.types import Usage
 from tests.unit.conversation.histories import (
     BLOCK,
     PROMPT,
@@ -171,3 +179,38 @@ def _storable(event: Event) -> bool:
     except ValueError:
         return False
     return True
+
+
+@thorough
+@given(sessions(), profiles, st.data())
+def test_no_sequence_of_side_questions_changes_anything_that_is_computed_from_a_log(
+    session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    """Wherever they stand in it, answered or not: the payload, what it takes, and what is done to make room."""
+    events: list[Event] = []
+    for event in session.events:
+        uid = f"q{len(events)}"
+        asked = SideQuestion(uid=uid, proposal="P1", path="a.py", text="why?", id=event.id)
+        answer = SideAnswer(question=uid, proposal="P1", text="Because. " * 50, usage=Usage(prompt_tokens=9_999))
+        events += data.draw(st.sampled_from([[], [asked], [asked, answer.model_copy(update={"id": event.id})]]))
+        events.append(event)
+    assert project(events, profile, FACTS) == project(session.events, profile, FACTS)
+    for fold in (TokenMeter, lambda: ContextUse(TokenMeter()), TurnState, lambda: Gate(GatePolicy()), Feedback):
+        with_them, without = fold(), fold()
+        for event in events:
+            with_them.apply(event)
+        for event in session.events:
+            without.apply(event)
+        assert _held(with_them) == _held(without)
+    budget = Budget(used=2_000, target=data.draw(st.integers(0, 2_000)), window=2_000)
+    step, plain = plan(events, budget), plan(session.events, budget)
+    assert type(step) is type(plain)
+    if step is not None and plain is not None:
+        assert step.saved == plain.saved
+
+
+def _held(fold: Any) -> str:
+    """All that a fold knows."""
+    return str(
+        {name: value if not isinstance(value, TokenMeter) else value.factor for name, value in vars(fold).items()}
+    )
