@@ -421,6 +421,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=6),
     Action("diff.wrap", "Wrap", "w", "toggle_wrap", "diff", "Wrap long lines or scroll them."),
     Action(
+        "diff.white_space",
+        "White space",
+        "W",
+        "toggle_white_space",
+        "diff",
+        "Leave out changes in white space that says nothing, or show them.",
+    ),
+    Action(
         "diff.pick_lines", "Pick lines", "asterisk", "pick_lines", "diff", "Pick lines, for Space to take in or out."
     ),
     Action("diff.pick_down", "Pick down", "shift+down", "pick_down", "diff", "Pick the next line, too.", moves=True),

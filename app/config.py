@@ -171,6 +171,8 @@ class Settings(BaseModel):
     """How the diff is laid out; `auto` goes by its width."""
     wrap: bool = True
     """Whether long lines in the diff wrap."""
+    white_space: bool = True
+    """Whether the diff shows changes in white space that says nothing."""
     show_interventions: bool = True
     """Whether the chat shows what signoff tells the model."""
     notify: Literal["bell", "desktop", "off"] = "bell"

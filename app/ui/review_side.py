@@ -50,7 +50,7 @@ class ReviewSide(Column):
         self._checks = checks
         self._work = work
         self._take_words = take_words
-        self._look: tuple[str, bool, dict[str, str]] = ("auto", False, keys)
+        self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, keys)
         """Of the settings, those that the review follows already."""
 
     def compose(self) -> ComposeResult:
@@ -73,13 +73,15 @@ class ReviewSide(Column):
         """Follow the settings, and leave alone what the user turned by key."""
         self._checks.follow()
         self.review.set_goes_on(settings.continue_after_approval)
-        look = (settings.layout, settings.wrap, settings.keys)
+        look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
         before, self._look = self._look, look
         if look[0] != before[0]:
             self.review.view.set_split({"auto": None, "unified": False, "split": True}[settings.layout])
         if look[1] != before[1]:
             self.review.view.set_wrap(settings.wrap)
         if look[2] != before[2]:
+            self.review.view.set_white_space(settings.white_space)
+        if look[3] != before[3]:
             self.review.set_keys(settings.keys)
 
     # What the user wants to see

@@ -93,6 +93,7 @@ class ReviewPanes(Column):
         """Show what there is."""
         for field in self.query(WritingField):
             field.set_keys(self._keys)
+        self.view.sheet.space_key = self.key_of("toggle_white_space")
         self.show_current()
 
     def on_resize(self) -> None:
@@ -235,6 +236,7 @@ class ReviewPanes(Column):
         self.known_keys = self._all_keys()
         for field in self.query(WritingField):
             field.set_keys(keys)
+        self.view.sheet.space_key = self.key_of("toggle_white_space")
         self.draw()
 
     def set_goes_on(self, goes_on: bool) -> None:

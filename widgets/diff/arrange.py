@@ -6,11 +6,12 @@ Nothing here makes a list of the whole change: a segment is made when the layout
 import sys
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
+from typing import NamedTuple
 
 from app.proposals.models import FileDiff, Hunk
 from app.proposals.text.pairing import Pair, in_order, pair_lines
@@ -24,17 +25,20 @@ from widgets.diff.rows import (
     FileRow,
     FoldRow,
     NoteRow,
+    Place,
     Row,
     Segment,
     Side,
     Single,
     SourceLine,
+    SpaceRow,
     Split,
     Unified,
     lines_of,
     texts_of,
 )
 from widgets.diff.shape import Shape
+from widgets.diff.white_space import LeftOut
 
 CONTEXT_LINES = 3
 """Unchanged lines shown at each side of a hunk."""
@@ -76,6 +80,19 @@ class _Comments:
         return lines[bisect_left(lines, among.start) : bisect_left(lines, among.stop)]
 
 
+class _Stretch(NamedTuple):
+    """Lines that are the same in both texts."""
+
+    file: int
+    gap: int
+    """As in `FoldRow`."""
+    old: int
+    new: int
+    lines: int
+    spaces: bool
+    """Whether some of them are so but for white space."""
+
+
 @dataclass(slots=True)
 class _Builder:
     """Makes the segments of a change, in order."""
@@ -84,6 +101,8 @@ class _Builder:
     shape: Shape
     comments: _Comments
     measure: Callable[[Row], int]
+    left_out: LeftOut
+    notes: Mapping[int, Sequence[NoteRow]]
 
     def words(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> Single:
         """A note or a remark, wrapped."""
@@ -103,21 +122,30 @@ class _Builder:
         yield Single(FileRow(number), -1)
         if number in self.shape.collapsed:
             return
-        for note in file_notes(number, self.diffs[number]):
+        for note in (*file_notes(number, self.diffs[number]), *self.notes.get(number, ())):
             yield self.words(note, -1)
         old = new = 0
+        left_out = self.left_out.parts
+        spaces = False
         for index, hunk in enumerate(change.hunks):
-            yield from self._unchanged(number, index, old, new, hunk.new_start - new, first=not index, last=False)
-            yield from self._hunk(number, index, hunk)
-            old, new = hunk.old_start + hunk.old_count, hunk.new_start + hunk.new_count
+            parts: Sequence[Hunk | Place] = left_out.get((number, index)) or (hunk,)
+            for part in parts:
+                # What is left out of a hunk is context, in one stretch with the unchanged lines beside it.
+                gap, first = (index, not index) if part is parts[0] else (-1 - new, False)
+                stretch = _Stretch(
+                    number, gap, old, new, part.new_start - new, spaces or part.new_start > hunk.new_start
+                )
+                yield from self._unchanged(stretch, first=first, last=False)
+                yield from self._hunk(number, index, part, above=int(part is not parts[0]))
+                old, new = part.old_start + part.old_count, part.new_start + part.new_count
+                spaces = new < hunk.new_start + hunk.new_count
         if not change.binary:
             gap, rest = len(change.hunks), len(self.diffs[number].new) - new
-            yield from self._unchanged(number, gap, old, new, rest, first=not gap, last=True)
+            yield from self._unchanged(_Stretch(number, gap, old, new, rest, spaces), first=not gap, last=True)
 
-    def _unchanged(
-        self, file: int, gap: int, old: int, new: int, count: int, *, first: bool, last: bool
-    ) -> Iterator[Segment]:
+    def _unchanged(self, stretch: _Stretch, *, first: bool, last: bool) -> Iterator[Segment]:
         """The stretch before a hunk, or after the last."""
+        file, gap, old, new, count, spaces = stretch
         head = 0 if first else CONTEXT_LINES
         tail = 0 if last else CONTEXT_LINES
         hidden = count - head - tail
@@ -127,7 +155,7 @@ class _Builder:
             yield from self._context(file, old, new, count, gap)
             return
         yield from self._context(file, old, new, head, gap)
-        yield Single(FoldRow(file, gap, new + head, hidden), new + head)
+        yield Single(FoldRow(file, gap, new + head, hidden, spaces), new + head)
         yield from self._context(file, old + count - tail, new + count - tail, tail, gap)
 
     def _context(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[Segment]:
@@ -145,13 +173,17 @@ class _Builder:
         if start < new + count:
             yield Context(file, old + start - new, start, new + count - start, gap)
 
-    def _hunk(self, file: int, index: int, hunk: Hunk) -> Iterator[Segment]:
+    def _hunk(self, file: int, index: int, hunk: Hunk | Place, above: int) -> Iterator[Segment]:
+        """A hunk or a part of it, which may have others `above`."""
         if not hunk.old_count and not hunk.new_count:
             return
+        if self.left_out.parts.get((file, index)) == ():
+            yield Single(SpaceRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index)
+            return
         if self.shape.split:
-            whole: Segment = Split(file, index, hunk, self._pairs(file, hunk))
+            whole: Segment = Split(file, index, hunk, self._pairs(file, hunk), above=above)
         else:
-            whole = Unified(file, index, hunk)
+            whole = Unified(file, index, hunk, above=above)
         if not self.comments.at:
             yield whole
             return
@@ -167,12 +199,12 @@ class _Builder:
         elif start < whole.rows:
             yield whole.cut(start, whole.rows - start)
 
-    def _pairs(self, file: int, hunk: Hunk) -> list[Pair] | None:
+    def _pairs(self, file: int, hunk: Hunk | Place) -> list[Pair] | None:
         if in_order(hunk.old_count, hunk.new_count):
             return None
         return pair_lines(*texts_of(self.diffs[file], hunk))
 
-    def _commented(self, file: int, hunk: Hunk, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
+    def _commented(self, file: int, hunk: Hunk | Place, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
         """The rows of a hunk under which remarks stand, from the top, with the lines that they are about."""
 
         def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
@@ -190,16 +222,19 @@ def arrange(
     *,
     top: Sequence[NoteRow] = (),
     comments: Sequence[Comment] = (),
+    left_out: LeftOut | None = None,
+    notes: Mapping[int, Sequence[NoteRow]] | None = None,
     measure: Callable[[Row], int],
     fits: Callable[[Segment], bool] | None = None,
 ) -> Layout:
     """Lay out a change; the layout has to grow before it has any rows.
 
-    `top` stands above the first file. `measure` tells how many terminal lines a row takes. It is asked about notes
-    and comments, which are few, and about lines of source only if these wrap. They do if there is `fits`, which tells
-    whether a stretch of source has no line that is too long, so that only the others are measured line by line.
+    `top` stands above the first file, `notes` under the heads of files, and of the hunks `left_out` is not shown.
+    `measure` tells how many terminal lines a row takes. It is asked about notes and comments, which are few, and of
+    lines of source only if these wrap. They do if there is `fits`, which tells whether no line of a stretch is too
+    long, so that only the others are measured line by line.
     """
-    builder = _Builder(diffs, shape, _Comments(comments), measure)
+    builder = _Builder(diffs, shape, _Comments(comments), measure, left_out or LeftOut(), notes or {})
     head = [builder.words(note, -1) for note in top]
     if top and diffs:
         head.append(Single(BlankRow(-1), -1))

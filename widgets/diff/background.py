@@ -11,6 +11,7 @@ from widgets.diff.measuring import widest
 from widgets.diff.rows import texts_of
 from widgets.diff.scene import Scene
 from widgets.diff.sheet import LAYOUT_SLICE, Sheet
+from widgets.diff.white_space import left_out
 
 _SMALL_CHANGE = 400
 """Changed lines up to which moved lines are looked for at once rather than in a thread."""
@@ -28,7 +29,12 @@ class Background:
     """Finds out about the change on a sheet; one job of a kind at a time, each for what was shown when it began."""
 
     def __init__(
-        self, sheet: Sheet, run: Callable[[str, Job], None], redraw: Callable[[], None], grown: Callable[[], None]
+        self,
+        sheet: Sheet,
+        run: Callable[[str, Job], None],
+        redraw: Callable[[], None],
+        grown: Callable[[], None],
+        relayout: Callable[[], None],
     ) -> None:
         """Begin with nothing to do.
 
@@ -37,11 +43,13 @@ class Background:
             run: runs a job in the place of the one before under that name.
             redraw: called when the lines look different.
             grown: called when there are more of them, or wider ones.
+            relayout: called when other lines are to be shown.
         """
         self._sheet = sheet
         self._run = run
         self._redraw = redraw
         self._grown = grown
+        self._relayout = relayout
         self._waiting: dict[str, Job] = {}
         self._lexing: Scene | None = None
 
@@ -53,6 +61,17 @@ class Background:
             scene.marks.moved = moved_lines(scene.diffs)
         else:
             self._waiting["inspect"] = partial(self._inspect, scene)
+        self.look_for_spaces()
+
+    def look_for_spaces(self) -> None:
+        """Find what differs in white space alone, if that is to be left out; at once where it is quick."""
+        sheet = self._sheet
+        if sheet.white_space or sheet.spaces is not None:
+            return
+        if _is_small(sheet.diffs):
+            sheet.spaces = left_out(sheet.diffs)
+        else:
+            self._waiting["spaces"] = partial(self._find_spaces, sheet.diffs)
 
     def lay_out(self) -> None:
         """There is another layout: work out the rest of it."""
@@ -80,6 +99,13 @@ class Background:
         if scene is self._sheet.scene and moved:
             scene.marks.moved = moved
             self._redraw()
+
+    async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
+        """Find what of a large change differs in white space alone, in a thread."""
+        found = await asyncio.to_thread(left_out, diffs)
+        if diffs is self._sheet.diffs:
+            self._sheet.spaces = found
+            self._relayout()
 
     async def _lay_out_rest(self, layout: Layout) -> None:
         """Lay out what is not on view yet, a little at a time, and find out how wide all of it is, in a thread."""

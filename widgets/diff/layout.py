@@ -11,7 +11,7 @@ from itertools import count, islice
 from math import inf
 from typing import NamedTuple
 
-from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, Single
+from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, Single, SpaceRow
 
 _STEP = 2_000
 """Terminal lines taken at a time on the way to a row."""
@@ -47,7 +47,9 @@ class Landmarks:
                 self.files.append(row)
             elif type(segment.content) is CommentRow:
                 self.comments.append(row)
-        elif segment.hunk is not None:
+            if type(segment.content) is not SpaceRow:
+                return
+        if segment.hunk is not None:
             key = (segment.file, segment.hunk)
             if not self.hunk_keys or self.hunk_keys[-1] != key:
                 self.hunks.append(row)
@@ -183,11 +185,13 @@ class Layout:
         """The number of an equal row of another layout of the same change.
 
         A line that is folded here is found at its fold, a fold that is open here at its first line, and anything else
-        that is gone at the head of its file.
+        that is gone at the head of its file. A line of a hunk may be context, or in one row with all of the hunk.
         """
         match row:
             case LineRow(hunk=int(hunk)):
                 found = self._locate_changed(row, hunk)
+            case SpaceRow(hunk=hunk):
+                found = self.row_of_hunk(row.file, hunk)
             case LineRow(new=int(line)) | FoldRow(new_start=line):
                 found = self._locate_unchanged(row.file, line)
             case FileRow():
@@ -203,15 +207,17 @@ class Layout:
         if start is None:
             return None
         _, side, line = row.newest
-        for index in count(self.segment_of(start)):
+        # What of the hunk is context begins above it, and stands between its parts and below them.
+        for index in count(max(0, self.segment_of(start) - 1)):
             if index == len(self.segments):
                 self.grow(lines=self.height + _STEP)
-            if index == len(self.segments) or self.segments[index].hunk != hunk:
-                return None
-            inner = self.segments[index].find(side, line)
+            if index == len(self.segments) or _is_beyond(self.segments[index], row.file, hunk):
+                break
+            inner = self.segments[index].find(side, line) if self.segments[index].file == row.file else None
             if inner is not None:
                 return self._rows[index] + inner
-        return None
+        folded = self._locate_unchanged(row.file, line) if side == "new" else None
+        return start if folded is None else folded
 
     def _locate_unchanged(self, file: int, line: int) -> int | None:
         first, last = self._segments_of(file, line)
@@ -245,6 +251,11 @@ class Layout:
             return False
         last = self.segments[-1]
         return last.file > file or (line is not None and last.file == file and last.new_start > line)
+
+
+def _is_beyond(segment: Segment, file: int, hunk: int) -> bool:
+    """Whether a segment is below a hunk and the context that follows it."""
+    return segment.file != file if segment.hunk is None else (segment.file, segment.hunk) > (file, hunk)
 
 
 def _is_same(shown: Row, row: Row) -> bool:

@@ -1,7 +1,7 @@
 """What is told about single lines beyond added and removed: changed words, whitespace only, moved, deceptive."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from app.homoglyphs import lookalikes
@@ -10,7 +10,7 @@ from app.proposals.text.pairing import in_order, only_space_differs, pair_lines
 from app.proposals.text.words import changed_words
 from widgets.diff.cells import DisplayText, Span, Spans
 from widgets.diff.remembering import remembered
-from widgets.diff.rows import Side, SourceLine, lines_of, texts_of
+from widgets.diff.rows import Place, Side, SourceLine, lines_of, texts_of
 
 _LONGEST_LINE = 2_000
 """Longer lines are marked from the first to the last difference."""
@@ -38,26 +38,33 @@ class Marks:
         self._partners: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
         self.moved: frozenset[SourceLine] = frozenset()
         """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
+        self._parts: Mapping[tuple[int, int], Sequence[Place]] = {}
+
+    def show_parts(self, parts: Mapping[tuple[int, int], Sequence[Place]]) -> None:
+        """Only these parts of some hunks are shown as changed, and a line is compared with one of its own part."""
+        if parts != self._parts:
+            self._parts = parts
+            self._partners.clear()
 
     def partner(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """The line of the other side that a changed line is compared with."""
         edit = self._diffs[file].change.hunks[hunk]
-        if in_order(edit.old_count, edit.new_count):
+        if (file, hunk) not in self._parts and in_order(edit.old_count, edit.new_count):
             here, there = lines_of(edit, side), lines_of(edit, "new" if side == "old" else "old")
             at = line - here.start
             return there[at] if at < len(there) else None
         key = (file, hunk)
         if key not in self._partners:
-            self._partners[key] = self._aligned(file, edit)
+            self._partners[key] = self._aligned(file, self._parts.get(key, (edit,)))
         return self._partners[key].get((side, line))
 
-    def _aligned(self, file: int, edit: Hunk) -> dict[tuple[Side, int], int]:
-        diff = self._diffs[file]
+    def _aligned(self, file: int, parts: Sequence[Hunk | Place]) -> dict[tuple[Side, int], int]:
         partners: dict[tuple[Side, int], int] = {}
-        for old, new in pair_lines(*texts_of(diff, edit)):
-            if old is not None and new is not None:
-                partners["old", edit.old_start + old] = edit.new_start + new
-                partners["new", edit.new_start + new] = edit.old_start + old
+        for part in parts:
+            for old, new in pair_lines(*texts_of(self._diffs[file], part)):
+                if old is not None and new is not None:
+                    partners["old", part.old_start + old] = part.new_start + new
+                    partners["new", part.new_start + new] = part.old_start + old
         return partners
 
     def words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:

@@ -11,8 +11,9 @@ from widgets.diff.cells import display
 from widgets.diff.file_facts import file_facts, file_name, file_sign
 from widgets.diff.measuring import wrap_words
 from widgets.diff.paint_code import CodePainter
-from widgets.diff.rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row
+from widgets.diff.rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, SpaceRow
 from widgets.diff.scene import Scene, StyleOf
+from widgets.diff.white_space import space_words
 
 _NOTES = {
     "note": ("·", "diff--note"),
@@ -65,9 +66,13 @@ class Painter:
             case FileRow():
                 return self._file(row, over)
             case FoldRow():
-                text = f"{' ' * (self.scene.gutter - 2)}⋯ {row.lines:,} unchanged line{'s' * (row.lines != 1)}"
+                lines = f"{row.lines:,} unchanged line{'s' * (row.lines != 1)}"
+                but = " (but for white space)" if row.spaces else ""
+                text = f"{' ' * (self.scene.gutter - 2)}⋯ {lines}{but}"
                 classes = ("diff--plain", "diff--fold", *over)
                 return self._full([(text, classes), (self._definition(row), classes)], classes)
+            case SpaceRow():
+                return self._spaces(row, over)
             case NoteRow():
                 return self._note(row, part, over)
             case CommentRow():
@@ -79,6 +84,15 @@ class Painter:
         """Pieces cropped and padded to the width of the row."""
         segments = [Segment(text, self.style(over)) for text, over in pieces if text]
         return Strip(segments).adjust_cell_length(self.scene.width, self.style(classes))
+
+    def _spaces(self, row: SpaceRow, over: tuple[str, ...]) -> Strip:
+        number = self.scene.diffs[row.file].change.hunks[row.hunk].number
+        text = f"{' ' * (self.scene.gutter - 4)}␣ hunk {number:,}: {space_words(row.lines)} · Enter shows them"
+        classes = ("diff--plain", "diff--fold", *over)
+        state = self._code.state(LineRow(row.file, None, None, row.hunk, 0), 0, over)
+        return Strip([state, Segment(text, self.style(classes))]).adjust_cell_length(
+            self.scene.width, self.style(classes)
+        )
 
     def _definition(self, row: FoldRow) -> str:
         """The definition that the code after a fold belongs to, as in Git's hunk headers."""

@@ -84,7 +84,7 @@ class CodePainter:
         """One terminal line of a row; with `offsets`, its pieces tell the mouse which characters they are."""
         width = self.scene.width
         plain = self.style(("diff--plain", *cursor))
-        state = self._state(row, part, cursor)
+        state = self.state(row, part, cursor)
         if offsets:
             state = _before(state, 0, y)
         if not self.scene.split:
@@ -97,7 +97,7 @@ class CodePainter:
         cells = 2 * (self.scene.gutter + self.scene.code_width) - 1
         return Strip([state, *left, middle, *right], cells).adjust_cell_length(width, plain)
 
-    def _state(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
+    def state(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
         """The two cells that say what becomes of the hunk."""
         here = "›" if cursor and part == 0 else " "
         if row.hunk is None:
@@ -195,7 +195,7 @@ class CodePainter:
     def _stretches(self, shown: DisplayText, at: Drawn, looks: Looks, first: int, last: int) -> Sequence[Stretch]:
         """The tokens and changed words among the visible characters, counted from the first of these."""
         side, number = at.side, at.number
-        if at.row.hunk is None and at.row.new is not None:
+        if at.row.hunk is None and at.row.new is not None and self._is_same(at.row):
             side, number = "new", at.row.new
         tokens: Sequence[Stretch] = self.scene.syntax.spans(at.row.file, side, number)
         words = looks.words
@@ -207,6 +207,15 @@ class CodePainter:
         if not first and last == len(shown.text):
             return tokens
         return [(begin - first, end - first, name) for begin, end, name in clipped(tokens, first, last)]
+
+    def _is_same(self, row: LineRow) -> bool:
+        """Whether both texts have the same on a row of context; where white space is left out, they may not."""
+        file, _, _ = row.newest
+        return (
+            row.old is None
+            or row.new is None
+            or (self.scene.line(file, "old", row.old) == self.scene.line(file, "new", row.new))
+        )
 
     def _flags(self, shown: DisplayText, at: Drawn, looks: Looks, first: int, last: int) -> list[Flagged]:
         """The marks among the visible characters, counted from the first of these."""

@@ -69,12 +69,22 @@ class PositionBar(Widget):
         missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
         if missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
             parts.append(Part(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
+        if not view.sheet.white_space:
+            parts.append(Part(5, Content.styled(_spaces(view), "$text-warning")))
         if view.rows.complete:
             total = view.rows.height
             end = min(total, view.scroll_offset.y + view.size.height)
             all_of_it = end >= total and not view.scroll_offset.y
             parts.append(Part(2, Content("all" if all_of_it else f"{100 * end // total} %")))
         return parts
+
+
+def _spaces(view: DiffSurface) -> str:
+    sheet = view.sheet
+    if sheet.spaces is None:
+        return "looking for white space …"
+    count = sheet.left_out.total
+    return f"{plural(count, 'line')} of white space left out" if count else "no white space left out"
 
 
 def _quoted(query: str) -> str:

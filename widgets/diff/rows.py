@@ -24,14 +24,23 @@ class SourceLine(NamedTuple):
     """From 0."""
 
 
-def lines_of(hunk: Hunk, side: Side) -> range:
+class Place(NamedTuple):
+    """The lines of a part of a hunk."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+
+
+def lines_of(hunk: Hunk | Place, side: Side) -> range:
     """The lines of a hunk on one side."""
     if side == "old":
         return range(hunk.old_start, hunk.old_start + hunk.old_count)
     return range(hunk.new_start, hunk.new_start + hunk.new_count)
 
 
-def texts_of(diff: FileDiff, hunk: Hunk) -> tuple[Sequence[str], Sequence[str]]:
+def texts_of(diff: FileDiff, hunk: Hunk | Place) -> tuple[Sequence[str], Sequence[str]]:
     """The removed and the added lines of a hunk."""
     return (
         diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
@@ -106,14 +115,26 @@ class NoteRow(NamedTuple):
     """What a click or Enter on it toggles, for a note that can be ticked off."""
 
 
+class SpaceRow(NamedTuple):
+    """A hunk that changes nothing but white space, as one line."""
+
+    file: int
+    hunk: int
+    """Index of the hunk in its file."""
+    lines: int
+
+
 class FoldRow(NamedTuple):
     """An unchanged stretch, folded."""
 
     file: int
     gap: int
-    """Which stretch of its file, from 0; the fold's identity."""
+    """Which stretch of its file: the number of the hunk after it, from 0, or for a stretch within a hunk a number
+    below 0; the fold's identity."""
     new_start: int
     lines: int
+    spaces: bool = False
+    """Whether some of them are unchanged but for white space, which is left out."""
 
 
 CommentKind = Literal["remark", "finding", "known"]
@@ -136,7 +157,7 @@ class BlankRow(NamedTuple):
     file: int
 
 
-Row = LineRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
+Row = LineRow | SpaceRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
 
 
 class Segment:
@@ -227,16 +248,19 @@ class Context(Segment):
 class Unified(Segment):
     """A hunk or some rows of it, the old lines above the new ones."""
 
-    __slots__ = ("_edit", "offset", "old_count", "old_start")
+    __slots__ = ("_edit", "above", "offset", "old_count", "old_start")
 
-    def __init__(self, file: int, index: int, hunk: Hunk, offset: int = 0, rows: int | None = None) -> None:
-        """`offset` is the first of its rows in the hunk, from 0."""
+    def __init__(
+        self, file: int, index: int, hunk: Hunk | Place, offset: int = 0, rows: int | None = None, above: int = 0
+    ) -> None:
+        """`offset` is the first of its rows in the hunk, or the part of it, that has so many rows `above`."""
         self.file, self.hunk, self.heights = file, index, None
         self.old_start = hunk.old_start
         self.old_count = hunk.old_count
         self.rows = self.old_count + hunk.new_count if rows is None else rows
         self.new_start = hunk.new_start
         self.offset = offset
+        self.above = above
         self._edit = hunk
 
     @property
@@ -250,8 +274,8 @@ class Unified(Segment):
     def row(self, number: int) -> LineRow:
         number += self.offset
         if number < self.old_count:
-            return LineRow(self.file, self.old_start + number, None, self.hunk, number)
-        return LineRow(self.file, None, self.new_start + number - self.old_count, self.hunk, number)
+            return LineRow(self.file, self.old_start + number, None, self.hunk, self.above + number)
+        return LineRow(self.file, None, self.new_start + number - self.old_count, self.hunk, self.above + number)
 
     def find(self, side: Side, line: int) -> int | None:
         old, new = self.lines
@@ -261,24 +285,25 @@ class Unified(Segment):
 
     def cut(self, start: int, rows: int) -> "Unified":
         assert self.hunk is not None
-        return Unified(self.file, self.hunk, self._edit, self.offset + start, rows)
+        return Unified(self.file, self.hunk, self._edit, self.offset + start, rows, self.above)
 
 
 class Split(Segment):
     """A hunk or some rows of it, the old lines at the left of the new ones."""
 
-    __slots__ = ("_edit", "new_count", "offset", "old_count", "old_start", "pairs")
+    __slots__ = ("_edit", "above", "new_count", "offset", "old_count", "old_start", "pairs")
 
     def __init__(
         self,
         file: int,
         index: int,
-        hunk: Hunk,
+        hunk: Hunk | Place,
         pairs: Sequence[tuple[int | None, int | None]] | None,
         offset: int = 0,
         rows: int | None = None,
+        above: int = 0,
     ) -> None:
-        """`pairs` tells which lines stand beside each other; None pairs them in order."""
+        """`pairs` tells which lines stand beside each other; None pairs them in order. `above` is as in `Unified`."""
         whole = max(hunk.old_count, hunk.new_count) if pairs is None else len(pairs)
         self.file, self.hunk, self.heights = file, index, None
         self.rows = whole if rows is None else rows
@@ -286,6 +311,7 @@ class Split(Segment):
         self.new_start, self.new_count = hunk.new_start, hunk.new_count
         self.pairs = pairs
         self.offset = offset
+        self.above = above
         self._edit = hunk
 
     @property
@@ -313,7 +339,7 @@ class Split(Segment):
             None if old is None else self.old_start + old,
             None if new is None else self.new_start + new,
             self.hunk,
-            number,
+            self.above + number,
         )
 
     def find(self, side: Side, line: int) -> int | None:
@@ -326,4 +352,4 @@ class Split(Segment):
 
     def cut(self, start: int, rows: int) -> "Split":
         assert self.hunk is not None
-        return Split(self.file, self.hunk, self._edit, self.pairs, self.offset + start, rows)
+        return Split(self.file, self.hunk, self._edit, self.pairs, self.offset + start, rows, self.above)

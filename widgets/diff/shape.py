@@ -20,6 +20,8 @@ class Shape:
     """Files of which only the head is shown."""
     lines: frozenset[SourceLine] = frozenset()
     """Long lines of which nothing is left out."""
+    spaces: frozenset[str] = frozenset()
+    """Ids of hunks that are shown with their white space, whatever the others are."""
 
     def turn_fold(self, file: int, gap: int) -> "Shape":
         """Open an unchanged stretch, or close it."""
@@ -36,6 +38,10 @@ class Shape:
     def turn_lines(self, lines: frozenset[SourceLine]) -> "Shape":
         """Show all of some long lines, or leave out of them again what hasn't changed."""
         return replace(self, lines=self.lines - lines if self.lines & lines else self.lines | lines)
+
+    def with_spaces(self, hunk: str) -> "Shape":
+        """Show the white space of a hunk, by its id."""
+        return replace(self, spaces=self.spaces | {hunk})
 
     def renumbered(self, numbers: Mapping[int, int]) -> "Shape":
         """The same of files that stand in another order: the new number of each by the old one."""

@@ -15,6 +15,7 @@ from widgets.diff.rows import LineRow, NoteRow, Row, SourceLine, lines_of, text_
 from widgets.diff.scene import Scene
 from widgets.diff.shape import Shape
 from widgets.diff.syntax import Syntax
+from widgets.diff.white_space import LeftOut
 
 SPLIT_WIDTH = 140
 """From this many columns on, the two sides stand side by side unless the user chose otherwise."""
@@ -48,6 +49,14 @@ class Sheet:
         """Whether the two sides shall stand side by side; None goes by the width."""
         self.wrap = False
         """Whether long lines take several rows."""
+        self.white_space = True
+        """Whether changes in white space that says nothing are shown."""
+        self.space_key = ""
+        """The key that turns that, as notes name it."""
+        self.spaces: LeftOut | None = None
+        """What can be left out of the change; None as long as nobody has looked."""
+        self.left_out = LeftOut()
+        """What is left out of it."""
         self.scene = Scene()
         self.rows = Layout()
         self._numbers: Mapping[int, int] = {}
@@ -65,6 +74,7 @@ class Sheet:
         }
         self.shape = self.shape.renumbered(self._numbers)
         self.proposal, self.diffs, self.versions = proposal, tuple(diffs), versions
+        self.spaces = None
         self.message, self.plain_text = "", False
         self._top = (*warning_notes(diff.change for diff in self.diffs), *proposal_notes(proposal))
         shown = self.diffs
@@ -99,6 +109,7 @@ class Sheet:
         self.comments = ()
         self.shape = Shape()
         self.scene = Scene()
+        self.spaces = None
 
     def shows(self, proposal: Proposal) -> bool:
         """Whether it is this one that is shown."""
@@ -139,11 +150,15 @@ class Sheet:
         self.shape = replace(self.shape, split=self.split_at(size.width))
         scene.width, scene.split, scene.wrap = size.width, self.shape.split, self.wrap
         scene.collapsed, scene.opened = self.shape.collapsed, self.shape.lines
+        self.left_out = self._left_out()
+        scene.marks.show_parts(self.left_out.parts)
         self.rows = arrange(
             self.diffs,
             self.shape,
             top=(*self._top, *self.notes),
             comments=self.comments,
+            left_out=self.left_out,
+            notes=self.left_out.notes(self.diffs, self.space_key),
             measure=scene.height_of,
             fits=scene.fits_all if self.wrap else None,
         )
@@ -154,6 +169,17 @@ class Sheet:
         if row is not None and self.rows.rows:
             self.rows.grow(lines=self.rows.line_of(self.rows.nearest(number)) + 2 * size.height)
         return number
+
+    def _left_out(self) -> LeftOut:
+        """What is left out now, of hunks that nobody has opened and nobody has remarked on."""
+        if self.white_space or self.spaces is None:
+            return LeftOut()
+        return self.spaces.but(self.diffs, self.shape.spaces, [comment.line for comment in self.comments])
+
+    def is_left_out(self, line: SourceLine, hunk: int) -> bool:
+        """Whether a changed line of a hunk is shown as context, or in one line with all of the hunk."""
+        parts = self.left_out.parts.get((line.file, hunk))
+        return parts is not None and not any(line.line in lines_of(part, line.side) for part in parts)
 
     def first_hunk(self) -> int:
         """The first row of the first hunk; the first row where there is none."""

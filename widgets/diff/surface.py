@@ -4,6 +4,7 @@ What keys and the mouse do to them is `DiffView`'s.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -49,7 +50,7 @@ class DiffSurface(ScrollView):
         self.on_screen = OnScreen(self.sheet, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever some of it has been painted."""
-        self._background = Background(self.sheet, self._run, self.redraw, self._grown)
+        self._background = Background(self.sheet, self._run, self.redraw, self._grown, self.relayout)
         self._frame: Frame | None = None
         self._to_read = 0
         """How many of the plain lines have to be read."""
@@ -178,12 +179,23 @@ class DiffSurface(ScrollView):
         self.scroll_to(x=0, animate=False, immediate=True)
         self.relayout()
 
+    def set_white_space(self, shown: bool) -> None:
+        """Show changes in white space alone, or leave out those that say nothing."""
+        self.sheet.white_space = shown
+        self.sheet.shape = replace(self.sheet.shape, spaces=frozenset())
+        self._background.look_for_spaces()
+        self.relayout()
+
     # Layout
 
     def reshape(self, shape: Shape) -> None:
         """Show more of the change, or less."""
         self.sheet.shape = shape
         self.relayout()
+
+    def show_spaces(self, file: int, hunk: int) -> None:
+        """Show a hunk whole that is without its white space, by its indices."""
+        self.reshape(self.sheet.shape.with_spaces(self.diffs[file].change.hunks[hunk].id))
 
     def relayout(self) -> None:
         """Lay out again, with the cursor on the same line at the same height."""
@@ -317,6 +329,8 @@ class DiffSurface(ScrollView):
         hit = self.search.step(by)
         if hit is None:
             return
+        if hit.hunk is not None and self.sheet.is_left_out(hit.line, hit.hunk):
+            self.show_spaces(hit.line.file, hit.hunk)
         row = self.cursor.find(hit.row)
         shown = None if row is None else self.rows.row(row)
         if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):

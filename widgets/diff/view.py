@@ -19,7 +19,7 @@ from widgets.diff.messages import (
     SearchWanted,
 )
 from widgets.diff.picking import Picked
-from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow
+from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow, line_of
 from widgets.diff.selected_text import line_at, word_at
 from widgets.diff.surface import DiffSurface
 from widgets.diff.unseen import go_to_unseen
@@ -28,7 +28,16 @@ SIDE_STEP = 8
 """Cells scrolled to the side at a time."""
 
 _NEEDS_DIFF = frozenset(
-    {"next_hunk", "previous_hunk", "next_file", "previous_file", "next_unseen", "toggle_layout", "toggle_order"}
+    {
+        "next_hunk",
+        "previous_hunk",
+        "next_file",
+        "previous_file",
+        "next_unseen",
+        "toggle_layout",
+        "toggle_white_space",
+        "toggle_order",
+    }
 )
 """Of the actions that the user is offered, those that mean nothing before there is a diff."""
 _STATE_CELLS = 2
@@ -98,6 +107,10 @@ class DiffView(DiffSurface, can_focus=True):
             return
         if place.file in sheet.shape.collapsed:
             self.reshape(sheet.shape.with_file(place.file))
+        if place.hunk >= 0:
+            side, line = line_of(self.diffs[place.file].change.hunks[place.hunk], place.number)
+            if sheet.is_left_out(SourceLine(place.file, side, line), place.hunk):
+                self.show_spaces(place.file, place.hunk)
         if place.hunk < 0:
             self.cursor.go_to_file(place.file)
         else:
@@ -121,6 +134,10 @@ class DiffView(DiffSurface, can_focus=True):
         """Wrap long lines or scroll them."""
         self.set_wrap(not self.sheet.wrap)
 
+    def action_toggle_white_space(self) -> None:
+        """Leave out changes in white space alone, or show them."""
+        self.set_white_space(not self.sheet.white_space)
+
     def action_toggle_folds(self) -> None:
         """Open or close the unchanged stretch at the cursor; from a hunk, all of them."""
         gap = self.cursor.gap
@@ -139,6 +156,8 @@ class DiffView(DiffSurface, can_focus=True):
             case LineRow() as row:
                 if lines := self.sheet.shortened(row):
                     self.reshape(shape.turn_lines(lines))
+            case SpaceRow(file=file, hunk=hunk):
+                self.show_spaces(file, hunk)
             case FileRow(file=file):
                 self.reshape(shape.turn_file(file))
             case NoteRow(key=key) if key:
@@ -242,14 +261,15 @@ class DiffView(DiffSurface, can_focus=True):
         if under is None or event.button != MAIN_BUTTON or under != self._under(event):
             return
         number, on_state = under
-        is_line = isinstance(self.rows.row(number), LineRow)
+        row = self.rows.row(number)
+        is_line = isinstance(row, LineRow)
         if event.chain > 1 and is_line and not on_state:
             self._select(event)
             return
         if not on_state and self.text_selection is not None:
             return
         self.cursor.move_to(number, above=0)
-        if not is_line:
+        if not is_line and not (on_state and isinstance(row, SpaceRow)):
             self.action_open()
         elif on_state and (hunk := self.cursor.hunk) is not None and hunk.state is HunkState.PENDING:
             self.post_message(HunkClicked(hunk.id))

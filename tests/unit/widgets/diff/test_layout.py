@@ -12,9 +12,21 @@ from app.proposals.text.pairing import Pair, pair_lines
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
 from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, arrange
 from widgets.diff.layout import Layout
-from widgets.diff.rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, Segment, SourceLine, Unified
+from widgets.diff.rows import (
+    CommentRow,
+    FileRow,
+    FoldRow,
+    LineRow,
+    NoteRow,
+    Row,
+    Segment,
+    SourceLine,
+    SpaceRow,
+    Unified,
+)
 from widgets.diff.search import search
 from widgets.diff.shape import Shape
+from widgets.diff.white_space import left_out
 
 
 @st.composite
@@ -105,6 +117,42 @@ def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> 
             found = after.row(number)
             assert isinstance(found, LineRow)
             assert (row.new is not None and found.new == row.new) or (row.old is not None and found.old == row.old)
+
+
+def spaced(lines: list[str], how: list[str]) -> list[str]:
+    """The lines with more white space, or with another word."""
+    return [
+        {"space": f"  {line} ", "word": f"{line} more"}.get(what, line) for line, what in zip(lines, how, strict=True)
+    ]
+
+
+@given(st.lists(st.sampled_from(["same", "space", "word"]), min_size=1, max_size=40), st.booleans(), st.booleans())
+def test_without_white_space_every_line_is_changed_or_context_or_in_one_row(
+    how: list[str], split: bool, whole: bool
+) -> None:
+    old = [f"line {number};" for number in range(len(how))]
+    diff = file_diff("a.go", "\n".join(old) + "\n", "\n".join(spaced(old, how)) + "\n")
+    left = left_out([diff])
+    layout = arrange([diff], Shape(split=split, whole=whole), left_out=left, measure=height)
+    rows = rows_of(layout)
+    assert left.total == how.count("space")
+    context = [row for row in rows if isinstance(row, LineRow) and row.hunk is None]
+    assert all(row.old == row.new for row in context)
+    counted = sum(row.lines for row in rows if isinstance(row, FoldRow))
+    counted += sum(row.lines for row in rows if isinstance(row, SpaceRow))
+    changed = {row.newest.line for row in rows if isinstance(row, LineRow) and row.hunk is not None}
+    assert changed == {number for number, what in enumerate(how) if what == "word"}
+    assert len(context) + counted + len(changed) == len(how)
+    assert {row.hunk for row in rows if isinstance(row, LineRow | SpaceRow)} - {None} == set(
+        range(len(diff.change.hunks))
+    )
+    for number, row in enumerate(rows):
+        assert layout.locate(row) == number or not isinstance(row, LineRow | SpaceRow)
+    everything = arrange([diff], Shape(split=split), measure=height)
+    for row in rows_of(everything):
+        assert layout.locate(row) is not None
+    for row in rows:
+        assert everything.locate(row) is not None
 
 
 @given(changes())

@@ -1,0 +1,152 @@
+"""The view without white space: it leaves out and counts, and changes nothing about what is decided or was seen."""
+
+import pytest
+
+from app.proposals.models import FileDiff
+from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import blocks, file_diff, proposal
+from tests.ui.test_review_decisions import BIG, posted, ready, screen
+from tests.waiting import until
+from widgets.approval.review import Review
+from widgets.diff.arrange import Comment
+from widgets.diff.rows import SourceLine, SpaceRow
+
+OLD = (
+    "func one() {\n"
+    + "".join(f"\tx{n} := a+{n}\n" for n in range(14))
+    + "\treturn a\n}\n\n\nfunc two() {\ny()\nz()\n}\n"
+)
+NEW = (
+    "func one() {\n"
+    + "".join(f"  x{n} := a + {n}\n" for n in range(14))
+    + "\treturn b\n}\n\n\nfunc two() {\n\ty()\n\tz()\n}\n"
+)
+
+
+def of(*diffs: FileDiff) -> ReviewApp:
+    """The review of one proposal, with the view without white space."""
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    app.review.view.sheet.white_space = False
+    return app
+
+
+def formatted() -> FileDiff:
+    """Two hunks, of which the second changes nothing but indentation."""
+    return file_diff("a.go", OLD, NEW)
+
+
+async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
+    app = of(formatted())
+    app.review.view.sheet.white_space = True
+    async with app.run_test(size=(100, 60)) as pilot:
+        await ready(pilot)
+        assert "x3 := a+3" in screen(app) and "white space" not in screen(app)
+        await pilot.press("W")
+        text = screen(app)
+        assert "16 lines differ in white space only · W shows them" in text
+        assert "16 lines of white space left out" in text
+        assert "x13 := a + 13" in text, "what is beside a change is context"
+        assert "x13 := a+13" not in text and "x3 := a" not in text
+        assert "⋯ 12 unchanged lines (but for white space)" in text
+        assert "hunk 2: 2 lines differ in white space only" in text
+        assert "return a" in text and "return b" in text
+        await pilot.press("W")
+        assert "x3 := a+3" in screen(app) and "white space" not in screen(app)
+
+
+async def test_what_is_left_out_is_not_seen_and_an_approval_asks_and_the_way_to_the_unseen_shows_it() -> None:
+    app = of(formatted())
+    async with app.run_test(size=(100, 60)) as pilot:
+        await ready(pilot)
+        state = app.review.state
+        assert state.unseen(app.proposals["P1"]).lines == 32
+        await pilot.press("y")
+        await pilot.pause()
+        assert posted(app) == []
+        assert "32 of 34 changed lines of P1 were never on screen (a.go)" in " ".join(screen(app).split())
+        await pilot.press("n")
+        for _ in range(4):
+            await pilot.press("right_parenthesis")
+            await pilot.pause()
+        assert not state.unseen(app.proposals["P1"])
+        assert "x3 := a+3" in screen(app)
+        await app.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+@pytest.mark.parametrize("width", [100, 160])
+async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_opened(width: int) -> None:
+    app = of(formatted())
+    second = formatted().change.hunks[1]
+    async with app.run_test(size=(width, 60)) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        await pilot.press("right_square_bracket")
+        assert isinstance(view.cursor.row, SpaceRow)
+        await pilot.press("space")
+        assert app.review.state.chosen.out_of("P1") == {second.id}
+        assert "○› " in screen(app)
+        await pilot.press("space")
+        assert not app.review.state.chosen.out_of("P1")
+        row = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
+        await pilot.click("DiffView", offset=(0, row))
+        assert app.review.state.chosen.out_of("P1") == {second.id}, "a click on its state does the same"
+        await pilot.press("enter")
+        assert view.cursor.hunk == second
+        assert "z()" in screen(app) and "hunk 2:" not in screen(app)
+        assert "x3 := a" not in screen(app), "the other stays as it is"
+
+
+async def test_indentation_that_has_meaning_stays_and_says_so() -> None:
+    old = "if a:\n    b = 1   \n    c()\n"
+    app = of(file_diff("a.py", old, "if a:\n    b = 1\nc()\n"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        text = screen(app)
+        assert "1 line changes in indentation alone, which has meaning in Python: shown" in text
+        assert "1 line differs in white space only" in text
+        assert "␣-     c()" in text and "␣+ c()" in text
+        assert app.review.state.unseen(app.proposals["P1"]).lines == 2
+
+
+async def test_in_an_unknown_language_indentation_stays() -> None:
+    app = of(file_diff("notes", "  a\n", "a\n"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        assert "in indentation alone, which may have meaning here: shown" in screen(app)
+
+
+async def test_a_search_and_a_comment_show_the_hunk_that_they_are_in() -> None:
+    app = of(formatted())
+    async with app.run_test(size=(100, 60)) as pilot:
+        await ready(pilot)
+        view = app.review.view
+        await pilot.press("slash", *"x3 := a+3", "enter")
+        await pilot.pause()
+        assert "x4 := a+4" in screen(app)
+        await pilot.press("W", "W")
+        assert "x4 := a+4" not in screen(app)
+        view.set_comments([Comment(SourceLine(0, "old", 3), "Why the tab?")])
+        await pilot.pause()
+        assert "Why the tab?" in screen(app)
+
+
+async def test_words_are_compared_with_the_line_that_they_were() -> None:
+    old = "a( 1 );\nvalue = first + 2;\nb( 1 );\n"
+    app = of(file_diff("a.c", old, "new();\na(1);\nvalue = second + 2;\nb(1);\n"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        marks, diff = app.review.view.sheet.scene.marks, app.diffs["P1"][0]
+        assert len(diff.change.hunks) == 1
+        assert marks.words(0, 0, "new", 2) == (((8, 14),), False)
+
+
+async def test_a_large_change_is_looked_through_beside_the_event_loop() -> None:
+    diff = blocks(6_000)[0]
+    lines = [f"{line} " if number % 60 < 10 else line for number, line in enumerate(diff.old)]
+    app = of(diff.model_copy(update={"new": tuple(lines)}))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await until(lambda: "1,000 lines of white space left out" in screen(app), "the count")
+        assert "hunk 3: 10 lines differ in white space only" in screen(app)

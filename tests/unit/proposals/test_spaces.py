@@ -1,0 +1,93 @@
+"""White space that says nothing, and that which does: by language, between quotes, beside operators."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.proposals.text.spaces import beyond_space, meaning_in, same_but_for_space
+
+SAME = [
+    ("a.go", "\tx := 1", "    x := 1"),
+    ("a.go", "x := 1  ", "x := 1"),
+    ("a.go", "x := a+b", "x := a + b"),
+    ("a.go", "f( a,b )", "f(a, b)"),
+    ("a.json", '{"a":1}', '{ "a": 1 }'),
+    ("a.py", "x = 1  # one", "x = 1 # one"),
+    ("a.py", "x=f(a , b)", "x = f(a, b)"),
+    ("a.py", "x = 1   ", "x = 1"),
+    ("a.py", "    ", ""),
+    ("a.css", "  a  b { }", "a b { }"),
+    ("notes", "a  b ", "a b"),
+    ("a.go", "same", "same"),
+]
+OTHER = [
+    ("a.py", "    return x", "return x"),
+    ("a.py", "\treturn x", "        return x"),
+    ("Makefile", "\techo", "        echo"),
+    ("conf.yml", "  a: b", "a: b"),
+    ("conf.yml", "a: b", "a:b"),
+    ("notes", "  a", "a"),
+    ("a.go", 's := "a  b"', 's := "a b"'),
+    ("a.js", "s = `a  b`", "s = `a b`"),
+    ("a.js", "s = 'it\\'s  so'", "s = 'it\\'s so'"),
+    ("a.go", "return x", "returnx"),
+    ("a.c", "a - -b", "a --b"),
+    ("a.c", "#define f (x)", "#define f(x)"),
+    ("a.go", "//go:embed x", "// go:embed x"),
+    ("a.css", "a .b {", "a.b {"),
+    ("a.sh", "a = b", "a=b"),
+    ("a.rb", "f -1", "f - 1"),
+    ("a.go", "x\u00a0y", "x y"),
+    ("a.csv", "a, b", "a,b"),
+    ("a.md", "line  ", "line"),
+    ("a.py", 'f "a"', 'f"a"'),
+]
+
+
+@pytest.mark.parametrize(("path", "old", "new"), SAME)
+def test_white_space_that_says_nothing(path: str, old: str, new: str) -> None:
+    assert same_but_for_space(old, new, meaning_in(path))
+    assert same_but_for_space(new, old, meaning_in(path))
+
+
+@pytest.mark.parametrize(("path", "old", "new"), OTHER)
+def test_white_space_that_says_something(path: str, old: str, new: str) -> None:
+    assert not same_but_for_space(old, new, meaning_in(path))
+    assert not same_but_for_space(new, old, meaning_in(path))
+
+
+LINE = st.text(st.sampled_from("ab \t+-\"'`\\(,#.é\u00a0"), max_size=14)
+
+
+@given(st.sampled_from(["a.go", "a.py", "a.css", "x.md", "Makefile", "none"]), LINE, LINE)
+def test_what_counts_as_the_same_has_the_same_characters_and_words(path: str, old: str, new: str) -> None:
+    if same_but_for_space(old, new, meaning_in(path)):
+        assert re.sub(r"[ \t\r\f]", "", old) == re.sub(r"[ \t\r\f]", "", new)
+        assert re.findall(r"\w+", old) == re.findall(r"\w+", new)
+
+
+LINES = st.lists(st.sampled_from(["a", " a", "a ", "b(c)", "b( c )", "", "  ", "x"]), max_size=8)
+
+
+@given(st.sampled_from(["a.go", "a.py"]), LINES, LINES)
+def test_what_is_left_of_a_hunk_and_what_is_left_out_are_all_of_it(path: str, old: list[str], new: list[str]) -> None:
+    meaning = meaning_in(path)
+    rest = beyond_space(old, new, meaning)
+    if rest is None:
+        return
+    at_old = at_new = pairs = 0
+    for change in rest.changes:
+        assert change.old_start - at_old == change.new_start - at_new
+        for line in range(change.old_start - at_old):
+            assert same_but_for_space(old[at_old + line], new[at_new + line], meaning)
+            pairs += 1
+        at_old, at_new = change.old_end, change.new_end
+    assert len(old) - at_old == len(new) - at_new
+    assert rest.left_out == pairs + len(old) - at_old
+
+
+def test_a_long_line_of_quotes_takes_no_longer_than_it_is_long() -> None:
+    line = '\\"' * 100_000 + "\\"
+    assert not same_but_for_space(f"{line} x", f"{line}  x", meaning_in("a.go"))
