@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
+from app.server_table import ServerTable
 from app.toml import parse_toml
 
 WORKSPACE_FILE = ".signoff.toml"
@@ -185,6 +186,10 @@ class Settings(BaseModel):
     """What commands may write outside the workspace, besides the temporary folder and the usual caches."""
     check: Annotated[tuple[Check, ...], AfterValidator(_told_apart)] = ()
     """What is run on a proposal before it is decided on."""
+    mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}$")], ServerTable] = Field(default_factory=dict)
+    """MCP servers by name, besides those of other agents' files; the user's word on one counts before all others."""
+    mcp_of_others: bool = True
+    """Whether servers count that the user has written down for Claude Code, Gemini CLI and Codex."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     keys: dict[str, str] = Field(default_factory=dict)
@@ -270,6 +275,8 @@ def load(
             held.add("gate")
         untrusted = tuple(sorted(held))
         allowed = {key: value for key, value in allowed.items() if key not in held}
+    if "mcp" in user and "mcp" in allowed:
+        allowed["mcp"] = {**user["mcp"], **allowed["mcp"]}
     variables = {key: _text(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
     given = {key: value for key, value in flags.items() if value is not None}
     try:

@@ -19,6 +19,10 @@ os.environ.update(
     # The developer's own git configuration (autocrlf, gpgsign, hooks, colours) is not what is tested.
     GIT_CONFIG_GLOBAL=os.devnull,
     GIT_CONFIG_NOSYSTEM="1",
+    # Nor are the servers that the developer has written down for other agents.
+    CLAUDE_CONFIG_DIR="/nonexistent",
+    GEMINI_CLI_HOME="/nonexistent",
+    CODEX_HOME="/nonexistent",
 )
 for _name in (
     *("NO_COLOR", "FORCE_COLOR", "TEXTUAL_COLOR_SYSTEM", "TEXTUAL_THEME"),

@@ -6,6 +6,9 @@ from typing import Protocol
 
 from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation, ConfirmationAnswer, Span
+from app.tools.tool_form import ToolForm, load_form
+
+Form = CommandForm | ToolForm
 
 
 class FormStore(Protocol):
@@ -27,7 +30,7 @@ class Allowances:
         """`store` holds what is allowed for good; without one nothing ever is."""
         self._store = store
         self._same: set[Confirmation] = set()
-        self._forms: list[CommandForm] = []
+        self._forms: list[Form] = []
 
     async def covering(self, confirmation: Confirmation) -> str:
         """What the user allowed before that covers this, in words; empty if it must be asked."""
@@ -35,13 +38,12 @@ class Allowances:
             return ""
         if confirmation in self._same:
             return "this session"
-        if confirmation.kind != "command":
+        if confirmation.kind not in ("command", "server"):
             return ""
-        command = confirmation.detail
-        if form := next((form for form in self._forms if form.matches(command)), None):
+        if form := next((form for form in self._forms if _covers(form, confirmation)), None):
             return f"{form} in this session"
         kept = await asyncio.to_thread(self._kept)
-        form = next((form for form in kept if form.matches(command)), None)
+        form = next((form for form in kept if _covers(form, confirmation)), None)
         return f"{form} in this project" if form else ""
 
     async def keep(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
@@ -56,5 +58,11 @@ class Allowances:
         if answer.span is Span.PROJECT and self._store is not None:
             await asyncio.to_thread(self._store.add, answer.form.dump())
 
-    def _kept(self) -> list[CommandForm]:
-        return [CommandForm.load(text) for text in self._store.forms()] if self._store is not None else []
+    def _kept(self) -> list[Form]:
+        return [load_form(text) for text in self._store.forms()] if self._store is not None else []
+
+
+def _covers(form: Form, confirmation: Confirmation) -> bool:
+    if isinstance(form, CommandForm):
+        return confirmation.kind == "command" and form.matches(confirmation.detail)
+    return form == confirmation.form

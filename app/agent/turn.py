@@ -149,6 +149,8 @@ class Turn:
 
     async def run(self) -> None:
         """Do what the ladder says until it says stop."""
+        with contextlib.suppress(Interrupted):
+            await self._interrupter.wait_for(self._tools.renew(self._model.profile.context_window))
         while True:
             match decide(self._ladder_state()):
                 case Stop(stopped=stopped, message=message):

@@ -41,6 +41,7 @@ from app.conversation.events import (
 from app.runtime.connection import NotConnected, connect, open_session
 from app.runtime.leaving import end_soon
 from app.runtime.recovery import put_right
+from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
 from app.safe_text import visible
 from app.sandbox.sandbox import Way
@@ -89,7 +90,8 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
         model = connect(runtime)
     except NotConnected as error:
         raise CommandError(str(error), Exit.USAGE) from error
-    session = open_session(runtime, model, _record(runtime, arguments), tell=print_error)
+    served = Served(runtime, print_error)
+    session = open_session(runtime, model, _record(runtime, arguments), source=served, tell=print_error)
     if session.follows:
         await model.aclose()
         raise CommandError(
@@ -100,11 +102,13 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     session.subscribe(printer)
     stop = _Stop(session)
     try:
+        await served.look(runtime.settings)
         await session.send(prompt)
         stop.repeat()
         await session.settled()
     finally:
         await session.close()
+        await served.close()
         await model.aclose()
     printer.finish()
     outcome = _outcome(session, session.log.events[first:], printer.failure)
@@ -249,9 +253,9 @@ class _Printer:
             case PhaseChanged():
                 self._phase(update)
             case ConfirmationRequested(key=key, confirmation=confirmation) if (
-                self._commands and confirmation.kind == "command"
+                self._commands and confirmation.kind in ("command", "server")
             ):
-                self._line(f"$ {confirmation.detail}")
+                self._line(f"{'$' if confirmation.kind == 'command' else '?'} {confirmation.detail}")
                 self._session.confirm(key, ConfirmationAnswer(allowed=True))
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self._line(f"! not allowed without the screen: {confirmation.detail}")

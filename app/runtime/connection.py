@@ -32,7 +32,7 @@ from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.sessions import SessionRecord, SessionStore
-from app.tools.registry import standard_tools
+from app.tools.registry import Source, standard_tools
 from app.workspace.git import branch
 from app.workspace.guidance import FILE_NAME, guidance
 
@@ -114,6 +114,7 @@ def open_session(
     settings: Settings | None = None,
     *,
     attended: bool = False,
+    source: Source | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Session:
     """A session over a model: a new one, or one that is in the store.
@@ -126,6 +127,7 @@ def open_session(
         record: the session to go on with.
         settings: those in force, if they are not the runtime's.
         attended: whether a user is there, whose allowances for commands count.
+        source: has tools besides the standing ones.
         tell: takes lines for the user.
     """
     settings = settings or runtime.settings
@@ -139,7 +141,7 @@ def open_session(
         others=StoredSessions(runtime),
         claim=claim,
         service=runtime.service,
-        tools=standard_tools(runtime.sandbox),
+        tools=standard_tools(runtime.sandbox, source),
         workspace=runtime.workspace,
         model=model,
         commit=committer(runtime, settings),

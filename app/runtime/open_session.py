@@ -22,6 +22,7 @@ from app.runtime.connection import committer, connect, open_session, turn_settin
 from app.runtime.deciding import SessionlessDecisions
 from app.runtime.drafts import Drafts
 from app.runtime.left_over import LeftOver
+from app.runtime.served import Served
 from app.runtime.workspace import Runtime
 from app.storage.sessions import SessionRecord
 
@@ -53,6 +54,8 @@ class OpenSession:
         self._watcher = ProposalWatcher(runtime.workspace.root)
         self.drafts = Drafts(runtime.sessions, lambda line: subscriber(Failed(line)))
         """What stands in the composer, session by session."""
+        self.served = Served(runtime, lambda line: subscriber(Failed(line)))
+        """The MCP servers, whose tools every session has."""
         self._told: set[str] = set()
         """Lines that opening a session brought up."""
         self.left_over = LeftOver(runtime, lambda: self.session.id if self.session else "")
@@ -94,6 +97,7 @@ class OpenSession:
         self._rewatch.set()
         self.left_over.look()
         self._spawn(self.left_over.record(self._left_over_recorded))
+        self._spawn(self.served.look(self.settings))
         self._spawn(self._hear_others())
         self._spawn(self._keep_watching())
         self._spawn(self._watch_disk())
@@ -129,6 +133,7 @@ class OpenSession:
                 record,
                 self.settings,
                 attended=True,
+                source=self.served,
                 tell=self._tell_once(asyncio.get_running_loop()),
             )
             self._unsubscribe = session.subscribe(self._pass_on)
@@ -150,6 +155,7 @@ class OpenSession:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._leave()
+        await self.served.close()
         await self.drafts.settled()
         if self.model is not None:
             await self.model.aclose()

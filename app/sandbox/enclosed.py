@@ -12,7 +12,7 @@ from app.sandbox.process import Ended, Output, StartFailed, run_process
 
 GRACE = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
-_ENTER = Path(__file__).with_name("enter.py")
+ENTER = Path(__file__).with_name("enter.py")
 
 
 class StepFailed(StartFailed):
@@ -52,12 +52,12 @@ async def run_enclosed(
         try:
             started = await run_process(
                 # Without the user's site, without the environment's wishes: it starts in a few milliseconds.
-                [sys.executable, "-I", "-S", str(_ENTER), str(writer), str(os.getpid()), *steps, "--", *program],
+                [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid()), *steps, "--", *program],
                 folder=Path("/"),
                 environment=environment,
                 seconds=seconds,
                 output=output,
-                end=_end,
+                end=end_enclosed,
                 keep_open=(writer, *hold),
             )
         finally:
@@ -76,7 +76,7 @@ async def run_enclosed(
             return Ended(-signal.SIGKILL, started.seconds, started.timed_out, True)
 
 
-async def _end(process: asyncio.subprocess.Process) -> bool:
+async def end_enclosed(process: asyncio.subprocess.Process) -> bool:
     """Ask all to end, then have the watcher kill them; returns once it has seen them dead."""
     if process.returncode is not None:
         return False

@@ -9,7 +9,9 @@ it, so nothing outlives signoff, whatever ends that. Where there can be no names
 and the watcher inherits and ends whatever the command leaves behind.
 
 To the descriptor REPORT goes one line at the end: `exit STATUS LEFT`, with the wait status and whether anything was
-still running, or `failed STEP ERRNO`. SIGUSR1 ends everything at once; SIGTERM is for the command alone.
+still running, or `failed STEP ERRNO`. SIGUSR1 ends everything at once; SIGTERM is for the command alone. SIGUSR2
+has the overlay look anew at the folders that it is made of, which somebody has changed from outside; each time a line
+`fresh ERRNO` says that it has.
 """
 
 import ctypes
@@ -26,7 +28,7 @@ else:
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
-_NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+_NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 32, 4096, 16384, 1 << 18
 _NEW_NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x08000000
 """User, mount, PID and IPC."""
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
@@ -109,6 +111,7 @@ def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
     options = f"lowerdir={lower},upperdir={over},workdir={aside},userxattr,volatile"
     _mount(b"overlay", root, b"overlay", 0, options.encode())
     _below.append(folders[0])
+    _overlays.append(root)
 
 
 def _lay(root: bytes, folder: bytes) -> None:
@@ -149,6 +152,7 @@ def _folder(path: bytes) -> None:
 
 
 _below: list[int] = []
+_overlays: list[bytes] = []
 _write_only: list[bytes] = []
 _STEPS: "dict[str, Callable[..., None]]" = {
     "namespaces": _namespaces,
@@ -183,6 +187,7 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
             _become(program, alive)
         return _wait_for_tree(command)
     reader, writer = os.pipe()
+    signal.signal(signal.SIGUSR2, lambda *_: _look_anew(report))
     first = os.fork()
     if not first:
         os.close(reader)
@@ -201,6 +206,17 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
     if words[0] == b"failed":
         raise OSError(int(words[1]), "the first process could not start")
     return int(words[0]), words[1] == b"1"
+
+
+def _look_anew(report: int) -> None:
+    """Have the overlay forget what it remembers of names: to mount it again drops all that is not in use."""
+    number = 0
+    try:
+        for root in _overlays:
+            _mount(None, root, None, _REMOUNT)
+    except OSError as error:
+        number = error.errno or 0
+    os.write(report, b"fresh %d\n" % number)
 
 
 def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
@@ -248,7 +264,7 @@ def _become(program: list[str], alive: int) -> None:
         _prctl(_NO_NEW_PRIVILEGES, 1)
         if _write_only:
             _restrict()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
         os.closerange(3, 256)

@@ -21,6 +21,7 @@ from app.sandbox.own_process import can_confine
 from app.sandbox.places import access
 from app.sandbox.process import Ended, Output, StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
+from app.sandbox.standing_layer import StandingLayer
 from app.workspace.paths import Workspace
 
 
@@ -48,12 +49,8 @@ class Means:
     """Whether a command is kept from writing outside the workspace, apart from some places."""
 
 
-class Run(Protocol):
-    """The workspace with pending changes, for commands."""
-
-    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
-        """Run a program (absolute path, arguments) in a folder of the workspace; raises StartFailed."""
-        ...
+class Written(Protocol):
+    """What programs have made of the workspace with pending changes."""
 
     async def changes(self) -> Found:
         """What has changed so far. Raises OSError."""
@@ -65,6 +62,14 @@ class Run(Protocol):
 
     async def write_through(self, paths: Sequence[str]) -> None:
         """Have ignored paths in the workspace as they are here. Raises OSError."""
+        ...
+
+
+class Run(Written, Protocol):
+    """The workspace with pending changes, for commands."""
+
+    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
+        """Run a program (absolute path, arguments) in a folder of the workspace; raises StartFailed."""
         ...
 
 
@@ -129,6 +134,34 @@ class Sandbox:
                 opened = self._clone(pending, way)
         async with opened as run:
             yield run
+
+    @asynccontextmanager
+    async def stand(self, writable: Sequence[str] = ()) -> AsyncIterator[StandingLayer]:
+        """A layer for a program that runs for long; only where commands run on an overlay.
+
+        Args:
+            writable: What else this program may write outside the workspace.
+
+        Raises:
+            OSError: There is no room for it.
+        """
+        with ExitStack() as stack:
+            folder = await asyncio.to_thread(stack.enter_context, run_folder(self._state))
+            may = access((*self._writable, *writable), self._own)
+            layer = StandingLayer(self._workspace, folder, may)
+            await asyncio.to_thread(layer.prepare)
+            try:
+                yield layer
+            finally:
+                await asyncio.to_thread(stack.close)
+
+    def read_only_steps(self, writable: Sequence[str] = ()) -> list[str]:
+        """The steps by which a program can write nothing of the workspace; none where the kernel lacks Landlock."""
+        if not can_confine():
+            return []
+        may = apart(access((*self._writable, *writable), self._own), self._workspace.root)
+        places = (*may.writable, Path("/dev"), Path("/proc"))
+        return [word for path in places for word in ("write-below", str(path))]
 
     @asynccontextmanager
     async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:

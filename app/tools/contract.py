@@ -15,6 +15,7 @@ from app.proposals.reports import EditReport
 from app.sandbox.changes import Change, Leaf
 from app.todos import Todo
 from app.tools.command.forms import CommandForm
+from app.tools.tool_form import ToolForm
 from app.workspace.paths import Workspace
 
 LONGEST_TEXT = 100_000
@@ -51,6 +52,14 @@ class ToolArguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class GivenArguments(BaseModel):
+    """Arguments as the model gave them, where somebody else's schema says what is right."""
+
+    model_config = ConfigDict(frozen=True)
+
+    values: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
     """What a call came to."""
@@ -77,15 +86,17 @@ class ToolOutput:
 class Confirmation:
     """Something that needs the user's yes before it happens."""
 
-    kind: Literal["command", "secret", "changes"]
+    kind: Literal["command", "secret", "changes", "server"]
     title: str
     """One line: what is asked."""
     detail: str
-    """The exact command, or the exact path."""
+    """The exact command, the exact path, or the tool of a server with its arguments."""
     folder: str
     """Where: a workspace path, `.` for the root."""
     notes: tuple[str, ...] = ()
     """What else has to be known before a yes, the most important first."""
+    form: ToolForm | None = None
+    """Of a server: what a yes for longer than once covers."""
 
 
 class Span(StrEnum):
@@ -103,8 +114,8 @@ class ConfirmationAnswer:
 
     allowed: bool
     span: Span = Span.ONCE
-    form: CommandForm | None = None
-    """Of a command: what else of its kind is allowed for the span; None for the very same alone."""
+    form: CommandForm | ToolForm | None = None
+    """What else of its kind is allowed for the span; None for the very same alone."""
     feedback: str = ""
     """Why not, in the user's words."""
     unasked: str = ""
@@ -192,11 +203,13 @@ class ToolContext:
 class Tool(ABC):
     """One thing that the model can call."""
 
-    name: ClassVar[str]
-    description: ClassVar[str]
+    name: str
+    description: str
     """For the model: what it does, when to use it, what it gives back."""
-    kind: ClassVar[ToolKind]
+    kind: ToolKind
     Arguments: ClassVar[type[BaseModel]]
+    parameters: Mapping[str, Any] | None = None
+    """The schema of its arguments, where it is not made from `Arguments`; these are `GivenArguments` then."""
 
     @abstractmethod
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:

@@ -1,35 +1,59 @@
 """The tools of a session, in one fixed order."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
 from app.sandbox.sandbox import Sandbox
-from app.tools.contract import Tool, ToolError
+from app.tools.contract import GivenArguments, Tool, ToolError
 from app.tools.schemas import json_schema, parse_arguments
 
 
-class ToolSet:
-    """What the model may call."""
+@dataclass(frozen=True, slots=True)
+class More:
+    """Tools that are there besides the standing ones."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        """Keep the tools in the order in which the model is told of them; names must be unique."""
+    listed: Sequence[Tool] = ()
+    """The model is told of them."""
+    unlisted: Sequence[Tool] = ()
+    """The model may call them, and hears of them in another way."""
+
+
+class Source(Protocol):
+    """Where more tools come from."""
+
+    async def more(self, window: int | None) -> More:
+        """Those that there are now; `window` is the model's context in tokens, as far as it is known."""
+        ...
+
+
+class ToolSet:
+    """What the model may call; it stays as it is for the length of a turn."""
+
+    def __init__(self, tools: Sequence[Tool], source: Source | None = None) -> None:
+        """Keep the tools in the order in which the model is told of them; names must be unique.
+
+        Args:
+            tools: Those that there are always.
+            source: Where `renew` gets more.
+        """
+        self._standing = tuple(tools)
+        self._source = source
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) != len(tools):
             raise ValueError("two tools have the same name")
-        self.schemas: list[dict[str, Any]] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": json_schema(tool.Arguments),
-                },
-            }
-            for tool in tools
-        ]
+        self.schemas = [schema_of(tool) for tool in tools]
         """OpenAI's tool list: the same bytes in every request, so that the server's prefix cache holds."""
+
+    async def renew(self, window: int | None) -> None:
+        """Take in, before a turn, what more there is now; `window` is the model's context in tokens."""
+        if self._source is None:
+            return
+        more = await self._source.more(window)
+        self._tools = {tool.name: tool for tool in (*more.unlisted, *more.listed, *self._standing)}
+        self.schemas = [schema_of(tool) for tool in (*self._standing, *more.listed)]
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
@@ -52,11 +76,20 @@ class ToolSet:
         tool = self._tools.get(name)
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. The tools are: {', '.join(self._tools)}.")
+        if tool.parameters is not None:
+            return GivenArguments(values=dict(arguments))
         return parse_arguments(name, tool.Arguments, arguments)
 
 
-def standard_tools(sandbox: Sandbox) -> ToolSet:
-    """Everything that signoff lets a model do; commands run in the sandbox."""
+def schema_of(tool: Tool) -> dict[str, Any]:
+    """A tool as OpenAI's list has it."""
+    parameters = json_schema(tool.Arguments) if tool.parameters is None else dict(tool.parameters)
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def standard_tools(sandbox: Sandbox, source: Source | None = None) -> ToolSet:
+    """Everything that signoff lets a model do; commands run in the sandbox, and `source` has more."""
     from app.tools.apply_patch import ApplyPatch
     from app.tools.ask_user import AskUser
     from app.tools.command.run_command import RunCommand
@@ -80,5 +113,6 @@ def standard_tools(sandbox: Sandbox) -> ToolSet:
             WriteTodos(),
             AskUser(),
             RunCommand(sandbox),
-        )
+        ),
+        source,
     )

@@ -1,4 +1,4 @@
-"""Whether the user trusts what the workspace's own configuration file says, bound to the file's very bytes.
+"""Whether the user trusts what a configuration file of the workspace says, bound to the file's very bytes.
 
 A configuration that arrives with a clone, or changes with a pull, is somebody else's wish until the user has seen
 it. `app.config` holds which keys count before that (`UNTRUSTED_KEYS`) and which never do (`NEVER_FROM_WORKSPACE`).
@@ -33,28 +33,32 @@ def fingerprint(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def configuration(workspace: Workspace) -> bytes:
-    """The bytes of the workspace's configuration file, empty if there is none.
+def configuration(workspace: Workspace, name: str = FILE_NAME) -> bytes:
+    """The bytes of a configuration file of the workspace, empty if there is none.
 
     Raises:
         OSError, WorkspaceError: It can't be read, is too large, or leads out of the workspace.
     """
     try:
-        return workspace.read(FILE_NAME, LARGEST)
+        return workspace.read(name, LARGEST)
     except FileNotFoundError:
         return b""
 
 
-def is_trusted(content: bytes, store: TrustStore) -> bool:
+def is_trusted(content: bytes, store: TrustStore, name: str = FILE_NAME) -> bool:
     """Whether the user has trusted exactly these bytes; an empty file needs no trust."""
-    return not content or store.setting(SETTING) == fingerprint(content)
+    return not content or store.setting(_setting(name)) == fingerprint(content)
 
 
-def trust(content: bytes, store: TrustStore) -> None:
+def trust(content: bytes, store: TrustStore, name: str = FILE_NAME) -> None:
     """Keep that the user trusts these bytes; pass the bytes that were shown, not those that are there by now."""
-    store.set_setting(SETTING, fingerprint(content))
+    store.set_setting(_setting(name), fingerprint(content))
 
 
-def distrust(store: TrustStore) -> None:
+def distrust(store: TrustStore, name: str = FILE_NAME) -> None:
     """Forget the user's trust."""
-    store.set_setting(SETTING, None)
+    store.set_setting(_setting(name), None)
+
+
+def _setting(name: str) -> str:
+    return SETTING if name == FILE_NAME else f"{SETTING}:{name}"

@@ -12,14 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions"),
+    ("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions", "app.json_rpc", "app.server_table"),
     ("app.safe_text", "app.keymap", "app.config"),
     ("app.workspace",),
     ("app.sandbox",),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
     ("app.storage", "app.agent", "app.checks"),
-    ("app.demo",),
+    ("app.demo", "app.servers"),
     ("app.runtime",),
     ("app.doors",),
     ("widgets.common",),

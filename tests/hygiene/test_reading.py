@@ -34,6 +34,8 @@ OPENS_OTHER_FILES = {
     "app/sandbox/sandbox.py": "a run",
     "app/sandbox/through.py": "folders",
     "app/checks/running.py": "a run",
+    "app/sandbox/standing.py": "what a helper process reports",
+    "app/servers/elsewhere.py": "the user's own files for other agents",
     "app/tools/command/run_command.py": "a run",
     "app/workspace/paths.py": "folders",
     "app/workspace/reading.py": "the door itself",

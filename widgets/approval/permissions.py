@@ -1,4 +1,4 @@
-"""What tools wait for, and how wide a yes to a command would be: the forms that it can be allowed by."""
+"""What tools wait for, and how wide a yes would be: the forms that commands and tools of servers are allowed by."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -6,13 +6,14 @@ from functools import lru_cache
 from app.tools.command.forms import CommandForm, forms_of
 from app.tools.command.shell_words import NotSimple
 from app.tools.contract import Confirmation
+from app.tools.tool_form import ToolForm
 
 
 @dataclass(frozen=True, slots=True)
 class Widths:
     """What else a yes can be made to cover."""
 
-    forms: tuple[CommandForm, ...] = ()
+    forms: tuple[CommandForm | ToolForm, ...] = ()
     """The widest first, the very command last; empty if it can only be allowed as it is, and not for good."""
     reason: str = ""
     """Why there is none: `it has a |`."""
@@ -21,6 +22,8 @@ class Widths:
 @lru_cache(maxsize=64)
 def widths(confirmation: Confirmation) -> Widths:
     """The forms that what is asked can be allowed by."""
+    if confirmation.form is not None:
+        return Widths((confirmation.form,))
     if confirmation.kind != "command":
         return Widths()
     try:
@@ -42,7 +45,7 @@ class Permissions:
         self.asked.pop(key, None)
         self._narrowed.pop(key, None)
 
-    def form(self, key: str) -> CommandForm | None:
+    def form(self, key: str) -> CommandForm | ToolForm | None:
         """What a lasting yes would cover; None for just this."""
         forms = widths(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None

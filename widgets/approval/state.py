@@ -8,6 +8,7 @@ from app.proposals.models import Proposal, ProposalState
 from app.proposals.splitting import Part
 from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation
+from app.tools.tool_form import ToolForm
 from widgets.approval.chosen import ChosenHunks
 from widgets.approval.looked_at import LookedAt, Unseen
 from widgets.approval.notes import Notes
@@ -145,7 +146,7 @@ class ReviewState:
         return self.permissions.asked.get(self.current)
 
     @property
-    def form(self) -> CommandForm | None:
+    def form(self) -> CommandForm | ToolForm | None:
         """What a lasting yes to the shown confirmation would cover; None for just this."""
         return self.permissions.form(self.current)
 

@@ -10,6 +10,7 @@ from app.plural import plural
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.remarks import rung_words
 from app.tools.contract import Confirmation
+from app.tools.tool_form import ToolForm
 from widgets.approval.permissions import widths
 from widgets.approval.state import ReviewState
 from widgets.approval.verbs import state_words, verbs
@@ -118,8 +119,13 @@ def confirmation_row(confirmation: Confirmation) -> Content:
     """One line of the queue for something that asks first."""
     glyph = "$" if confirmation.kind == "command" else "?"
     return Content.assemble(
-        (f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"), "  ", safe(confirmation.detail, QUIET)
+        (f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"), "  ", safe(_asked(confirmation), QUIET)
     )
+
+
+def _asked(confirmation: Confirmation) -> str:
+    """What is asked, where there is room for a line; of a server's tool the arguments are in the large pane."""
+    return confirmation.detail.partition("\n")[0] if confirmation.kind == "server" else confirmation.detail
 
 
 def fitted(line: Content, width: int) -> Content:
@@ -279,7 +285,8 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
     return [
         Content.assemble(safe(confirmation.title, "bold"), (f"  {others} more waiting" if others else "", QUIET)),
         Content.assemble(
-            safe(confirmation.detail, "bold $text-warning"), (f"  in {folder_words(confirmation)}", QUIET)
+            safe(_asked(confirmation), "bold $text-warning"),
+            ("" if confirmation.kind == "server" else f"  in {folder_words(confirmation)}", QUIET),
         ),
         *[safe(note, QUIET) for note in confirmation.notes[:1]],
         _chips(
@@ -301,6 +308,9 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -
         lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
         return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET)] if reason else lines
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
+    if isinstance(form, ToolForm):
+        this = Content.styled("Or this tool, whatever its arguments: ", QUIET)
+        return [Content.assemble(this, safe(form.tool, "bold $text-warning")), _chips(key, *chips)]
     if len(widths(confirmation).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
     which = "Or all that begins with " if form.open else "Or just "
@@ -330,6 +340,7 @@ _WANTED = {
     "command": "The model wants to run, in",
     "secret": "The model wants to read, in",
     "changes": "The command has changed, in",
+    "server": "The model wants to call",
 }
 
 
@@ -339,15 +350,15 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
     Those are the ones down to the end of a command: what follows is the same for every command, and the first of it
     stands beside the keys.
     """
-    folder = folder_words(confirmation)
+    where = "" if confirmation.kind == "server" else f" {folder_words(confirmation)}"
     asked = [
-        NoteRow(-1, f"{_WANTED[confirmation.kind]} {folder}:", "warning"),
+        NoteRow(-1, f"{_WANTED[confirmation.kind]}{where}:", "warning"),
         NoteRow(-1, "", "plain"),
         *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
     ]
     notes = [NoteRow(-1, note, "plain") for note in confirmation.notes]
     rows = [*asked, NoteRow(-1, "", "plain"), *notes] if notes else asked
-    return rows, len(asked if confirmation.kind == "command" else rows)
+    return rows, len(asked if confirmation.kind in ("command", "server") else rows)
 
 
 def folder_words(confirmation: Confirmation) -> str:

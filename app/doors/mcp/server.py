@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from app import __version__
 from app.doors.mcp.caller import Caller, caller_of
 from app.doors.mcp.catalogue import INSTRUCTIONS, NAMES, TOOLS
-from app.doors.mcp.messages import (
+from app.json_rpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,

@@ -9,7 +9,7 @@ from app.proposals.remarks import size_words
 from app.proposals.reports import EditReport
 from app.proposals.text.document import MAX_BYTES
 from app.sandbox.changes import Change, Found
-from app.sandbox.sandbox import Run
+from app.sandbox.sandbox import Written
 from app.sandbox.upper import ChangedMeanwhile
 from app.tools.contract import Confirmation, ToolContext, ToolOutput
 from app.tools.staging import refusals_told, staged_text
@@ -25,7 +25,9 @@ _SHOWN = 200
 """Names that the question lists."""
 
 
-async def settle(run: Run, context: ToolContext, output: ToolOutput, command: str) -> tuple[ToolOutput, list[Change]]:
+async def settle(
+    run: Written, context: ToolContext, output: ToolOutput, command: str
+) -> tuple[ToolOutput, list[Change]]:
     """Write through what git ignores, and read the rest of what a command has changed.
 
     Args:
@@ -113,7 +115,7 @@ async def _taken(context: ToolContext, changes: list[Change]) -> EditReport:
             raise
 
 
-def _read(run: Run, found: Found) -> tuple[list[Change], list[str]]:
+def _read(run: Written, found: Found) -> tuple[list[Change], list[str]]:
     """The changes with their contents, and what can't be had, with the reason."""
     changes: list[Change] = []
     left_out: list[str] = []

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from app.safe_text import visible
 from app.storage.allowed_commands import AllowedCommandStore
 from app.storage.errors import StorageError
-from app.tools.command.forms import CommandForm
+from app.tools.tool_form import ToolForm, load_form
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
@@ -70,7 +70,10 @@ class AllowedCommandsScreen(Dialog[None]):
 
 
 def _choice(text: str) -> Choice:
-    form = CommandForm.load(text)
+    form = load_form(text)
     said = visible(str(form), keep="")
-    follows = "and whatever follows" if form.open else "just this"
+    if isinstance(form, ToolForm):
+        follows = "whatever its arguments"
+    else:
+        follows = "and whatever follows" if form.open else "just this"
     return Choice(text, Content.assemble(said, (f"   {follows}", "$foreground 65%")), said)

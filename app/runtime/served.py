@@ -1,0 +1,89 @@
+"""The MCP servers of an open workspace: looked for beside everything else, and loaded only where there are any."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from app.config import Settings
+from app.runtime.workspace import Runtime
+from app.tools.registry import More
+
+if TYPE_CHECKING:
+    from app.servers.known import Known
+    from app.servers.servers import Servers
+
+
+_PATIENCE = 5.0
+"""Seconds in which a few files are read, at most."""
+
+
+class Served:
+    """Where a session gets the tools of servers from; a `Source`. To be used on one event loop."""
+
+    def __init__(self, runtime: Runtime, tell: Callable[[str], None]) -> None:
+        """Nothing is looked for yet.
+
+        Args:
+            runtime: The open workspace.
+            tell: Takes lines for the user.
+        """
+        self._runtime = runtime
+        self._tell = tell
+        self._told: set[str] = set()
+        self._found = asyncio.Event()
+        self.servers: Servers | None = None
+        """None where no file names one."""
+        self.known: Known | None = None
+        """What the files say."""
+        self._looking = asyncio.Lock()
+        self._closed = False
+
+    async def look(self, settings: Settings) -> None:
+        """Read all files that name servers, and have just those running."""
+        try:
+            async with self._looking:
+                await self._look(settings)
+        finally:
+            self._found.set()
+
+    async def _look(self, settings: Settings) -> None:
+        known = await asyncio.to_thread(self._read, settings)
+        if self._closed:
+            return
+        self.known = known
+        waits = [f"{name} names MCP servers, which wait for your trust: /trust shows it." for name in known.untrusted]
+        for line in (*known.problems, *waits):
+            if line not in self._told:
+                self._told.add(line)
+                self._tell(line)
+        if self.servers is None and known.definitions:
+            self.servers = await asyncio.to_thread(self._load)
+        if self.servers is not None:
+            await self.servers.know(known.definitions)
+
+    async def more(self, window: int | None) -> More:
+        """The tools of the servers, once it is known which there are."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._found.wait(), _PATIENCE)
+        return await self.servers.more(window) if self.servers is not None else More()
+
+    async def close(self) -> None:
+        """End all servers."""
+        self._closed = True
+        self._found.set()
+        if self.servers is not None:
+            await self.servers.close()
+
+    def _read(self, settings: Settings) -> "Known":
+        from app.servers.known import known_servers
+
+        environment = self._runtime.environment if settings.mcp_of_others else {}
+        return known_servers(settings.mcp, self._runtime.workspace, self._runtime.sessions, environment)
+
+    def _load(self) -> "Servers":
+        from app.servers.servers import Servers, Surroundings
+
+        runtime = self._runtime
+        around = Surroundings(lambda: runtime.sandbox, runtime.workspace.root, runtime.environment, runtime.sessions)
+        return Servers(around)

@@ -1,0 +1,128 @@
+"""A program that runs for long, with pipes to it; nothing of it is left when it is ended, or when signoff ends."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from app.sandbox.enclosed import ENTER, StepFailed, end_enclosed
+from app.sandbox.environment import MARKER
+from app.sandbox.process import StartFailed
+from app.sandbox.process_tree import PLATFORM, end_tree
+
+PIPE_LIMIT = 64 * 1024
+"""Bytes of its output that wait to be read; with more it has to wait itself."""
+PATIENCE = 5.0
+"""Seconds in which a layer is mounted again, which takes a millisecond."""
+
+
+class StandingProcess:
+    """One such program."""
+
+    def __init__(self, process: asyncio.subprocess.Process, marker: str, report: asyncio.StreamReader | None) -> None:
+        self._process = process
+        self._marker = marker
+        self._report = report
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
+
+    @property
+    def pid(self) -> int:
+        """The process that signoff started, around which the others are."""
+        return self._process.pid
+
+    async def look_anew(self) -> None:
+        """Have the program see its layer as it is now. Raises OSError where it has ended, or the system will not."""
+        if self._report is None or self._process.returncode is not None:
+            raise ProcessLookupError("it has ended")
+        os.kill(self._process.pid, signal.SIGUSR2)
+        try:
+            told = await asyncio.wait_for(self._report.readline(), PATIENCE)
+        except TimeoutError as error:
+            raise TimeoutError("the layer could not be mounted again") from error
+        match told.split():
+            case [b"fresh", b"0"]:
+                return
+            case [b"fresh", number]:
+                raise OSError(int(number), os.strerror(int(number)))
+            case _:
+                raise ProcessLookupError("it has ended")
+
+    async def end(self) -> None:
+        """End all of it; it may have ended."""
+        self.stdin.close()
+        if PLATFORM == "linux":
+            await end_enclosed(self._process)
+        else:
+            await end_tree(self._process, self._marker)
+        with suppress(OSError):
+            await self.stdin.wait_closed()
+
+    async def ended(self) -> str:
+        """Why it has ended, in words; waits for it."""
+        code = await self._process.wait()
+        if self._report is None:
+            return f"exit code {code}"
+        match (await self._report.read()).decode("utf-8", "replace").split():
+            case [*_, "failed", step, number]:
+                return str(StepFailed(step, int(number)))
+            case [*_, "exit", status, _]:
+                code = os.waitstatus_to_exitcode(int(status))
+                return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
+        return "it was killed"
+
+
+async def start_standing(
+    steps: Sequence[str], program: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+) -> StandingProcess:
+    """Start a program.
+
+    Args:
+        steps: Of `enter.py`, where that works; without any it runs as any other.
+        program: The absolute path of the program, and its arguments.
+        folder: Where.
+        environment: All of its variables, the marker among them.
+
+    Raises:
+        StartFailed: The system would not start it.
+    """
+    marker = environment[MARKER]
+    if PLATFORM != "linux":
+        return StandingProcess(await _start(program, folder, environment), marker, None)
+    reader, writer = os.pipe()
+    try:
+        around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
+        enclosed = [*around, *steps, "folder", str(folder), "--", *program]
+        process = await _start(enclosed, Path("/"), environment, (writer,))
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    report = asyncio.StreamReader()
+    pipe = os.fdopen(reader, "rb", buffering=0)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
+    return StandingProcess(process, marker, report)
+
+
+async def _start(
+    program: Sequence[str], folder: Path, environment: Mapping[str, str], keep_open: Sequence[int] = ()
+) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    try:
+        return await asyncio.create_subprocess_exec(
+            *program,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            limit=PIPE_LIMIT,
+            cwd=folder,
+            env=dict(environment),
+            start_new_session=True,
+            pass_fds=keep_open,
+        )
+    except OSError as error:
+        raise StartFailed(error.strerror or str(error)) from error

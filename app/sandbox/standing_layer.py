@@ -1,0 +1,87 @@
+"""A layer over the workspace for a program that runs for long, laid anew before each thing that it is asked for.
+
+A command gets an overlay of its own, which is thrown away. A program that stays would see the workspace as it was
+when it began: the kernel remembers names of the folders below an overlay, and calls it undefined what happens when
+these change. So whenever something is to be asked of it, the layer is emptied and filled anew, and then mounted again
+on itself, at which the kernel forgets all names that are not in use; the program goes on and notices nothing. What it
+has written by the time it answers is looked at; whatever is not, is gone at the next such moment.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.sandbox.changes import Change, Found, Pending
+from app.sandbox.keeping import Keeping
+from app.sandbox.mounting import mount_steps
+from app.sandbox.places import Access
+from app.sandbox.run_folders import remove_tree
+from app.sandbox.through import write_through
+from app.sandbox.upper import Upper
+from app.workspace.paths import Workspace
+
+
+class StandingLayer:
+    """The layer, as long as its folder exists."""
+
+    def __init__(self, workspace: Workspace, folder: Path, access: Access) -> None:
+        """Nothing is written yet.
+
+        Args:
+            workspace: What is below.
+            folder: An empty folder of the layer's own, outside the workspace.
+            access: What else may be written, and what is hidden.
+        """
+        self._workspace = workspace
+        self._root = workspace.root
+        self._folder = folder
+        self._access = access
+        self._keeping = Keeping(workspace, {})
+        self._upper = Upper(self._root, self._layer, {})
+
+    @property
+    def _layer(self) -> Path:
+        return self._folder / "upper"
+
+    def prepare(self) -> None:
+        """Make an empty layer. Raises OSError."""
+        for name in ("upper", "empty"):
+            (self._folder / name).mkdir()
+        self._layer.chmod(self._root.stat().st_mode & 0o7777)
+        (self._folder / "nothing").touch()
+
+    def steps(self) -> list[str]:
+        """The steps of `enter.py` by which a program is put on it, once. Raises OSError."""
+        work = tempfile.mkdtemp(prefix="work-", dir=self._folder)
+        over = ["overlay", str(self._root), str(self._layer), work]
+        return mount_steps(self._root, self._folder, self._access, self._keeping, over)
+
+    def lay(self, pending: Pending) -> None:
+        """Have nothing in the layer but these changes; whoever runs on it has to look anew. Raises OSError."""
+        for each in list(self._layer.iterdir()):
+            if each.is_dir() and not each.is_symlink():
+                remove_tree(each)
+            else:
+                each.unlink()
+        # Its time is that from which on a change of the workspace is somebody else's.
+        self._layer.chmod(self._root.stat().st_mode & 0o7777)
+        self._keeping = Keeping(self._workspace, pending)
+        self._upper = Upper(self._root, self._layer, pending)
+        self._upper.fill()
+
+    async def changes(self) -> Found:
+        """What was written since it was laid. Raises OSError."""
+        return await asyncio.to_thread(self._upper.look, self._keeping)
+
+    def read(self, path: str, limit: int) -> Change:
+        """One of the changes with its contents; raises as `Upper.read` does."""
+        return self._upper.read(path, limit)
+
+    async def write_through(self, paths: Sequence[str]) -> None:
+        """Have these ignored paths in the workspace as they are here. Raises OSError."""
+        await asyncio.to_thread(self._write_through, paths)
+
+    def _write_through(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            write_through(self._root, self._layer, path)

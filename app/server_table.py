@@ -1,0 +1,39 @@
+"""The `[mcp.NAME]` tables of the configuration: MCP servers whose tools the model may call.
+
+Kept apart: the configuration parses it, and what starts servers takes it.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class ServerTable(BaseModel):
+    """One server: a program of the user's, or an address; with neither it changes one that another file names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str = ""
+    """The program, by path or by name."""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables besides the usual, which hold no secret; `${NAME}` stands for one of signoff's own."""
+    cwd: str = ""
+    """Where it runs; the workspace if empty."""
+    url: str = ""
+    """Where it listens, by Streamable HTTP."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """More headers of each request; `${NAME}` as in `env`."""
+    enabled: bool = True
+    timeout: float = Field(default=60, gt=0, le=3600)
+    """Seconds that one call may take."""
+    start_timeout: float = Field(default=60, gt=0, le=3600)
+    """Seconds until it has told its tools."""
+    writable: tuple[str, ...] = ()
+    """What it may write outside the workspace, besides what commands may."""
+    layer: bool = True
+    """Whether it runs on a layer over the workspace; without, it can write to the files directly."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "ServerTable":
+        if self.command and self.url:
+            raise ValueError("it has either a command or a url, not both")
+        return self

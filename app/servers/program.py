@@ -1,0 +1,99 @@
+"""Starts a server's program where it belongs: on a layer, kept from writing, or as it is."""
+
+import asyncio
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.sandbox.changes import Pending
+from app.sandbox.environment import command_environment, with_git_settings
+from app.sandbox.own_process import hide_memory
+from app.sandbox.process import StartFailed
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.standing import StandingProcess, start_standing
+from app.sandbox.standing_layer import StandingLayer
+from app.server_table import ServerTable
+from app.servers.connection import ConnectionLost, Notified
+from app.servers.reach import Reach
+from app.servers.stdio import ProgramConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that runs, and what is to be undone when it is ended."""
+
+    connection: ProgramConnection
+    process: StandingProcess
+    layer: StandingLayer | None
+    _stack: AsyncExitStack
+
+    async def lay(self, pending: Pending) -> None:
+        """Have it see the workspace as it is now with these changes over it. Raises OSError."""
+        if self.layer is not None:
+            await asyncio.to_thread(self.layer.lay, pending)
+            await self.process.look_anew()
+
+    async def close(self) -> None:
+        """End it, and throw its layer away."""
+        await self._stack.aclose()
+
+
+async def start_program(
+    table: ServerTable,
+    reach: Reach,
+    sandbox: Sandbox,
+    root: Path,
+    environment: Mapping[str, str],
+    *,
+    notified: Notified,
+    log: Callable[[bytes], None],
+) -> Program:
+    """Start a server.
+
+    Args:
+        table: What to start, with all variables replaced.
+        reach: How far its writes may go.
+        sandbox: Where layers come from.
+        root: The workspace.
+        environment: signoff's own, of which it gets what is no secret.
+        notified: Takes what it tells unasked.
+        log: Takes what it prints.
+
+    Raises:
+        ConnectionLost: It could not be started; the message says why.
+    """
+    folder = _folder(root, table.cwd)
+    variables = with_git_settings({**command_environment(environment, uuid.uuid4().hex), **table.env})
+    program = [_found(table.command, folder, variables.get("PATH", os.defpath)), *table.args]
+    hide_memory()
+    async with AsyncExitStack() as stack:
+        layer, steps = None, []
+        try:
+            if reach is Reach.LAYER:
+                layer = await stack.enter_async_context(sandbox.stand(table.writable))
+                steps = layer.steps()
+            elif reach is Reach.READ_ONLY:
+                steps = sandbox.read_only_steps(table.writable)
+            process = await start_standing(steps, program, folder=folder, environment=variables)
+        except (OSError, StartFailed) as error:
+            raise ConnectionLost(f"it could not be started: {error}") from error
+        connection = ProgramConnection(process, root, notified, log)
+        stack.push_async_callback(connection.close)
+        return Program(connection, process, layer, stack.pop_all())
+
+
+def _folder(root: Path, wanted: str) -> Path:
+    return root / Path(wanted).expanduser()
+
+
+def _found(command: str, folder: Path, path: str) -> str:
+    """The absolute path of a program. Raises ConnectionLost."""
+    wanted = Path(command).expanduser()
+    found = shutil.which(folder / wanted) if "/" in command else shutil.which(command, path=path)
+    if found is None:
+        raise ConnectionLost(f"there is no program {command!r}")
+    return str(Path(found).absolute())

@@ -1,0 +1,33 @@
+"""What a server can do to the files of the workspace, found out before it is started and said before it is asked.
+
+Kept apart: the server is started by it, the permission question words it.
+"""
+
+from enum import StrEnum
+
+from app.sandbox.sandbox import Sandbox, Way
+from app.servers.definition import Definition
+
+
+class Reach(StrEnum):
+    """How far its writes go."""
+
+    LAYER = "layer"
+    """To a layer over the workspace, as those of commands: what it writes becomes part of a proposal."""
+    READ_ONLY = "read-only"
+    """Nowhere in the workspace: where there can be no layer, the kernel keeps it from writing there."""
+    DIRECT = "direct"
+    """To the files, without review."""
+    REMOTE = "remote"
+    """It runs elsewhere and has no files of ours."""
+
+
+async def reach_of(definition: Definition, sandbox: Sandbox) -> Reach:
+    """How far a server's writes go here."""
+    if definition.is_remote:
+        return Reach.REMOTE
+    if not definition.table.layer:
+        return Reach.DIRECT
+    if (await sandbox.means()).way is Way.OVERLAY:
+        return Reach.LAYER
+    return Reach.READ_ONLY if sandbox.read_only_steps() else Reach.DIRECT

@@ -1,0 +1,82 @@
+"""What a server answers to a call, as text: for the model, and in a line for the user."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from app.json_rpc import Message
+from app.plural import plural
+from app.proposals.remarks import size_words
+from app.safe_text import strip_unsafe
+from app.tools.command.output import HeadAndTail, PlainText
+
+_MOST_PARTS = 2_000
+"""Parts of one answer that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer."""
+
+    text: str
+    summary: str
+    failed: bool
+    """The tool says that it failed."""
+
+
+def told(result: Message) -> Told:
+    """What an answer says, its middle left out where it is long."""
+    kept = HeadAndTail()
+    content = result.get("content")
+    parts = content if isinstance(content, list) else []
+    said = list(_parts(parts[:_MOST_PARTS]))
+    if not any(said) and "structuredContent" in result:
+        said = [json.dumps(result["structuredContent"], ensure_ascii=False, indent=1)]
+    if len(parts) > _MOST_PARTS:
+        said.append(f"[{len(parts) - _MOST_PARTS:,} more parts left out]")
+    for number, text in enumerate(said):
+        kept.feed(("\n" if number else "") + text)
+    text = kept.text().strip("\n")
+    failed = result.get("isError") is True
+    lines = kept.lines + bool(text)
+    summary = plural(lines, "line") if text else "no text"
+    return Told(text or "[no content]", f"failed, {summary}" if failed else summary, failed)
+
+
+def plain(text: str) -> str:
+    """A text from a server without sequences for a terminal and what else does not show."""
+    return strip_unsafe(PlainText().feed(text.encode("utf-8", "surrogatepass"), final=True).replace("\r\n", "\n"))
+
+
+def _parts(parts: list[Any]) -> Iterator[str]:
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        match part.get("type"):
+            case "text":
+                yield plain(str(part.get("text", "")))
+            case "image" | "audio" as kind:
+                yield f"[an {kind} of {_size(part.get('data'))}, which can't be shown to you]"
+            case "resource_link":
+                name = plain(str(part.get("title") or part.get("name") or ""))
+                yield f"[a resource: {name} {plain(str(part.get('uri', '')))}]"
+            case "resource":
+                yield _resource(part.get("resource"))
+            case other:
+                yield f"[a part of kind {plain(str(other))[:40]!r}, which signoff doesn't know]"
+
+
+def _resource(resource: Any) -> str:
+    if not isinstance(resource, dict):
+        return ""
+    where = plain(str(resource.get("uri", "")))
+    if isinstance(text := resource.get("text"), str):
+        return f"[{where}]\n{plain(text)}"
+    return f"[{where}: {_size(resource.get('blob'))}]"
+
+
+def _size(data: Any) -> str:
+    """The bytes that base64 stands for."""
+    count = len(data) if isinstance(data, str) else 0
+    return size_words(count * 3 // 4 - (data[-2:].count("=") if count else 0))

@@ -1,0 +1,263 @@
+"""One server: started, asked and ended, and what is known of it meanwhile."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from app import __version__
+from app.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
+from app.sandbox.changes import Pending
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.standing_layer import StandingLayer
+from app.servers.connection import Connection, ConnectionLost, ServerError, TooSlow
+from app.servers.definition import BadServer, Definition
+from app.servers.log import Log
+from app.servers.offers import MOST_TOOLS, Offer, read_offers
+from app.servers.program import Program, start_program
+from app.servers.reach import Reach, reach_of
+
+VERSION, STATELESS = "2025-11-25", "2026-07-28"
+"""The version that is asked for with a greeting, and the one for servers that know none any more."""
+_META = "io.modelcontextprotocol/"
+_CLIENT = {"name": "signoff", "title": "signoff", "version": __version__}
+_MOST_PAGES = 100
+
+
+class State(StrEnum):
+    """What a server is doing."""
+
+    OFF = "off"
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class Server:
+    """Of one workspace; to be used on one event loop."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        sandbox: Callable[[], Sandbox],
+        root: Path,
+        environment: Mapping[str, str],
+        changed: Callable[[], None],
+    ) -> None:
+        """Nothing is started.
+
+        Args:
+            definition: What it is.
+            sandbox: Gives where its program runs.
+            root: The workspace.
+            environment: signoff's own.
+            changed: Called when its state or its tools are others.
+        """
+        self.definition = definition
+        self.state = State.OFF
+        self.problem = ""
+        """Why it cannot be used."""
+        self.offers: tuple[Offer, ...] = ()
+        self.left_out: tuple[str, ...] = ()
+        """Why some of its tools are not offered."""
+        self.log = Log()
+        self.asking = asyncio.Lock()
+        """Held while it is asked for something: on its layer there is one call at a time."""
+        self._sandbox = sandbox
+        self._root = root
+        self._environment = environment
+        self._changed = changed
+        self._program: Program | None = None
+        self._connection: Connection | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> str:
+        """As the user calls it."""
+        return self.definition.name
+
+    @property
+    def layer(self) -> StandingLayer | None:
+        """What its program writes to, while it runs on one."""
+        return self._program.layer if self._program else None
+
+    async def reach(self) -> Reach:
+        """How far its writes go."""
+        return await reach_of(self.definition, self._sandbox())
+
+    async def start(self) -> None:
+        """Have it ready. Raises ConnectionLost."""
+        if self.state is State.READY:
+            return
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def settled(self) -> None:
+        """Return once it is ready or has failed."""
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
+
+    async def lay(self, pending: Pending) -> None:
+        """Have it ready, with these changes over the workspace. Raises ConnectionLost."""
+        await self.start()
+        if self._program is None:
+            return
+        try:
+            await self._program.lay(pending)
+        except ProcessLookupError:
+            # It has died just now: once more, with another one.
+            await self._fail("it has ended")
+            await self.start()
+            await self.lay(pending)
+        except OSError as error:
+            raise ConnectionLost(f"its layer could not be laid: {error.strerror or error}") from error
+
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> Message:
+        """Call a tool.
+
+        Raises:
+            ServerError: It said no.
+            ConnectionLost: It is gone, or does not answer and was ended.
+        """
+        if self._connection is None:
+            raise ConnectionLost(self.problem or "it is not running")
+        params: Message = {"name": tool, "arguments": dict(arguments)}
+        try:
+            result = await self._connection.request("tools/call", params, self.definition.table.timeout)
+        except TooSlow as slow:
+            # It may go on for ever; the next call gets a new one.
+            await self._fail(str(slow))
+            raise ConnectionLost(f"{slow}, its time limit; it was ended") from slow
+        if result.get("resultType", "complete") != "complete":
+            raise ServerError(0, "it asks for input of the user, which signoff does not offer")
+        return result
+
+    async def stop(self) -> None:
+        """End it; it can be started again."""
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+        await self._close()
+        self._become(State.OFF)
+
+    async def _start(self) -> None:
+        self._become(State.STARTING)
+        try:
+            async with asyncio.timeout(self.definition.table.start_timeout):
+                await self._connect()
+        except asyncio.CancelledError:
+            await self._close()
+            raise
+        except (ConnectionLost, ServerError, BadServer, TooSlow, OSError) as error:
+            why = str(error)
+            if isinstance(error, TimeoutError | TooSlow):
+                why = f"it did not start within {self.definition.table.start_timeout:g} s"
+            await self._fail(why)
+            raise ConnectionLost(why) from error
+        self._become(State.READY)
+
+    async def _connect(self) -> None:
+        await self._close()
+        table = self.definition.expanded(self._environment)
+        reach = await self.reach()
+        self.log.note(f"starting {self.definition.origin}")
+        self._program = program = await start_program(
+            table,
+            reach,
+            self._sandbox(),
+            self._root,
+            self._environment,
+            notified=self._notified,
+            log=self.log.feed,
+        )
+        self._connection = program.connection
+        self._spawn(self._mourn(program))
+        await self._greet(program.connection)
+        await self._list(program.connection)
+
+    async def _greet(self, connection: Connection) -> None:
+        params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT}
+        seconds = self.definition.table.start_timeout
+        try:
+            await connection.request("initialize", params, seconds)
+        except ServerError as error:
+            if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION):
+                raise
+            connection.meta = {
+                f"{_META}protocolVersion": STATELESS,
+                f"{_META}clientInfo": _CLIENT,
+                f"{_META}clientCapabilities": {},
+            }
+            return
+        await connection.notify("notifications/initialized")
+
+    async def _list(self, connection: Connection) -> None:
+        """Ask for its tools, page by page."""
+        listed: list[object] = []
+        cursor: object = None
+        for _ in range(_MOST_PAGES):
+            params: Message = {} if cursor is None else {"cursor": cursor}
+            page = await connection.request("tools/list", params, self.definition.table.start_timeout)
+            tools = page.get("tools")
+            listed += tools if isinstance(tools, list) else []
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or len(listed) > MOST_TOOLS:
+                break
+        offers, left_out = await asyncio.to_thread(read_offers, self.name, listed)
+        for line in left_out:
+            self.log.note(line)
+        self.offers, self.left_out = tuple(offers), tuple(left_out)
+
+    def _notified(self, method: str, params: Message) -> None:
+        match method:
+            case "notifications/tools/list_changed" if self._connection and self.state is State.READY:
+                if not any(task.get_name() == "list" for task in self._tasks):
+                    self._spawn(self._list_again(self._connection), "list")
+            case "notifications/message":
+                self.log.feed(
+                    f"{params.get('level', '')}: {params.get('data', '')}\n"[:2000].encode("utf-8", "replace")
+                )
+
+    async def _list_again(self, connection: Connection) -> None:
+        # A server that says so all the time is asked now and then.
+        await asyncio.sleep(0.2)
+        with suppress(ConnectionLost, ServerError, TooSlow):
+            await self._list(connection)
+            self._changed()
+
+    async def _mourn(self, program: Program) -> None:
+        """Say so when it ends by itself."""
+        await program.connection.gone.wait()
+        if self._program is program and self.state is State.READY:
+            self._program = self._connection = None
+            await program.close()
+            self._failed(program.connection.why)
+
+    async def _fail(self, why: str) -> None:
+        await self._close()
+        self._failed(why)
+
+    def _failed(self, why: str) -> None:
+        self.problem = why
+        self.log.note(why)
+        self._become(State.FAILED)
+
+    async def _close(self) -> None:
+        program, self._program, self._connection = self._program, None, None
+        if program is not None:
+            await program.close()
+
+    def _become(self, state: State) -> None:
+        if state is not State.FAILED:
+            self.problem = ""
+        self.state = state
+        self._changed()
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str = "") -> None:
+        task = asyncio.create_task(work, name=name or None)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

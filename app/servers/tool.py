@@ -1,0 +1,111 @@
+"""A tool of a server, as the model calls it: asks the user, calls, and stages what the server has written."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from app.safe_text import inspect
+from app.sandbox.changes import Change
+from app.servers.connection import ConnectionLost, ServerError
+from app.servers.offers import Offer
+from app.servers.reach import Reach
+from app.servers.results import plain, told
+from app.servers.server import Server
+from app.tools.command.outcome import settle, staged
+from app.tools.contract import (
+    Confirmation,
+    GivenArguments,
+    Rejected,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    escape_surrogates,
+)
+from app.tools.tool_form import ToolForm
+
+_REACH_NOTES = {
+    Reach.LAYER: "What it changes in your files will wait as a proposal.",
+    Reach.READ_ONLY: "This server can read your files, and can't write to them.",
+    Reach.DIRECT: "This server can write to your files directly, without review.",
+    Reach.REMOTE: "This server runs elsewhere: the arguments leave this machine.",
+}
+
+
+class ServerTool(Tool):
+    """One tool of one server."""
+
+    kind = "command"
+    Arguments = GivenArguments
+
+    def __init__(self, server: Server, offer: Offer) -> None:
+        """`offer` is one of the server's."""
+        self.name = offer.name
+        self.description = offer.description or offer.title or f"The tool {offer.tool} of the server {server.name}."
+        self.parameters = offer.parameters
+        self.server = server
+        self.offer = offer
+
+    async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
+        """Ask, call, and stage what was written to the workspace."""
+        server = self.server
+        reach = await server.reach()
+        if context.planning and reach is Reach.DIRECT:
+            raise ToolError(f"Plan mode: {server.name} could write to the user's files.")
+        answer = await context.confirm(self._question(arguments.values, reach, planning=context.planning))
+        if not answer.allowed:
+            raise Rejected("The user did not allow this call. It did not run.", answer.feedback)
+        async with server.asking:
+            output = await self._call(arguments.values, context)
+        if answer.unasked:
+            output = replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
+        return output
+
+    async def _call(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
+        server, offer = self.server, self.offer
+        try:
+            await server.lay(await asyncio.to_thread(context.draft.laid_over))
+            if not any(each.tool == offer.tool for each in server.offers):
+                raise ToolError(f"The server {server.name} has no tool {offer.tool} any more.")
+            layer = server.layer
+            result = await server.call(offer.tool, values)
+        except ServerError as error:
+            raise ToolError(f"{server.name} answers with an error: {plain(str(error))[:4000]}") from error
+        except ConnectionLost as error:
+            raise ToolError(f"The server {server.name} can't be used: {plain(str(error))[:4000]}.") from error
+        said = await asyncio.to_thread(told, result)
+        output = ToolOutput(said.text, said.summary, failed=said.failed)
+        if layer is None:
+            return output
+        changes: list[Change] = []
+        try:
+            output, changes = await settle(layer, context, output, self.name)
+        except OSError as error:
+            raise ToolError(f"What it has written can't be read: {error.strerror or error}.") from error
+        if changes:
+            output = await staged(context, output, changes, self.name, put_back=False)
+        return output
+
+    def _question(self, values: Mapping[str, object], reach: Reach, *, planning: bool) -> Confirmation:
+        server, offer = self.server, self.offer
+        notes = [_REACH_NOTES[reach]]
+        if reach is Reach.LAYER and planning:
+            notes = ["Plan mode: what it changes in the workspace is thrown away."]
+        if offer.says_read_only:
+            notes.append("The server says that it only reads.")
+        notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
+        if odd := inspect(detail := shown_call(offer.tool, values)):
+            notes.insert(0, f"Careful: the arguments hold {odd}.")
+        form = ToolForm(server.name, offer.tool, server.definition.fingerprint)
+        return Confirmation("server", f"Call a tool of {server.name}?", detail, ".", tuple(notes), form)
+
+
+def shown_call(tool: str, values: Mapping[str, object]) -> str:
+    """A call as the user reads it: the tool, and each argument whole."""
+    lines = [tool]
+    for name, value in values.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+        first, *rest = escape_surrogates(text).split("\n")
+        lines += [f"{name}: {first}", *(f"  {line}" for line in rest)]
+    return "\n".join(lines)

@@ -1,0 +1,21 @@
+"""Fixtures of the tests with MCP servers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wire.server import WireServer
+
+
+@pytest.fixture
+def wire() -> Iterator[WireServer]:
+    """A running endpoint."""
+    with WireServer() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """State of its own."""
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))

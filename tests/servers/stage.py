@@ -1,0 +1,136 @@
+"""A session with MCP servers over the tests' endpoint, without a screen, and a user who answers what is asked."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from app.agent.updates import ConfirmationRequested, Failed, Update
+from app.conversation.events import ToolResult
+from app.runtime.open_session import OpenSession
+from app.runtime.workspace import open_runtime
+from app.servers.server import Server, State
+from app.tools.contract import Confirmation, ConfirmationAnswer
+from tests.wire.bench import FILE
+from tests.wire.endpoints import OBEYS, Behaviour
+from tests.wire.server import WireServer
+
+PLAYER = Path(__file__).with_name("player.py")
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+YES, NO = ConfirmationAnswer(allowed=True), ConfirmationAnswer(allowed=False)
+
+
+def player(*tricks: str, **more: Any) -> dict[str, Any]:
+    """The table of a server that plays."""
+    return {"command": sys.executable, "args": [str(PLAYER), *tricks], **more}
+
+
+class Stage:
+    """What is open, and what was asked."""
+
+    def __init__(self, root: Path, wire: WireServer, log: Path) -> None:
+        self.root = root
+        self.wire = wire
+        self.answers: Callable[[Confirmation], ConfirmationAnswer] = lambda asked: YES
+        self.asked: list[Confirmation] = []
+        self.told: list[str] = []
+        self.host: OpenSession
+        self._log = log
+
+    def take(self, update: Update) -> None:
+        """Answer what is asked."""
+        if isinstance(update, ConfirmationRequested):
+            self.asked.append(update.confirmation)
+            assert self.host.session is not None
+            self.host.session.confirm(update.key, self.answers(update.confirmation))
+        elif isinstance(update, Failed):
+            self.told.append(update.message)
+
+    async def say(self, *calls: tuple[str, dict[str, Any]], text: str = "Do it.", last: str = "Done.") -> str:
+        """A turn in which the model makes these calls, one after the other, and says a last word if there is one.
+
+        Returns what the last of the calls came to.
+        """
+        for each in calls:
+            self.wire.turn(calls=[each])
+        if last:
+            self.wire.say(last)
+        session = self.host.session
+        assert session is not None
+        await session.send(text)
+        await session.settled()
+        return self.results[-1].text if self.results else ""
+
+    @property
+    def results(self) -> list[ToolResult]:
+        """What calls came to."""
+        session = self.host.session
+        assert session is not None
+        return [event for event in session.log.events if isinstance(event, ToolResult)]
+
+    @property
+    def offered(self) -> list[str]:
+        """The names of the tools in the last request."""
+        return [tool["function"]["name"] for tool in self.wire.last.body["tools"]]
+
+    def server(self, name: str) -> Server:
+        """One of the servers."""
+        assert self.host.served.servers is not None
+        return next(each for each in self.host.served.servers.all if each.name == name)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition over the servers."""
+        assert self.host.served.servers is not None
+        while not condition():
+            await self.host.served.servers.changed()
+
+    async def ready(self, *names: str) -> None:
+        """Wait until these servers are ready."""
+        await self.until(lambda: all(self.server(name).state is State.READY for name in names))
+
+    @property
+    def played(self) -> list[dict[str, Any]]:
+        """What the servers got, of which the log's place was told."""
+        return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
+
+    @property
+    def called(self) -> list[str]:
+        """The tools that the servers were asked to call."""
+        return [each["params"]["name"] for each in self.played if each.get("method") == "tools/call"]
+
+
+@contextlib.asynccontextmanager
+async def stage(
+    wire: WireServer,
+    folder: Path,
+    servers: dict[str, Any],
+    *,
+    environment: dict[str, str] | None = None,
+    behaviour: Behaviour = OBEYS,
+    **flags: Any,
+) -> AsyncIterator[Stage]:
+    """Open a workspace below `folder` with these servers."""
+    root = folder / "workspace"
+    if not root.exists():
+        root.mkdir()
+        (root / "greet.py").write_text(FILE)
+    wire.behave(behaviour)
+    log = folder / "played.jsonl"
+    for table in servers.values():
+        if "command" in table:
+            table["env"] = {"PLAYED": str(log), **table.get("env", {})}
+    given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
+    runtime = open_runtime(root, given, {**ENVIRONMENT, **(environment or {})})
+    on = Stage(root, wire, log)
+    on.host = OpenSession(runtime, runtime.settings, on.take)
+    await on.host.start()
+    await on.host.connect(runtime.settings)
+    await on.host.open()
+    try:
+        yield on
+    finally:
+        await on.host.close()
+        runtime.close()
