@@ -36,6 +36,7 @@ from app.conversation.payload.missing_results import (
     REFUSED,
     malformed,
 )
+from app.llm.address import host_of
 from app.proposals.draft import Draft
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.service import ProposalService
@@ -265,7 +266,7 @@ class Executor:
             return
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
         kind = OriginKind.MODEL if progress.edited else OriginKind.COMMAND
-        progress.draft.origin = Origin(kind=kind, model=message.model)
+        progress.draft.origin = Origin(kind=kind, model=message.model, host=host_of(message.endpoint))
         said = (event.text for event in self._log.events if isinstance(event, UserMessage))
         progress.draft.request = "\n".join(said)
         try:

@@ -111,6 +111,8 @@ class OriginLine(Document):
     agent: str
     """claude, codex, gemini, …"""
     model: str
+    host: str
+    """Where signoff's own model answered: host and port."""
     session: str
     """The agent's own."""
     prompt: str
@@ -290,11 +292,17 @@ class DecisionLine(Document):
     """`signoff log --json`: a list of these."""
 
     time: float
+    """Unix time in seconds."""
     proposal: str
+    """Its id: `P7`."""
     decision: str
+    """approved, partly_approved, denied, undone, redone, reopened or edited."""
     session: str
+    """The session that proposed it; empty where none did."""
     feedback: str
+    """The user's words."""
     files: list[str]
+    """The paths that it was about."""
     origin: OriginLine | None
     """null for what earlier versions recorded."""
 

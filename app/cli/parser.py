@@ -236,6 +236,7 @@ def _add_record(commands: Any) -> None:
         action="store_true",
         help="walk the hash chain of the record instead, and compare the files with what was signed",
     )
+    log.add_argument("--schema", action="store_true", help="print the JSON schema of what it prints with --json")
     about = _command(
         commands, "trailers", "Print the trailers for a commit of what proposals have written.", json=False
     )

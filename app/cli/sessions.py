@@ -2,12 +2,13 @@
 
 import argparse
 import contextlib
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from app.cli.documents import DecisionLine, FoundLine, OriginLine, SessionLine
+from app.cli.documents import DecisionLine, FoundLine, OriginLine, SessionLine, VerifiedDocument
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged
 from app.conversation.markdown import markdown_record
@@ -118,7 +119,13 @@ def _diffs(runtime: Runtime, events: Sequence[Event]) -> dict[str, str]:
 
 
 def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """List every decision: when, what, which files, which words; or say whether the record of them holds."""
+    """List every decision: when, what, which files, which words; or whether the record holds; or its schema."""
+    if arguments.schema:
+        from app.cli.schemas import schema_of
+
+        schema = schema_of(VerifiedDocument if arguments.verify else list[DecisionLine])
+        print_text(json.dumps(schema, indent=2) + "\n")
+        return Exit.DONE
     if arguments.verify:
         from app.cli.record import verify
 

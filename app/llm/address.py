@@ -63,6 +63,14 @@ def take_apart(base_url: str) -> Address:
     return Address(url, f"Basic {pair}", told, secret)
 
 
+def host_of(base_url: str) -> str:
+    """Host and port of an address, in lower case: no user, password, path or query; empty if it names none."""
+    try:
+        return urlsplit(base_url.strip()).netloc.rpartition("@")[2].lower()
+    except ValueError:
+        return ""
+
+
 def fault_of(url: str) -> str:
     """What keeps a base URL from being one, with what to write instead; empty if nothing does."""
     if "://" not in url:

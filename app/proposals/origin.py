@@ -43,6 +43,8 @@ class Origin(Value):
     """The other agent by its short name: `claude`."""
     model: str = ""
     """The model, as its server calls it."""
+    host: str = ""
+    """Where signoff's own model answered: host and port, and nothing else of the address."""
     session: str = ""
     """The agent's own session."""
     prompt: str = ""

@@ -14,7 +14,7 @@ from typing import cast
 from pydantic import ValidationError
 
 from app.proposals.facts import LineComment
-from app.proposals.record import FIRST, Entry, Link, words_hash
+from app.proposals.record import FIRST, LATEST, Entry, Link, words_hash
 from app.storage.database import Database
 from app.storage.errors import StorageError
 
@@ -83,7 +83,11 @@ class RecordStore:
                 continue
             body, digest = row
             entry = _entry(body)
-            if entry is None or entry.number != number or hashlib.sha256(body).hexdigest() != digest:
+            if entry is None and _format(body) > LATEST and hashlib.sha256(body).hexdigest() == digest:
+                broken.append(
+                    Broken(number, "was written by a later version of signoff; update it to verify this one")
+                )
+            elif entry is None or entry.number != number or hashlib.sha256(body).hexdigest() != digest:
                 broken.append(Broken(number, "is not what was written"))
             elif known and entry.before != before:
                 broken.append(Broken(number, f"does not follow entry {number - 1}: one of the two was changed"))
@@ -154,3 +158,12 @@ def _entry(body: object) -> Entry | None:
         return Entry.model_validate_json(cast(bytes, body))
     except (ValidationError, UnicodeDecodeError, TypeError):
         return None
+
+
+def _format(body: bytes) -> int:
+    """The format that an entry says it has; 0 for what is none."""
+    try:
+        said = json.loads(body)["format"]
+    except (ValueError, LookupError, TypeError):
+        return 0
+    return said if isinstance(said, int) else 0

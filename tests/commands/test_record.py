@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from app.agent.decision_events import approval, decided
 from app.cli.main import main
@@ -180,7 +182,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def stage(path: str, text: str) -> str:
         draft = runtime.service.draft("s1")
-        draft.origin = Origin(model="gpt-9", session="s1")
+        draft.origin = Origin(model="gpt-9", host="models.example:8443", session="s1")
         draft.write(path, text)
         return runtime.service.stage(draft, "summary").id
 
@@ -260,3 +262,33 @@ def test_a_commit_that_the_record_knows_nothing_of_gets_no_note(
     assert main(["notes"]) != 0
     assert "nothing was noted" in capsys.readouterr().err
     assert git(committed, "for-each-ref", "refs/notes") == ""
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """The JSON that a command prints."""
+    main([*words])
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("more", [(), ("--verify",)])
+def test_what_the_log_prints_is_as_its_schema_says(
+    committed: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    printed(capsys, "undo", "P3", "--json")
+    schema = printed(capsys, "log", *more, "--schema")
+    validator = Draft202012Validator(schema)
+    validator.check_schema(schema)
+    document = printed(capsys, "log", *more, "--json")
+    assert document
+    assert [error.message for error in validator.iter_errors(document)] == []
+    fields = [schema, *schema["$defs"].values()]
+    assert any("description" in field for part in fields for field in part.get("properties", {}).values())
+    one = document if more else document[0]
+    for harmed in ({**one, "more": 1}, dict(list(one.items())[1:])):
+        assert list(validator.iter_errors(harmed if more else [harmed]))
+
+
+def test_the_log_tells_at_which_host_the_model_answered(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "undo", "P3", "--json")
+    [line] = printed(capsys, "log", "--json")
+    assert line["origin"]["host"] == "models.example:8443"

@@ -26,6 +26,7 @@ from app.conversation.events import (
 from app.llm.failures.retry import RetryPolicy
 from app.proposals.facts import LineComment
 from app.proposals.models import ProposalState
+from app.storage.record import RecordStore
 from app.tools.contract import ConfirmationAnswer
 from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
@@ -557,3 +558,19 @@ async def test_an_interruption_before_the_tools_runs_none_of_them(server: WireSe
         assert on.stopped == "aborted"
         assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [Outcome.ABORTED] * 2
         assert on.runtime.service.all() == []
+
+
+async def test_the_record_of_a_decision_names_the_host_that_the_model_answered_at_and_no_more(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.turn(calls=[edit()])
+    server.say("Have a look.")
+    host = server.base_url.removeprefix("http://").partition("/")[0]
+    address = server.base_url.replace("http://", "http://us3r:s3cr3t@") + "?api-key=t0k3n"
+    async with bench(server, tmp_path, base_url=address, api_key="k3y-of-mine") as on:
+        await on.say("Be less formal")
+        await on.session.approve("P1")
+        [entry] = RecordStore(on.runtime.database, on.runtime.name).entries()
+        assert (entry.origin.host, entry.origin.model) == (host, "test-model")
+        kept = (entry.model_dump_json(), *(event.model_dump_json() for event in on.events))
+        assert not any(secret in text for text in kept for secret in ("us3r", "s3cr3t", "t0k3n", "k3y-of-mine"))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.address import take_apart
+from app.llm.address import host_of, take_apart
 from app.llm.types import Endpoint
 
 WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
@@ -28,6 +28,21 @@ def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -
     address = take_apart(given_url)
     assert (address.url, address.bare) == (url, bare)
     assert query.items() <= address.query.items()
+
+
+@pytest.mark.parametrize(
+    ("base_url", "host"),
+    [
+        ("https://Models.example/v1", "models.example"),
+        (" http://user:pw@localhost:11434/v1?key=k#f ", "localhost:11434"),
+        ("https://a@b@[::1]:8080/k", "[::1]:8080"),
+        ("localhost:1/v1", ""),
+        ("https://[broken", ""),
+        ("", ""),
+    ],
+)
+def test_the_host_is_all_that_the_record_keeps_of_an_address(base_url: str, host: str) -> None:
+    assert host_of(base_url) == host
 
 
 @given(WORD, WORD, WORD)

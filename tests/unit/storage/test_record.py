@@ -1,6 +1,7 @@
 """The record: what each decision leaves in it, and that no change of an entry goes unnoticed."""
 
 import hashlib
+import json
 import random
 from pathlib import Path
 from typing import Any, cast
@@ -197,6 +198,42 @@ def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
     bench.service.approve(second)
     steps = steps_to(entries(bench), "a.txt", blob_id(b"b\n"))
     assert [step.entry.proposal for step in steps] == [second]
+
+
+def as_earlier_versions_wrote_it(entry: Entry) -> bytes:
+    """The bytes of an entry of format 1, which knew of no host."""
+    values = entry.model_dump(mode="json") | {"format": 1}
+    del values["origin"]["host"]
+    return json.dumps(values, separators=(",", ":")).encode()
+
+
+def put(bench: Bench, number: int, body: bytes) -> None:
+    link = (hashlib.sha256(body).hexdigest(), bench.name, number)
+    with bench.database.transaction() as connection:
+        connection.execute("UPDATE record SET body = ?, sha256 = ? WHERE workspace = ? AND number = ?", (body, *link))
+        connection.execute("UPDATE record_ends SET sha256 = ? WHERE workspace = ? AND number = ?", link)
+
+
+def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(bench: Bench) -> None:
+    bench.service.approve(bench.stage("a.txt", "a\n"))
+    [entry] = entries(bench)
+    old = as_earlier_versions_wrote_it(entry)
+    put(bench, 1, old)
+    bench.service.approve(bench.stage("b.txt", "b\n"))
+    first, second = entries(bench)
+    assert (first.format, first.origin.host, second.format) == (1, "", 2)
+    assert second.before == hashlib.sha256(old).hexdigest()
+
+
+def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> None:
+    bench.service.approve(bench.stage("a.txt", "a\n"))
+    [entry] = entries(bench)
+    put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": 3, "more": 1}).encode())
+    [broken] = RecordStore(bench.database, bench.name).verify().broken
+    assert broken.number == 1 and "later version of signoff; update it" in broken.why
+    put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"more": 1}).encode())
+    [broken] = RecordStore(bench.database, bench.name).verify().broken
+    assert broken.why == "is not what was written"
 
 
 def test_pruning_leaves_the_chain_whole(bench: Bench) -> None:
