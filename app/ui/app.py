@@ -24,10 +24,11 @@ from app.actions import Action, bindings, in_scope
 from app.ui.chat_actions import Talk
 from app.ui.inbox import Inbox
 from app.ui.means import Job, Means
+from app.ui.parts import Parts
 from app.ui.problems import told
 from app.ui.session import CurrentSession
 from app.ui.slash_commands import BadArgument
-from app.ui.start import Opener, Parts, Startup, begun
+from app.ui.start import Opener, Startup, begun
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.editor import EditorFailed
 from app.ui.terminal.fitted import FittedApp
@@ -176,8 +177,8 @@ class SignoffApp(FittedApp):
 
     async def _leave(self, code: int) -> None:
         if self.current.ready.is_set():
-            await self.parts.notes.close()
-            await self.parts.checks.close()
+            if self.parts.behind_review is not None:
+                await self.parts.behind_review.close()
             if (session := self.current_session) is not None and session.log.events:
                 self.left_waiting = self.workbench.tabs.waiting
             await self.current.open_session.close()
@@ -208,23 +209,28 @@ class SignoffApp(FittedApp):
                 await self.show_proposals()
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.chat.apply(update)
-                self.workbench.review.add_confirmation(key, confirmation)
-                self.workbench.chat.status_line.show_permissions(self.workbench.review.permissions)
+                self.workbench.change_permissions(lambda review: review.add_confirmation(key, confirmation))
             case ConfirmationResolved(key=key):
                 self.workbench.chat.apply(update)
-                self.workbench.review.remove_confirmation(key)
-                self.workbench.chat.status_line.show_permissions(self.workbench.review.permissions)
+                self.workbench.change_permissions(lambda review: review.remove_confirmation(key))
             case Failed(message=message):
                 self.tell(message, problem=True)
             case _:
                 self.workbench.chat.apply(update)
                 if begins_turn(update):
                     self.workbench.rest_review()
+                    self.work(self._startup.review.preload, group="review")
         if changes_status(update):
             self.draw_status()
-            self.parts.decisions.aftermath.follow(update)
+            if self.parts.behind_review is not None:
+                self.parts.behind_review.follow(update)
         if (reason := calls_back(update)) and not self.app_focus:
             self.attention.call(self.settings.notify, reason)
+
+    @on(Workbench.ReviewWanted)
+    def make_review(self) -> None:
+        """It is made when it is wanted first."""
+        self.work(self._startup.review.there, group="review")
 
     async def show_proposals(self) -> None:
         """Hand the review what waits and what was decided lately."""
@@ -233,8 +239,8 @@ class SignoffApp(FittedApp):
             # The app was left meanwhile, and its panes are gone.
             return
         self.workbench.show_proposals(proposals)
-        self.parts.checks.follow(proposals)
-        self.parts.decisions.aftermath.settle()
+        if self.parts.behind_review is not None:
+            self.parts.behind_review.settle(proposals)
         self.draw_status()
 
     @on(events.DescendantFocus)
@@ -356,6 +362,7 @@ class SignoffApp(FittedApp):
 
     async def _perform_in_review(self, action: Action) -> None:
         await self.opened()
+        await self._startup.review.there()
         self.workbench.show_pane("diff")
         review = self.workbench.review
         self.workbench.set_focus(review.view)

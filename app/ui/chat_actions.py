@@ -9,8 +9,10 @@ from app.ui.means import Means
 from app.ui.session import CurrentSession
 
 if TYPE_CHECKING:
+    from app.conversation.events import Event
     from app.storage.sessions import SessionRecord
     from app.ui.workbench import Workbench
+    from widgets.approval.review import Review
     from widgets.chat.composer import Composer
 
 FOLLOWS = (
@@ -68,7 +70,7 @@ class Talk:
         self.back_to_composer(session.take_back())
         if session.follows:
             self._means.tell(FOLLOWS)
-        self._workbench.recall_comments(session.log.events)
+        self._workbench.tell_review(partial(_recall_comments, session.log.events))
         await self._show_proposals()
 
     async def go_to(self, session_id: str, event: int) -> None:
@@ -100,7 +102,7 @@ class Talk:
         from app.ui.stray_decisions import is_decision, is_meant
 
         keys = self._keys()
-        waits = self._workbench.tabs.waiting or self._workbench.review.permissions
+        waits = self._workbench.tabs.waiting or self._workbench.tabs.asked
         return bool(waits) and is_decision(text, keys) and not await is_meant(text, keys, self._means.ask)
 
     async def answer(self, text: str, call: str) -> None:
@@ -151,5 +153,14 @@ class Talk:
         await self._session.opened()
         await self._session.open_session.bring_up(proposal_id)
         await self._show_proposals()
-        self._workbench.review.show_item(proposal_id)
+        self._workbench.tell_review(lambda review: review.show_item(proposal_id))
         self._workbench.show_pane("diff")
+
+
+def _recall_comments(events: "Sequence[Event]", review: "Review") -> None:
+    """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
+    from app.conversation.events import ProposalDecided
+
+    for event in events:
+        if isinstance(event, ProposalDecided) and event.comments:
+            review.set_sent_comments(event.proposal, event.comments)

@@ -1,7 +1,7 @@
 """The way from the first picture to an open session: what is opened, what is loaded when, and the parts made of it.
 
-What is looked at first is loaded and painted first: the end of the session, then the review, then all that the model
-and its session need. Each is imported on a thread while what was painted before can be used.
+What is looked at first is loaded and painted first: the end of the session, then the review if something waits in it,
+then all that the model and its session need. Each is imported on a thread while what was painted before can be used.
 """
 
 import asyncio
@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.ui.parts import Parts
+from app.ui.review_loading import ReviewLoading
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from app.config import Settings
     from app.conversation.events import Event
@@ -19,19 +22,11 @@ if TYPE_CHECKING:
     from app.runtime.workspace import Runtime
     from app.storage.sessions import SessionRecord
     from app.ui.chat_actions import Talk
-    from app.ui.commands import CommandRunner
-    from app.ui.connector import Connector
     from app.ui.inbox import Inbox
     from app.ui.means import Means
-    from app.ui.preferences import Preferences
-    from app.ui.review_actions import Decisions
-    from app.ui.review_checks import ReviewChecks
-    from app.ui.review_notes import ReviewNotes
     from app.ui.session import CurrentSession
-    from app.ui.terminal.editor import ExternalEditor
     from app.ui.terminal.fitted import FittedApp
     from app.ui.workbench import Workbench
-    from widgets.approval.notes import Notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +48,12 @@ class Opened:
         """What the review shows, as the store has it; raises StorageError."""
         return self.runtime.proposals.recent()
 
+    def has_notes(self) -> bool:
+        """Whether something is begun in the review that was not sent yet; raises StorageError."""
+        from app.ui.review_notes import ReviewNotes
+
+        return ReviewNotes(self.runtime.sessions).are_there()
+
 
 Opener = Callable[[], Awaitable[Opened]]
 """Opens the workspace; called once the first picture is on the screen."""
@@ -65,27 +66,6 @@ async def begun(opener: Opener) -> "tuple[Opened, Sequence[Event]]":
     end = await asyncio.to_thread(read_end, opened)
     await loading
     return opened, end
-
-
-class Parts:
-    """What stands behind the panes; each part is there once what it needs was loaded."""
-
-    runtime: "Runtime"
-    """The open workspace."""
-    preferences: "Preferences"
-    """The settings in force."""
-    external_editor: "ExternalEditor"
-    """The user's own."""
-    notes: "ReviewNotes"
-    """Keeps what is begun in the review."""
-    checks: "ReviewChecks"
-    """Runs the user's checks on what waits."""
-    decisions: "Decisions"
-    """Carries out what the review says."""
-    connector: "Connector"
-    """The way to a model."""
-    commands: "CommandRunner"
-    """What the slash commands do."""
 
 
 class Startup:
@@ -129,20 +109,21 @@ class Startup:
         self._show_proposals = show_proposals
         self._draw_status = draw_status
         self._leave = leave
+        self.review = ReviewLoading(parts, workbench, current, talk, means, show_proposals)
+        """Makes the review when it is wanted."""
 
     async def show(self, opened: Opened, end: "Sequence[Event]") -> None:
         """Show what was opened: the end of its session first, if it has one."""
         self._parts.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
+        self.review.begin()
         if end:
             await self._show_chat(end)
             await self._painted()
-            await asyncio.to_thread(load_review_side)
-            problems += await self._show_review(opened)
+            problems += await self._show_waiting(opened)
         else:
             # Nothing in the chat is worth a picture of its own.
-            await asyncio.to_thread(load_review_side)
-            found, _ = await asyncio.gather(self._show_review(opened), self._show_chat())
+            found, _ = await asyncio.gather(self._show_waiting(opened), self._show_chat())
             problems += found
         await self._painted()
         await asyncio.to_thread(load_session_parts)
@@ -158,9 +139,17 @@ class Startup:
 
     def _take_settings(self, settings: "Settings") -> list[str]:
         from app.ui.preferences import Preferences
+        from app.ui.terminal.editor import ExternalEditor
 
-        self._parts.preferences = Preferences(self._app, self._parts.runtime, settings, self._follow)
-        problems = self._parts.preferences.load_keymap()
+        preferences = Preferences(self._app, self._parts.runtime, settings, self._follow)
+        self._parts.preferences = preferences
+        self._parts.external_editor = ExternalEditor(
+            self._app,
+            self._app.attention,
+            lambda: preferences.settings.editor,
+            self._parts.runtime.workspace.root,
+        )
+        problems = preferences.load_keymap()
         self._draw_status()
         return problems
 
@@ -178,51 +167,18 @@ class Startup:
         )
         await self._workbench.install_chat(side, self._parts.preferences.settings, end)
 
-    async def _show_review(self, opened: Opened) -> list[str]:
+    async def _show_waiting(self, opened: Opened) -> list[str]:
+        """Show the review if the user left something in it; returns a line for each problem."""
         from app.storage.errors import StorageError
-        from app.ui.review_actions import Decisions
-        from app.ui.review_checks import ReviewChecks
-        from app.ui.review_notes import ReviewNotes
-        from app.ui.review_side import ReviewSide
-        from app.ui.terminal.editor import ExternalEditor
-        from widgets.approval.review import Review
 
-        parts, preferences = self._parts, self._parts.preferences
-        root, keys = parts.runtime.workspace.root, preferences.settings.keys
-        review = Review(keys=keys)
-        parts.notes = ReviewNotes(parts.runtime.sessions)
-        parts.checks = ReviewChecks(review, parts.runtime, self._means)
-        parts.external_editor = ExternalEditor(
-            self._app, self._app.attention, lambda: preferences.settings.editor, root
-        )
-        parts.decisions = Decisions(
-            review,
-            self._current,
-            parts.runtime,
-            preferences,
-            parts.external_editor,
-            self._means,
-            parts.checks,
-            leave=partial(self._workbench.show_pane, "chat"),
-            show_proposals=self._show_proposals,
-        )
-        side = ReviewSide(
-            review, keys, parts.decisions, parts.notes, parts.checks, self._means.work, self._talk.take_words
-        )
-        problems: list[str] = []
-        proposals: Sequence[Proposal] = ()
-        notes: Mapping[str, Notes] = {}
         try:
-            proposals = await asyncio.to_thread(opened.proposals)
-            notes = await asyncio.to_thread(parts.notes.load)
-            share = await asyncio.to_thread(preferences.review_share)
-            if share is not None:
-                self._workbench.share(share)
+            proposals, has_notes = await asyncio.to_thread(lambda: (opened.proposals(), opened.has_notes()))
         except StorageError as error:
-            problems.append(str(error))
-        await self._workbench.install_review(side, preferences.settings, proposals)
-        review.recall(notes)
-        return problems
+            return [str(error)]
+        self._workbench.show_proposals(proposals)
+        if has_notes or any(one.state.waiting for one in proposals):
+            await self.review.there()
+        return []
 
     def _host_session(self) -> None:
         from app.runtime.open_session import OpenSession
@@ -263,7 +219,8 @@ def load_chat_side() -> None:
     """Import the chat and what shows the settings."""
     import app.ui.chat_side
     import app.ui.preferences
-    import app.ui.status  # noqa: F401
+    import app.ui.status
+    import app.ui.terminal.editor  # noqa: F401
 
 
 def read_end(opened: Opened) -> "Sequence[Event]":
@@ -274,13 +231,6 @@ def read_end(opened: Opened) -> "Sequence[Event]":
 
         preload()
     return end
-
-
-def load_review_side() -> None:
-    """Import the review."""
-    import app.storage.proposals
-    import app.ui.review_side
-    import app.ui.terminal.editor  # noqa: F401
 
 
 def load_session_parts() -> None:

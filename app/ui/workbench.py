@@ -28,7 +28,7 @@ from widgets.common.splitter import Splitter
 from widgets.common.status_bar import StatusBar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from app.config import Settings
     from app.conversation.events import Event
@@ -80,6 +80,9 @@ class Workbench(Screen[None]):
     class Ready(Message):
         """One can type."""
 
+    class ReviewWanted(Message):
+        """Something waits in the review, or the user wants to go there, and it is not there yet."""
+
     @dataclass
     class Parted(Message):
         """The user has shared the width anew."""
@@ -97,7 +100,13 @@ class Workbench(Screen[None]):
         self._chat_side: ChatSide | None = None
         """None until the workspace is open."""
         self._review_side: ReviewSide | None = None
-        """None until the chat is on the screen."""
+        """None until something waits in it, or the user goes there."""
+        self._proposals: Sequence[Proposal] = ()
+        """What it shows."""
+        self._untold: list[Callable[[Review], None]] = []
+        """What it is told once it is there."""
+        self._goal: Pane | None = None
+        """Where the user wants to go once it is there."""
         self._keeps_review = False
         """Whether the review stays although nothing waits: until the model goes on, or the user goes to the chat."""
         self._share = _HALF
@@ -153,18 +162,21 @@ class Workbench(Screen[None]):
         self._chat_side = side
         self._bring_in(side, "#front-chat")
 
-    async def install_review(
-        self, side: "ReviewSide", settings: "Settings", proposals: "Sequence[Proposal]" = ()
-    ) -> None:
+    async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
         """Put the review in its place, with what waits."""
         narrow = self.has_class("-narrow")
         side.styles.width = "100%" if narrow else "50%"
         await self._prepare(side, "#front-review", settings, self.size.width // (1 if narrow else 2))
         self._review_side = side
-        self.show_proposals(proposals)
+        self.show_proposals(self._proposals)
+        untold, self._untold = self._untold, []
+        for tell in untold:
+            tell(side.review)
         await self._laid_out(side.review, side.review.view)
         self._bring_in(side, "#front-review")
         self.share(self._share)
+        if self._goal is not None:
+            self.show_pane(self._goal)
 
     async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings", width: int) -> None:
         """Mount one side as large as it will be, under the others, all but one column of it beyond the edge.
@@ -222,9 +234,27 @@ class Workbench(Screen[None]):
         """Whether keys go to the composer."""
         return self.focused is self.composer.editor
 
+    def tell_review(self, tell: "Callable[[Review], None]") -> None:
+        """Tell the review something, as soon as it is there."""
+        if self._review_side is None:
+            self._untold.append(tell)
+        else:
+            tell(self.review)
+
+    def change_permissions(self, change: "Callable[[Review], None]") -> None:
+        """Add or take back what a tool asks in the review, and count it in the chat."""
+
+        def tell(review: "Review") -> None:
+            change(review)
+            self.chat.status_line.show_permissions(review.permissions)
+
+        self.tell_review(tell)
+
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
         """Show what waits and what was decided lately."""
-        self.review.set_proposals(proposals)
+        self._proposals = proposals
+        if self._review_side is not None:
+            self.review.set_proposals(proposals)
         self.tabs.waiting = sum(one.state.waiting for one in proposals)
         self._make_room()
 
@@ -247,6 +277,8 @@ class Workbench(Screen[None]):
         wanted = bool(self.tabs.waiting) or self.tabs.asked or self.tabs.shown != "chat"
         self._keeps_review = self._keeps_review or wanted
         self._mark("-chat-only", on=not self._keeps_review)
+        if wanted and self._review_side is None:
+            self.post_message(self.ReviewWanted())
 
     def _mark(self, name: str, *, on: bool) -> None:
         """Say with a class which sides are shown.
@@ -279,14 +311,6 @@ class Workbench(Screen[None]):
         """The line was let go."""
         self.post_message(self.Parted(self._share))
 
-    def recall_comments(self, events: "Sequence[Event]") -> None:
-        """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
-        from app.conversation.events import ProposalDecided
-
-        for event in events:
-            if isinstance(event, ProposalDecided) and event.comments:
-                self.review.set_sent_comments(event.proposal, event.comments)
-
     def tell_outcome(self, problem: str) -> None:
         """Say in the review what went wrong, where there is one."""
         if self._review_side is not None:
@@ -303,8 +327,13 @@ class Workbench(Screen[None]):
         self.set_class(on, "-review-only")
 
     def show_pane(self, pane: Pane) -> None:
-        """Bring a pane to the front and give it the focus."""
-        if self._chat_side is None or (self._review_side is None and pane != "chat"):
+        """Bring a pane to the front and give it the focus, as soon as it is there."""
+        self._goal = None
+        if self._review_side is None and pane != "chat":
+            self._goal = pane
+            self.post_message(self.ReviewWanted())
+            return
+        if self._chat_side is None:
             return
         if pane != "diff" and self.has_class("-review-only"):
             self.review.action_full_screen()

@@ -156,6 +156,14 @@ def test_nothing_heavy_is_loaded_before_the_first_paint() -> None:
     assert not loaded & {"openai", "watchfiles", "httpx2", "tree_sitter", "tomlkit", "unidiff", "git"}
 
 
+def test_a_session_in_which_nothing_waits_loads_no_review() -> None:
+    code = (
+        "from app.ui.start import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()\n"
+        "import sys; assert not [one for one in sys.modules if one.startswith(('widgets.diff', 'widgets.approval'))]"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 def test_no_private_name_of_textual_is_used() -> None:
     offenders = [
         f"{path}: {node.module}.{alias.name}"

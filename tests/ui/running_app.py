@@ -47,6 +47,11 @@ class Running:
         """How many turns have ended."""
         return sum(isinstance(event, TurnEnded) for event in self.app.session().log.events)
 
+    @property
+    def reviewed(self) -> bool:
+        """Whether the review is there: it comes when something waits in it, or one goes there."""
+        return self.app.parts.behind_review is not None
+
     async def until(self, condition: Callable[[], Any], what: str = "the condition") -> None:
         """Wait for something to become true, and until what made it so is dealt with."""
         if not condition():
@@ -81,8 +86,9 @@ class Running:
         await self.pilot.pause()
 
     async def settled(self) -> None:
-        """Wait until control is with the user and the screen is quiet."""
+        """Wait until control is with the user, what waits can be reviewed and the screen is quiet."""
         await self.until(lambda: not self.app.session().busy, "the end of the turn")
+        await self.until(lambda: self.reviewed or not self.app.workbench.tabs.waiting, "the review")
         await self.painted()
 
     async def review(self) -> None:
@@ -92,6 +98,8 @@ class Running:
 
     def can_decide(self) -> bool:
         """Whether a key in the review counts now."""
+        if not self.reviewed:
+            return False
         review = self.app.workbench.review
         something = bool(review.preview.diffs) or review.state.confirmation is not None
         return something and review.readiness.guard.open and review.readiness.sight.had(time.monotonic())

@@ -68,7 +68,7 @@ async def test_the_focused_pane_is_plain_to_see(tmp_path: Path, server: WireServ
 def widths(run: Running) -> tuple[int, int]:
     """Columns of the chat, and of the review; 0 where it is not shown."""
     workbench = run.app.workbench
-    review = workbench.review.size.width if workbench.review.region else 0
+    review = workbench.review.size.width if run.reviewed and workbench.review.region else 0
     return workbench.query_one(ChatColumn).size.width, review
 
 

@@ -155,7 +155,8 @@ async def test_a_job_that_is_overtaken_before_it_begins_leaves_nothing_behind(
     async with waiting(tmp_path, server) as (run, go_on):
         go_on.set()
         await run.app.opened()
-        await run.settled()
+        await run.pilot.press("f4")
+        await run.until(lambda: run.reviewed, "the review")
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             for _ in range(3):

@@ -67,6 +67,9 @@ async def test_a_setting_takes_effect_and_goes_into_the_file_beside_its_comments
     file.parent.mkdir(parents=True)
     file.write_text('# mine\nnotify = "off"  # quiet\n')
     async with running(tmp_path, server) as run:
+        await run.pilot.press("f3")
+        await run.until(lambda: run.reviewed, "the review")
+        await run.pilot.press("f2")
         await run.command("settings")
         await run.screen("SettingsScreen")
         await run.pilot.press("down", "down", "enter")

@@ -1,0 +1,112 @@
+"""The review comes when something waits in it or the user goes there, and lacks nothing of what was before it."""
+
+from pathlib import Path
+
+import pytest
+
+from app.proposals.models import ProposalState
+from tests.ui.running_app import Running, running
+from tests.wire.bench import edit
+from tests.wire.server import WireServer
+from widgets.chat.composer import Composer
+from widgets.common.splitter import Splitter
+
+
+async def stage(run: Running, server: WireServer) -> None:
+    server.call(*edit())
+    server.say("Have a look.")
+    await run.say("change it")
+
+
+async def begin_words(run: Running) -> None:
+    """Begin to say something on the proposal."""
+    await run.review()
+    await run.pilot.press("r")
+    await run.until(lambda: run.app.workbench.review.feedback.is_open, "the field")
+    await run.write("Say Ahoy")
+    await run.until(lambda: run.runtime.sessions.settings("review:"), "them in the store")
+
+
+@pytest.mark.parametrize("size", [(140, 40), (80, 24)])
+@pytest.mark.parametrize(("key", "place"), [("f3", "diff"), ("f4", "approvals")])
+async def test_whoever_goes_to_the_review_gets_it(
+    tmp_path: Path, server: WireServer, key: str, place: str, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        assert not run.reviewed, "nothing waits in it"
+        await run.pilot.press(key)
+        await run.see("Nothing to review yet.")
+        review = run.app.workbench.review
+        there = {"diff": review.view, "approvals": review.pane.queue}[place]
+        await run.until(lambda: run.app.focused is there, f"the focus in the {place}")
+        assert run.app.workbench.tabs.shown == place
+        assert review.region.right == size[0]
+        assert bool(run.app.workbench.query_one(Composer).region) is (size[0] > 100)
+
+
+async def test_whoever_goes_on_writing_before_the_review_is_there_stays_in_the_chat(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        bench = run.app.workbench
+        bench.show_pane("diff")
+        bench.show_pane("chat")
+        await run.until(lambda: run.reviewed, "the review")
+        assert bench.in_composer and bench.tabs.shown == "chat"
+        await run.write("yes")
+        assert bench.composer.draft == "yes"
+
+
+async def test_a_key_for_the_review_that_comes_before_the_workspace_is_open_leads_there(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path) as run:
+        run.app.workbench.show_pane("approvals")
+        await run.until(lambda: run.reviewed and run.app.workbench.in_review, "the approvals")
+
+
+async def test_what_is_staged_behind_a_dialog_can_be_decided_once_that_is_left(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, size=(140, 40)) as run:
+        await run.command("settings")
+        await run.screen("SettingsScreen")
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.app.session().send("change it")
+        await run.until(lambda: run.proposals, "the proposal")
+        await run.until(lambda: run.reviewed, "the review")
+        await run.pilot.press("escape")
+        await run.review()
+        assert run.app.workbench.query_one("#parting", Splitter).region
+        await run.pilot.press("y")
+        await run.until(lambda: run.proposals[0].state is ProposalState.APPLIED, "the decision")
+
+
+@pytest.mark.parametrize("resume", [True, False])
+async def test_words_on_what_was_decided_elsewhere_are_in_the_composer_at_the_next_start(
+    tmp_path: Path, server: WireServer, resume: bool
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await begin_words(run)
+        # Another process decides, and this one ends before it hears of it.
+        decided = run.runtime.service.get("P1").model_copy(update={"state": ProposalState.SUPERSEDED})
+    async with running(tmp_path) as between:
+        between.runtime.proposals.save_proposal(decided)
+    async with running(tmp_path, server, resume=resume) as again:
+        await again.until(lambda: again.app.workbench.composer.draft == "Say Ahoy", "the words")
+
+
+async def test_where_something_waits_the_review_is_there_at_once_with_what_was_begun(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, size=(140, 40)) as run:
+        await stage(run, server)
+        await begin_words(run)
+    async with running(tmp_path, server, size=(140, 40), resume=True) as again:
+        await again.see("P1")
+        assert again.app.workbench.in_composer
+        await again.review()
+        await again.pilot.press("r")
+        await again.see("Say Ahoy")
