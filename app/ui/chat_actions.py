@@ -10,6 +10,7 @@ from app.ui.session import CurrentSession
 
 if TYPE_CHECKING:
     from app.conversation.events import Event
+    from app.proposals.facts import LineComment
     from app.storage.sessions import SessionRecord
     from app.ui.workbench import Workbench
     from widgets.approval.review import Review
@@ -161,6 +162,10 @@ def _recall_comments(events: "Sequence[Event]", review: "Review") -> None:
     """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
     from app.conversation.events import ProposalDecided
 
+    # One proposal may have been denied in parts, with comments on each: a tick knows them by their number.
+    sent: dict[str, list[LineComment]] = {}
     for event in events:
         if isinstance(event, ProposalDecided) and event.comments:
-            review.set_sent_comments(event.proposal, event.comments)
+            sent.setdefault(event.proposal, []).extend(event.comments)
+    for proposal_id, comments in sent.items():
+        review.set_sent_comments(proposal_id, comments)

@@ -255,6 +255,13 @@ class Decisions:
         diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
         self._review.set_versions(event.proposal_id, diffs)
 
+    async def load_answers(self, event: messages.AnswersWanted) -> None:
+        """Find out what became of the lines that the user commented on."""
+        from app.proposals.answers import answers_to
+
+        answers = await asyncio.to_thread(answers_to, self._runtime.proposals, event.proposal_id, event.comments)
+        self._review.set_answers(event.proposal_id, answers)
+
     async def take_lines(self, event: messages.TakeLines) -> None:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
         await self._session.opened()

@@ -97,6 +97,11 @@ class ReviewSide(Column):
         """The diff between two versions is wanted."""
         self._work(partial(self._decisions.load_versions, event), group="versions", exclusive=True)
 
+    @on(wishes.AnswersWanted)
+    def load_answers(self, event: wishes.AnswersWanted) -> None:
+        """What a version does at the comments on the one before is wanted."""
+        self._work(partial(self._decisions.load_answers, event), group="answers", exclusive=True)
+
     # What the user decides
 
     @on(wishes.Approve)

@@ -209,12 +209,14 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
         await run.pilot.press("ctrl+s")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("n")
-        await run.see("P2", "☐ greet.py:")
+        await run.see("P2", "☐ greet.py:", "changed in v2: name it")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("f3", "space", "g", "j", "enter")
         await run.see("☑ greet.py:", "No hunk is chosen")
     async with running(tmp_path, server, resume=True) as run:
-        await run.see("Your comments on P1, 0 of 1 open", "☑ greet.py:", "No hunk is chosen")
+        await run.see(
+            "Your comments on P1, 0 of 1 open", "☑ greet.py:", "changed in v2: name it", "No hunk is chosen"
+        )
 
 
 async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path: Path, server: WireServer) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from app.proposals.facts import LineComment
 from app.proposals.splitting import Lines
 from app.tools.contract import ConfirmationAnswer
 from widgets.approval.notes import NOTHING_SAID, Notes, Words
@@ -117,6 +118,14 @@ class VersionsWanted(Message):
     """The diff between the version before and this one is needed: answer with `set_versions`."""
 
     proposal_id: str
+
+
+@dataclass
+class AnswersWanted(Message):
+    """What a proposal does at the comments on the version before is needed: answer with `set_answers`."""
+
+    proposal_id: str
+    comments: tuple[LineComment, ...]
 
 
 @dataclass

@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from app.actions import Action, in_scope
 from app.checks.results import Checked
 from app.keymap import key_name
+from app.proposals.answers import Answer
 from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
 from app.proposals.splitting import Part
@@ -143,7 +144,14 @@ class ReviewPanes(Column):
     def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
         """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
         self.state.unsaid.sent[proposal_id] = tuple(comments)
+        self.preview.want_answers()
         self.preview.show_notes()
+
+    def set_answers(self, proposal_id: str, answers: Sequence[Answer]) -> None:
+        """Take what a proposal does at each of the comments on the version before."""
+        self.state.unsaid.answers[proposal_id] = tuple(answers)
+        if proposal_id == self.state.current:
+            self.preview.show_notes()
 
     def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
         """Ask the user; the model's turn waits for it."""

@@ -8,7 +8,7 @@ from textual.message import Message
 from app.proposals.attention.order import in_order
 from app.proposals.models import FileChange, FileDiff, Proposal
 from widgets.approval.checked import placed_findings
-from widgets.approval.messages import DiffsWanted, VersionsWanted
+from widgets.approval.messages import AnswersWanted, DiffsWanted, VersionsWanted
 from widgets.approval.remarks import placed, top_notes
 from widgets.approval.state import ReviewState
 from widgets.approval.wording import QUIET, confirmation_notes, safe
@@ -86,6 +86,7 @@ class Preview:
         state.looked_at.note_bases(proposal)
         seen = state.looked_at.seen_of(proposal)
         self._view.show(proposal, self.diffs, extra=top_notes(state, proposal), seen=seen)
+        self.want_answers()
         self.show_choice()
 
     def turn_order(self) -> str:
@@ -138,6 +139,12 @@ class Preview:
         """Have the remarks at hand that were put aside before they were saved."""
         remarks = self._state.unsaid.remarks.get(key, ())
         self._pane.set_drafts(placed((one for one in remarks if one.draft), self._view.diffs))
+
+    def want_answers(self) -> None:
+        """Ask what the shown proposal does at the comments on the version before."""
+        proposal = self._state.proposal
+        if proposal is not None and (comments := self._state.unsaid.sent.get(proposal.supersedes)):
+            self._post(AnswersWanted(proposal.id, comments))
 
     def show_notes(self) -> None:
         """Bring the notes above the diff up to date."""

@@ -4,12 +4,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from app.proposals.answers import Answer
 from app.proposals.attention.summary import computed, said
 from app.proposals.models import FileDiff, Proposal
 from widgets.approval.notes import Remark
 from widgets.approval.state import ReviewState
 from widgets.diff.arrange import Comment
 from widgets.diff.rows import NoteRow, Side, SourceLine, text_of
+
+_ANSWERS = {
+    Answer.CHANGED: "changed in v{}: ",
+    Answer.BESIDE: "not changed, but what is beside it in v{}: ",
+    Answer.SAME: "not changed in v{}: ",
+    Answer.GONE: "not in v{}: ",
+    Answer.UNKNOWN: "",
+}
+"""What the version that answers does at the line of a comment."""
 
 _QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
@@ -56,10 +66,12 @@ def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     keys = [f"{proposal.supersedes}/{number}" for number in range(len(comments))]
     open_count = sum(key not in state.unsaid.answered for key in keys)
     rows = [NoteRow(-1, f"Your comments on {proposal.supersedes}, {open_count} of {len(comments)} open:", "plain")]
-    for key, comment in zip(keys, comments, strict=True):
+    answers = state.unsaid.answers.get(proposal.id, ())
+    for number, (key, comment) in enumerate(zip(keys, comments, strict=True)):
         text = " ".join(comment.text.split())
+        became = _ANSWERS[answers[number]].format(proposal.version) if number < len(answers) else ""
         level: Literal["done", "open"] = "done" if key in state.unsaid.answered else "open"
-        rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {text}", level, key))
+        rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {became}{text}", level, key))
     return rows
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+from app.proposals.answers import Answer
 from app.proposals.facts import LineComment
 from app.proposals.models import HunkState, Proposal
 from widgets.approval.chosen import pending_of
@@ -21,6 +22,8 @@ class Unsaid:
         """Comments that went to the model with a denial, by the denied proposal."""
         self.answered: set[str] = set()
         """Which of these the user ticked off: `P7/0` for the first of P7."""
+        self.answers: dict[str, tuple[Answer, ...]] = {}
+        """What a proposal does at each of the comments on the version before, by its own id."""
 
     def follow(self, before: Proposal, after: Proposal) -> None:
         """A remark stays with its line when another hunk of the file is decided or edited."""

@@ -1,0 +1,83 @@
+"""What a new version does at the comments on the one before."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.proposals.answers import Answer, answers_to
+from app.proposals.facts import LineComment
+from app.proposals.service import ProposalService
+from app.workspace.paths import Workspace
+from tests.unit.proposals.memory_store import MemoryStore
+
+BASE = "one\ntwo\nthree\nfour\nfive\n"
+FIRST = "one\nzwei\nthree\nvier\nfive\n"
+
+Revise = Callable[..., tuple[ProposalService, MemoryStore, str]]
+
+
+@pytest.fixture
+def revise(tmp_path: Path) -> Revise:
+    """Stages a first version, has it denied, and stages the second: content by path."""
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "a.py").write_text(BASE)
+
+    def make(second: dict[str, str], deny_first: tuple[str, ...] = ()) -> tuple[ProposalService, MemoryStore, str]:
+        store = MemoryStore()
+        service = ProposalService(Workspace(root), store, tmp_path / "lock")
+        draft = service.draft("s")
+        draft.write("a.py", FIRST)
+        draft.write("c.py", "c\n")
+        proposal = service.stage(draft, "first")
+        for number in deny_first:
+            service.deny(proposal.id, (number,))
+        service.deny(proposal.id, feedback="again")
+        draft = service.draft("s")
+        for path, text in second.items():
+            draft.write(path, text)
+        return service, store, service.stage(draft, "second", answers=(proposal.id,)).id
+
+    return make
+
+
+def on(line: int, side: str = "new", quote: str = "", path: str = "a.py") -> LineComment:
+    return LineComment.model_validate({"path": path, "line": line, "side": side, "quote": quote, "text": "?"})
+
+
+@pytest.mark.parametrize(
+    ("second", "comment", "answer"),
+    [
+        ("one\ndeux\nthree\nvier\nfive\n", on(2), Answer.CHANGED),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4), Answer.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(3), Answer.BESIDE),
+        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(2), Answer.BESIDE),
+        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(5), Answer.SAME),
+        ("one\nzwei\nthree\nfive\n", on(4), Answer.CHANGED),
+        ("one\nzwei\nthree\nfour\nfive\n", on(4, "old"), Answer.CHANGED),
+        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(4, "old"), Answer.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(2, "old"), Answer.CHANGED),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" three\n-four\n+vier"), Answer.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" something\n+else"), Answer.UNKNOWN),
+        ("one\ndeux\nthree\nvier\nfive\n", on(40), Answer.UNKNOWN),
+        ("one\ndeux\nthree\nvier\nfive\n", on(1, path="b.py"), Answer.UNKNOWN),
+    ],
+)
+def test_what_became_of_the_line(revise: Revise, second: str, comment: LineComment, answer: Answer) -> None:
+    _, store, proposal = revise({"a.py": second})
+    assert answers_to(store, proposal, [comment]) == (answer,)
+
+
+def test_a_file_that_the_new_version_leaves_alone_is_not_in_it(revise: Revise) -> None:
+    _, store, proposal = revise({"a.py": BASE + "six\n"})
+    assert answers_to(store, proposal, [on(1, path="c.py")]) == (Answer.GONE,)
+
+
+def test_a_comment_that_went_with_the_denial_of_a_part_is_compared_with_that_part(revise: Revise) -> None:
+    _, store, proposal = revise({"a.py": "one\ndeux\nthree\nvier\nfive\n"}, deny_first=("1",))
+    quote = " one\n-two\n+zwei\n three"
+    assert answers_to(store, proposal, [on(2, quote=quote), on(4, quote=" three\n-four\n+vier")]) == (
+        Answer.CHANGED,
+        Answer.SAME,
+    )
