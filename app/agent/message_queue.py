@@ -7,21 +7,22 @@ class MessageQueue:
     """Fold: what waits, oldest first. It is in the log from the moment on that it is queued, so no end loses it."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, str] = {}
+        self._waiting: dict[int, MessageQueued] = {}
         self._withdrawn: set[int] = set()
         """Given back to the user, which is yet to be recorded."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The messages, oldest first."""
-        return tuple(text for number, text in self._waiting.items() if number not in self._withdrawn)
+        """The messages as the user typed them, oldest first."""
+        return tuple(one.typed for number, one in self._waiting.items() if number not in self._withdrawn)
 
     def said(self) -> tuple[Event, ...]:
         """The events that say all of them; nothing waits once these are recorded."""
-        numbers = tuple(number for number in self._waiting if number not in self._withdrawn)
-        if not numbers:
+        waiting = {number: one for number, one in self._waiting.items() if number not in self._withdrawn}
+        if not waiting:
             return ()
-        return (QueueTaken(messages=numbers), *(UserMessage(text=self._waiting[number]) for number in numbers))
+        said = (UserMessage(text=one.text, command=one.command) for one in waiting.values())
+        return (QueueTaken(messages=tuple(waiting)), *said)
 
     def withdraw(self) -> tuple[str, ...]:
         """Give them back to the user, who has them from now on; returns them."""
@@ -37,7 +38,7 @@ class MessageQueue:
         """Take in the next event."""
         match event:
             case MessageQueued():
-                self._waiting[event.id] = event.text
+                self._waiting[event.id] = event
             case QueueTaken():
                 for number in event.messages:
                     self._waiting.pop(number, None)

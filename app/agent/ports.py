@@ -35,6 +35,10 @@ class ModelPort(Protocol):
         """Send at once what waits to be sent again."""
         ...
 
+    def wished(self, model: str, effort: str) -> "ModelPort":
+        """The client for one turn with another model or another effort; an empty one stays as it is."""
+        ...
+
     def apart(self) -> AbstractAsyncContextManager["ModelPort"]:
         """One for the same model that tries once, begins with what this one knows, and teaches it nothing."""
         ...

@@ -3,6 +3,8 @@
 Nothing here decides what the model does next (the ladder does), nor what goes over the wire (the projection
 does), nor when a turn may begin (`Turns` does). A session belongs to one event loop; its proposal service works on
 threads.
+
+Kept whole: it is all that the user can do with a conversation, a few lines each.
 """
 
 import asyncio
@@ -46,6 +48,7 @@ from app.conversation.events import (
     AssistantMessage,
     Decision,
     Event,
+    Invocation,
     Notice,
     ProposalDecided,
     Question,
@@ -106,7 +109,7 @@ class Session:
             self.log,
             session_id,
             lambda: self.ports,
-            lambda: facts_of(self.ports.model, self.settings, self.ports.tools),
+            lambda: facts_of(self.ports.model, self.settings, self.ports.tools, self._images),
             self._unfinished,
             self._publish,
             self._keep_request,
@@ -152,9 +155,12 @@ class Session:
 
     # What the user says; each raises `OpenElsewhere` where another process runs the turns of this session
 
-    async def send(self, text: str) -> None:
-        """Say something. While a turn runs the message waits for its end; an open question takes it as its answer."""
-        await self._turns.say(text)
+    async def send(self, text: str, command: Invocation | None = None) -> None:
+        """Say something. While a turn runs the message waits for its end; an open question takes it as its answer.
+
+        `command` is the one of the user's own that has made the message.
+        """
+        await self._turns.say(text, command)
 
     async def answer(self, text: str, call: str = "") -> None:
         """Answer the open question (or the one of this call); the text becomes the result of that call."""
@@ -302,12 +308,13 @@ class Session:
     # Turns
 
     def _make_turn(self, interrupter: Interrupter) -> Turn:
+        state, model = self._turns.state, self.ports.model
         return Turn(
             log=self.log,
-            model=self.ports.model,
+            model=model.wished(state.command.model, state.command.effort) if state.command else model,
             executor=self._executor,
             gate=self.gate,
-            state=self._turns.state,
+            state=state,
             context=self.context,
             tools=self.ports.tools,
             settings=lambda: self.settings,

@@ -55,7 +55,7 @@ class SideQuestions:
         log: EventLog,
         session_id: str,
         ports: Callable[[], Ports],
-        facts: Callable[[], Facts],
+        facts: Callable[[], Awaitable[Facts]],
         unfinished: Callable[[], AssistantMessage | None],
         publish: Callable[[Update], None],
         sent: Callable[[SentRequest], None],
@@ -160,7 +160,7 @@ class SideQuestions:
         try:
             request = SideRequest(
                 settled(self._log.events, self._unfinished()),
-                self._facts(),
+                await self._facts(),
                 self._meter,
                 tuple(briefs(subject, question, thread)),
                 question.text,

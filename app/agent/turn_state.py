@@ -13,6 +13,7 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
+    Invocation,
     Outcome,
     ProposalStaged,
     Pruned,
@@ -55,6 +56,8 @@ class TurnState:
         self._reset()
 
     def _reset(self) -> None:
+        self.command: Invocation | None = None
+        """The command of the user's own, the last if there are several, whose message began the turn."""
         self.steps = 0
         """Requests sent in this turn, without the closing one."""
         self.closing_sent = False
@@ -97,6 +100,7 @@ class TurnState:
                 self.running = False
             case UserMessage():
                 self.open_questions.clear()
+                self.command = event.command or self.command
             case Question():
                 self.open_questions[event.call] = event
             case Answer():

@@ -11,7 +11,16 @@ from app.agent.ports import Claim
 from app.agent.turn import Cause, Turn
 from app.agent.turn_state import TurnState
 from app.agent.updates import Failed, Phase, PhaseChanged, QueueChanged, Update
-from app.conversation.events import Answer, Event, MessageQueued, ProposalDecided, Question, TurnStarted, UserMessage
+from app.conversation.events import (
+    Answer,
+    Event,
+    Invocation,
+    MessageQueued,
+    ProposalDecided,
+    Question,
+    TurnStarted,
+    UserMessage,
+)
 from app.conversation.log import EventLog
 
 
@@ -115,14 +124,17 @@ class Turns:
 
     # What begins a turn
 
-    async def say(self, text: str) -> None:
-        """A message: the answer to an open question, queued while a turn runs, else a turn of its own."""
+    async def say(self, text: str, command: Invocation | None = None) -> None:
+        """A message: the answer to an open question, queued while a turn runs, else a turn of its own.
+
+        `command` is the one that has made it.
+        """
         await self._own()
         if self.question is not None:
             await self.answer(text)
             return
         async with self._door:
-            await self._say(text)
+            await self._say(text, command)
 
     async def answer(self, text: str, call: str = "") -> None:
         """The answer to the open question, or to that of this call.
@@ -230,13 +242,13 @@ class Turns:
             await self._begin("answer", Answer(call=call, text=text))
             return True
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, text: str, command: Invocation | None = None) -> None:
         if self.busy or self._closing:
-            await self._log.append(MessageQueued(text=text))
+            await self._log.append(MessageQueued(text=text, command=command))
         elif (question := self.question) is not None:
             await self._begin("answer", Answer(call=question.call, text=text))
         else:
-            await self._begin("message", *self._queue.said(), UserMessage(text=text))
+            await self._begin("message", *self._queue.said(), UserMessage(text=text, command=command))
 
     async def _begin(self, cause: Cause, *events: Event) -> None:
         """Open the gate and start a turn: what the user did and what the model has to know are one record."""

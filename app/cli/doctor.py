@@ -9,6 +9,7 @@ from app.llm.capabilities.doctor import Check, Diagnosis, examine, learned_check
 from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
 from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of
+from app.runtime.own_checks import own_checks
 from app.runtime.workspace import Runtime
 from app.sandbox.sandbox import Way
 from app.tools.command.wording import doctor_words
@@ -24,6 +25,7 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     except (NotConnected, ProfileError) as error:
         raise CommandError(str(error), Exit.USAGE) from error
     commands = asyncio.run(_commands(runtime))
+    own = [*own_checks(runtime)]
     learned = learned_check(LearnedProfiles(runtime.sessions), endpoint)
     if arguments.json:
         print_json(
@@ -33,13 +35,15 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
                 ok=diagnosis.usable,
                 checks=[
                     CheckLine(name=one.name, ok=one.ok, detail=one.detail)
-                    for one in (commands, *diagnosis.checks, learned)
+                    for one in (commands, *diagnosis.checks, learned, *own)
                 ],
             )
         )
     else:
         _print_check(learned)
         _print_check(commands)
+        for check in own:
+            _print_check(check)
         print_line(diagnosis.summary)
     return Exit.DONE if diagnosis.usable else Exit.FAILED
 

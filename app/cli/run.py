@@ -37,6 +37,7 @@ from app.conversation.events import (
     ToolCall,
     ToolResult,
     TurnEnded,
+    UserMessage,
 )
 from app.runtime.connection import NotConnected, connect, open_session
 from app.runtime.leaving import end_soon
@@ -45,6 +46,7 @@ from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
 from app.safe_text import visible
 from app.sandbox.sandbox import Way
+from app.slash_line import slash_call
 from app.storage.sessions import SessionRecord
 from app.tools.contract import ConfirmationAnswer
 
@@ -90,6 +92,7 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
         model = connect(runtime)
     except NotConnected as error:
         raise CommandError(str(error), Exit.USAGE) from error
+    message = await asyncio.to_thread(_message, runtime, prompt)
     served = Served(runtime, print_error)
     session = open_session(runtime, model, _record(runtime, arguments), source=served, tell=print_error)
     if session.follows:
@@ -103,7 +106,7 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     stop = _Stop(session)
     try:
         await served.look(runtime.settings)
-        await session.send(prompt)
+        await session.send(message.text, message.command)
         stop.repeat()
         await session.settled()
     finally:
@@ -120,6 +123,29 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     if outcome.stopped == "aborted":
         return 128 + (stop.received or signal.SIGINT)
     return Exit.FAILED if outcome.stopped == "failed" else Exit.DONE
+
+
+def _message(runtime: Runtime, prompt: str) -> UserMessage:
+    """What is said: the prompt, or what a command of the user's own makes of it."""
+    if (called := slash_call(prompt.strip())) is None or not prompt.startswith("/"):
+        return UserMessage(text=prompt)
+    from app.actions import ACTIONS
+    from app.own_commands.command import CommandUnusable
+    from app.runtime.own_commands import message_of, own_commands
+
+    name, argument = called
+    if name in (built_in := {action.command for action in ACTIONS if action.command}):
+        raise CommandError(f"/{name} is for the app; here a message or a command of your own does.", Exit.USAGE)
+    known = own_commands(runtime, built_in)
+    try:
+        message = message_of(known, name, argument)
+    except CommandUnusable as unusable:
+        missing = not unusable.untrusted and name not in known.commands
+        hint = " A space before it sends it as a message." if missing else ""
+        raise CommandError(f"{unusable}{hint}", Exit.REFUSED if unusable.untrusted else Exit.USAGE) from unusable
+    if message.notice:
+        print_error(message.notice)
+    return UserMessage(text=message.text, command=message.command)
 
 
 async def _check_commands(runtime: Runtime, *, in_place: bool) -> None:

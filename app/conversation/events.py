@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from app.conversation.event_base import Audience, EventBase, Source
+from app.conversation.event_base import Audience, EventBase, Record, Source
 from app.conversation.side_events import SideAnswer, SideQuestion
 from app.llm.types import ReceivedCall, Usage
 from app.proposals.facts import FileStat, HunkFact, LineComment
@@ -19,13 +19,29 @@ from app.proposals.origin import Origin
 from app.todos import Todo
 
 
+class Invocation(Record):
+    """How the user called a command of their own, which became the message."""
+
+    typed: str
+    model: str = ""
+    """The model that the command wants for its turn; empty for the one in use."""
+    effort: str = ""
+    """The same of the reasoning effort."""
+
+
 class UserMessage(EventBase):
-    """Something the user typed."""
+    """Something the user typed, or had a command of their own say."""
 
     type: Literal["user_message"] = "user_message"
     source: Literal[Source.USER] = Source.USER
     audience: Literal[Audience.BOTH] = Audience.BOTH
     text: str
+    command: Invocation | None = None
+
+    @property
+    def typed(self) -> str:
+        """What the user typed."""
+        return self.command.typed if self.command else self.text
 
 
 class MessageQueued(EventBase):
@@ -35,6 +51,12 @@ class MessageQueued(EventBase):
     source: Literal[Source.USER] = Source.USER
     audience: Literal[Audience.USER] = Audience.USER
     text: str
+    command: Invocation | None = None
+
+    @property
+    def typed(self) -> str:
+        """What the user typed."""
+        return self.command.typed if self.command else self.text
 
 
 class QueueTaken(EventBase):

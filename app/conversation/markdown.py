@@ -47,7 +47,8 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
     when = datetime.fromtimestamp(event.time).strftime("%Y-%m-%d %H:%M:%S")
     match event:
         case UserMessage():
-            return f"## You, {when}\n\n{event.text}"
+            called = f"`{event.command.typed}`\n\n" if event.command else ""
+            return f"## You, {when}\n\n{called}{event.text}"
         case Answer():
             return f"## You answered, {when}\n\n{event.text}"
         case AssistantMessage() if event.text.strip():

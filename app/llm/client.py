@@ -65,9 +65,23 @@ class ModelClient:
         timeouts: Timeouts | None = None,
         cache: ProfileCache | None = None,
         clock: Callable[[], float] = time.time,
+        another: "Callable[[str, str], ModelClient] | None" = None,
     ) -> None:
-        """`cache` keeps what is learned about the endpoint beyond this client's life; `clock` dates it."""
+        """Nothing is sent yet.
+
+        Args:
+            endpoint: whom to talk to.
+            profile: what it honours, as far as it is known.
+            retry: when to send again.
+            timeouts: how long to wait.
+            cache: keeps what is learned about the endpoint beyond this client's life.
+            clock: dates it.
+            another: makes a client for the same endpoint with this model and effort.
+        """
         self.endpoint = endpoint
+        self._another = another
+        self._others: dict[tuple[str, str], ModelClient] = {}
+        """Those for single turns, by model and effort."""
         self._beliefs = Beliefs(endpoint, seed(endpoint.base_url, endpoint.model), profile, cache, clock)
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
@@ -104,12 +118,26 @@ class ModelClient:
         self._beliefs.learn(**facts)
         return [model.id for model in models]
 
+    def wished(self, model: str, effort: str) -> "ModelClient":
+        """The client for one turn with another model or another effort; an empty one stays as it is."""
+        own = self.endpoint.model, self.endpoint.wishes.effort
+        wanted = model or own[0], effort or own[1]
+        if wanted == own or self._another is None:
+            return self
+        if wanted not in self._others:
+            self._others[wanted] = self._another(*wanted)
+        return self._others[wanted]
+
     def hurry(self) -> None:
         """Send at once what waits to be sent again."""
         self._hurried.set()
+        for other in self._others.values():
+            other.hurry()
 
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
+        for other in self._others.values():
+            await other.aclose()
         await self._transport.aclose()
 
     @contextlib.asynccontextmanager

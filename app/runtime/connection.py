@@ -104,7 +104,12 @@ def connect(
         profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     except ProfileError as error:
         raise NotConnected(str(error)) from error
-    return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts, retry=retry)
+
+    def another(model: str, effort: str) -> ModelClient:
+        wanted = settings.model_copy(update={"model": model, "reasoning_effort": effort})
+        return connect(runtime, wanted, timeouts=timeouts, retry=retry)
+
+    return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts, retry=retry, another=another)
 
 
 def open_session(

@@ -38,6 +38,11 @@ class Places:
         return self.config / "themes"
 
     @property
+    def commands(self) -> Path:
+        """Folder of the user's own commands."""
+        return self.config / "commands"
+
+    @property
     def database(self) -> Path:
         """The one database."""
         return self.state / "signoff.db"

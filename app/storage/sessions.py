@@ -191,7 +191,7 @@ class SessionStore:
                 if isinstance(numbered, ProposalDecided | ProposalChanged) and not copied:
                     self._tell_family(connection, session_id, numbered)
             connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (now, session_id))
-            if said := [event.text for event in events if isinstance(event, UserMessage)]:
+            if said := [event.typed for event in events if isinstance(event, UserMessage)]:
                 retitle(connection, session_id, said)
         return stored
 
@@ -280,7 +280,8 @@ class SessionStore:
     def sent_messages(self, limit: int = 500) -> list[str]:
         """What the user sent in this workspace, the oldest of the last `limit` first: the composer's history."""
         rows = self._database.rows(
-            "SELECT json_extract(body, '$.text') FROM events JOIN sessions ON sessions.id = events.session"
+            "SELECT coalesce(json_extract(body, '$.command.typed'), json_extract(body, '$.text'))"
+            " FROM events JOIN sessions ON sessions.id = events.session"
             " WHERE sessions.workspace = ? AND type IN ('user_message', 'answer') ORDER BY events.id DESC LIMIT ?",
             (self._workspace, limit),
         )

@@ -27,7 +27,7 @@ from app.ui.means import Job, Means
 from app.ui.parts import Parts
 from app.ui.problems import told
 from app.ui.session import CurrentSession
-from app.ui.slash_commands import BadArgument
+from app.ui.slash_commands import BadArgument, without_markup
 from app.ui.start import Opener, Startup, begun
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.editor import EditorFailed
@@ -286,6 +286,12 @@ class SignoffApp(FittedApp):
             await self.current.ready.wait()
         await self.parts.commands.run(name, argument)
 
+    @on(Composer.CommandsWanted)
+    def look_for_commands(self) -> None:
+        """The user begins a command: offer those of their own as the files are by now."""
+        if self.current.ready.is_set():
+            self.work(self.parts.commands.own.look, group="own commands", exclusive=True)
+
     @on(Composer.EditorRequested)
     def write_elsewhere(self, event: Composer.EditorRequested) -> None:
         """Go on writing in the user's own editor."""
@@ -351,6 +357,8 @@ class SignoffApp(FittedApp):
                 continue
             place = "" if action.scope == "app" else "Review: "
             yield SystemCommand(f"{place}{action.title}", action.help, partial(self._perform, action))
+        for own in self.parts.commands.own.known.commands.values() if self.current.ready.is_set() else ():
+            yield SystemCommand(f"/{own.name}", without_markup(own.told), partial(self.action_command, own.name))
 
     def _perform(self, action: Action) -> None:
         if action.command:

@@ -11,6 +11,7 @@ from app.ui.session import CurrentSession
 if TYPE_CHECKING:
     from app.conversation.events import Event
     from app.proposals.facts import LineComment
+    from app.conversation.events import Event, Invocation
     from app.storage.sessions import SessionRecord
     from app.ui.workbench import Workbench
     from widgets.approval.review import Review
@@ -84,18 +85,23 @@ class Talk:
 
     # What the user says
 
-    async def send(self, text: str) -> None:
-        """A message to the model; it goes back into the composer if it cannot be kept."""
+    async def send(self, text: str, command: "Invocation | None" = None) -> None:
+        """A message to the model; it goes back into the composer if it cannot be kept.
+
+        Args:
+            text: what the model gets.
+            command: the one of the user's own that has made it.
+        """
         try:
-            if self._session.ready.is_set() and await self._meant_for_review(text):
+            if command is None and self._session.ready.is_set() and await self._meant_for_review(text):
                 self._workbench.show_pane("approvals")
                 return
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
                 session = await self._session.wanted()
-            await session.send(text)
+            await session.send(text, command)
         except Exception:
-            self._put_first([text])
+            self._put_first([command.typed if command else text])
             raise
 
     async def _meant_for_review(self, text: str) -> bool:

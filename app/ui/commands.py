@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from app.runtime.workspace import Runtime
     from app.storage.sessions import SessionRecord
     from app.ui.connector import Connector
+    from app.ui.own_commands import OwnCommands
     from app.ui.preferences import Preferences
     from app.ui.session import CurrentSession
 
@@ -39,6 +40,7 @@ class CommandRunner:
         turn_todos: Callable[[], bool],
         leave: Callable[[], Awaitable[None]],
         themes: Callable[[], Iterable[str]],
+        own: "OwnCommands",
     ) -> None:
         """Make it; nothing is run.
 
@@ -53,6 +55,7 @@ class CommandRunner:
             turn_todos: unfolds or folds the to-do list; returns whether there is one.
             leave: ends the app.
             themes: the names that there are.
+            own: commands of the user's own.
         """
         self._runtime = runtime
         self._session = session
@@ -64,6 +67,7 @@ class CommandRunner:
         self._turn_todos = turn_todos
         self._leave = leave
         self._themes = themes
+        self.own = own
         self._handlers: dict[str, Handler] = {
             "quit": self._quit,
             "help": self._help,
@@ -100,14 +104,15 @@ class CommandRunner:
         return frozenset(self._handlers)
 
     async def run(self, name: str, argument: str = "") -> None:
-        """Run a command.
+        """Run a command, signoff's or the user's own.
 
         Raises:
             BadArgument: there is no such command, or its argument makes no sense.
         """
         handler = self._handlers.get(name)
         if handler is None:
-            raise BadArgument(f"There is no command /{name}; /help lists them.")
+            await self.own.run(name, argument)
+            return
         if argument and not COMMANDS[name].argument:
             slash_commands.nothing(name, argument)
         await handler(argument)
@@ -120,7 +125,7 @@ class CommandRunner:
     async def _help(self, _: str) -> None:
         from app.ui.screens.help import HelpScreen
 
-        await self._means.ask(HelpScreen(self._preferences.settings.keys))
+        await self._means.ask(HelpScreen(self._preferences.settings.keys, await self.own.look()))
 
     async def _interventions(self, _: str) -> None:
         shown = not self._preferences.settings.show_interventions
@@ -139,7 +144,10 @@ class CommandRunner:
         from app.ui.screens.trust import TrustScreen, examine
 
         found = await asyncio.to_thread(examine, self._runtime)
-        if await self._means.ask(TrustScreen(found)) and await self._preferences.reload():
+        if not await self._means.ask(TrustScreen(found)):
+            return
+        await self.own.look()
+        if await self._preferences.reload():
             await self._connector.use(self._preferences.settings)
 
     async def _theme(self, argument: str) -> None:

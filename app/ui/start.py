@@ -132,6 +132,7 @@ class Startup:
         for line in problems:
             self._means.tell(line, problem=True)
         self._means.work(partial(self._parts.connector.begin, opened.record), group="connect")
+        self._means.work(self._parts.commands.own.look, group="own commands", exclusive=True)
         await self._current.asked.wait()
         for line in await self._current.open_session.start():
             self._means.tell(line, problem=True)
@@ -184,6 +185,7 @@ class Startup:
         from app.runtime.open_session import OpenSession
         from app.ui.commands import CommandRunner
         from app.ui.connector import Connector
+        from app.ui.own_commands import OwnCommands
 
         parts = self._parts
         parts.connector = Connector(
@@ -205,6 +207,7 @@ class Startup:
             turn_todos=lambda: self._workbench.chat.todo_bar.turn(),
             leave=self._leave,
             themes=lambda: self._app.available_themes,
+            own=OwnCommands(parts.runtime, self._workbench.composer, self._current, self._means, self._talk.send),
         )
         session = OpenSession(parts.runtime, parts.preferences.settings, self._inbox.put)
         self._current.attach(session, parts.connector.choose)
@@ -238,4 +241,5 @@ def load_session_parts() -> None:
     import app.runtime.open_session
     import app.ui.commands
     import app.ui.connector
+    import app.ui.own_commands
     import app.ui.themes.files  # noqa: F401

@@ -95,7 +95,9 @@ class Workbench(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__(classes="-chat-only")
-        self.composer = Composer(commands=[(name, action.help) for name, action in COMMANDS.items()])
+        self.composer = Composer(
+            commands=[(name, action.help) for name, action in COMMANDS.items()], more_commands=True
+        )
         """Where the user writes, from the first picture on."""
         self._chat_side: ChatSide | None = None
         """None until the workspace is open."""

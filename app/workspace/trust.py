@@ -1,4 +1,4 @@
-"""Whether the user trusts what a configuration file of the workspace says, bound to the file's very bytes.
+"""Whether the user trusts what the workspace brings along to configure signoff with, bound to the very bytes of it.
 
 A configuration that arrives with a clone, or changes with a pull, is somebody else's wish until the user has seen
 it. `app.config` holds which keys count before that (`UNTRUSTED_KEYS`) and which never do (`NEVER_FROM_WORKSPACE`).
@@ -13,7 +13,9 @@ FILE_NAME = ".signoff.toml"
 LARGEST = 64 * 1024
 """Bytes that a configuration file may have."""
 SETTING = "trusted_configuration"
-"""Key under which the store keeps the fingerprint that the user trusts."""
+"""Key under which the store keeps the fingerprint of the configuration file that the user trusts."""
+COMMANDS = "commands"
+"""The name of what all files of commands say together."""
 
 
 class TrustStore(Protocol):
@@ -29,7 +31,7 @@ class TrustStore(Protocol):
 
 
 def fingerprint(content: bytes) -> str:
-    """SHA-256 of the configuration file's bytes, as hex."""
+    """SHA-256 of the bytes, as hex."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -12,10 +12,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions", "app.json_rpc", "app.server_table"),
+    (
+        *("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions"),
+        *("app.json_rpc", "app.server_table", "app.slash_line", "app.front_matter"),
+    ),
     ("app.safe_text", "app.keymap", "app.config"),
     ("app.workspace",),
-    ("app.sandbox",),
+    ("app.sandbox", "app.own_commands"),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
     ("app.storage", "app.agent", "app.checks"),

@@ -70,6 +70,10 @@ class Model:
         """One that answers with text."""
         yield Model([])
 
+    def wished(self, model: str, effort: str) -> "Model":
+        """There is but one."""
+        return self
+
     def _response(self) -> Completed:
         number = next(self._numbers)
         match next(self._moods):

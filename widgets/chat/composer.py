@@ -1,4 +1,7 @@
-"""The composer: where the user writes, with completion, history, folded pastes and the queue."""
+"""The composer: where the user writes, with completion, history, folded pastes and the queue.
+
+Kept whole: what a key does depends on the text, the list above it, the history and the queue at once.
+"""
 
 import asyncio
 import re
@@ -15,6 +18,7 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from app.actions import bindings
+from app.slash_line import slash_call
 from widgets.chat.editor import Editor
 from widgets.chat.fuzzy import Names
 from widgets.chat.pastes import Draft, Folds
@@ -23,8 +27,7 @@ from widgets.chat.queue import Queue
 from widgets.common.containers import Column, Row
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
-_COMMAND = re.compile(r"/([\w-]*)$")
-_COMMAND_LINE = re.compile(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?$", re.DOTALL)
+_COMMAND = re.compile(r"/([\w:-]*)$")
 
 _HISTORY_TITLE = "history · type to search, Enter takes, Esc leaves"
 _NOTHING_FOUND = "history · nothing found, Esc leaves"
@@ -94,6 +97,9 @@ class Composer(Column):
 
         text: str
 
+    class CommandsWanted(Message):
+        """The user begins to write a slash command; `set_commands` may offer others than before."""
+
     @dataclass
     class UnknownCommand(Message):
         """The text looks like a slash command, but there is none of that name; nothing was sent."""
@@ -112,12 +118,22 @@ class Composer(Column):
         files: Callable[[], Sequence[str]] = tuple,
         commands: Sequence[tuple[str, str]] = (),
         *,
+        more_commands: bool = False,
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """`files` gives the workspace's files and is called on a thread; `commands` are (name, title)."""
+        """An empty one.
+
+        Args:
+            files: gives the workspace's files; called on a thread.
+            commands: those that are offered, (name, title).
+            more_commands: there may be others, which `set_commands` will tell of.
+            id: of the widget.
+        """
         super().__init__(id=id)
         self._files = files
         self._commands = list(commands)
+        self._unlisted: frozenset[str] | None = None if more_commands else frozenset()
+        """Names of commands that are not offered; None as long as nobody has told."""
         self._names = Names(())
         self._listing: asyncio.Task[Sequence[str]] | None = None
         """Asks for the workspace's files, once for each mention."""
@@ -187,6 +203,14 @@ class Composer(Column):
         """Offer these files from now on; the function is called on a thread."""
         self._files = files
 
+    def set_commands(self, commands: Sequence[tuple[str, str]], unlisted: Sequence[str] = ()) -> None:
+        """Offer these from now on, (name, title); with those `unlisted` they are all that there are."""
+        self._unlisted = frozenset(unlisted)
+        if self._commands != list(commands):
+            self._commands = list(commands)
+            if self.popup.is_open and self.popup.source == "command":
+                self._offer_commands(self.editor.text.removeprefix("/").lower())
+
     def set_max_height(self, rows: int) -> None:
         """How far the text field may grow before it scrolls."""
         self.editor.styles.max_height = max(3, rows)
@@ -207,10 +231,9 @@ class Composer(Column):
             if self.steer_elsewhere is not None:
                 self.steer_elsewhere("enter")
             return
-        command = _COMMAND_LINE.match(text)
-        if command is not None and self._commands:
-            name, argument = command[1].lower(), (command[2] or "").strip()
-            if not any(name == known for known, _ in self._commands):
+        if self._commands and (called := slash_call(text)):
+            name, argument = called
+            if not self._knows(name):
                 self.post_message(self.UnknownCommand(name))
                 return
             self._sent(text)
@@ -218,6 +241,10 @@ class Composer(Column):
             return
         self._sent(text)
         self.post_message(self.Submitted(text))
+
+    def _knows(self, name: str) -> bool:
+        """Whether there may be a command of that name."""
+        return self._unlisted is None or name in self._unlisted or any(name == known for known, _ in self._commands)
 
     def _is_command(self, name: str) -> bool:
         return self.editor.text.strip() == f"/{name}"
@@ -311,6 +338,8 @@ class Composer(Column):
         row, column = self.editor.cursor_location
         before = self.editor.document.get_line(row)[:column]
         if row == 0 and (command := _COMMAND.fullmatch(before)):
+            if not command[1]:
+                self.post_message(self.CommandsWanted())
             self._offer_commands(command[1].lower())
         elif mention := _MENTION.search(before):
             self._offer_files(mention[1])

@@ -41,7 +41,7 @@ from widgets.chat.entries.base import Change, Drop, Entry, Put
 from widgets.chat.entries.program import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
 from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tools import ToolEntry
-from widgets.chat.entries.words import AnswerEntry, QuestionEntry, ReasoningEntry, UserEntry
+from widgets.chat.entries.words import AnswerEntry, CommandEntry, QuestionEntry, ReasoningEntry, UserEntry
 from widgets.chat.targets import call_target
 
 _LONGEST_OUTPUT = 20_000
@@ -361,6 +361,9 @@ def key_of(log: Iterable[Event], event_id: int) -> str:
 def _told(event: Event, key: str) -> list[Entry]:
     """The entries of an event that says all by itself."""
     match event:
+        case UserMessage(text=text, command=command) if command is not None:
+            wished = " · ".join(filter(None, (command.model, command.effort)))
+            return [CommandEntry(key, command.typed, expansion=text, wished=wished)]
         case UserMessage(text=text):
             return [UserEntry(key, text)]
         case Intervention(kind=kind, text=text):

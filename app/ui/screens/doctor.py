@@ -16,6 +16,7 @@ from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine, learn
 from app.llm.capabilities.profiles import replace_learned, resolve
 from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles
+from app.runtime.own_checks import own_checks
 from app.runtime.workspace import Runtime
 from app.safe_text import visible
 from app.sandbox.sandbox import Way
@@ -37,6 +38,7 @@ _TITLES = {
     "mid_system": "System messages",
     _LEARNED: "Learned",
     _COMMANDS: "Commands",
+    "own_commands": "Your commands",
 }
 
 
@@ -94,6 +96,8 @@ class DoctorScreen(Dialog[bool]):
                 resolve, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
             )
             means = await self._runtime.sandbox.means()
+            for check in await asyncio.to_thread(lambda: list(own_checks(self._runtime))):
+                self._found[check.name] = check
             self._found[_COMMANDS] = Check(_COMMANDS, means.way is not Way.IN_PLACE, doctor_words(means))
             async for finding in examine(self._endpoint, profile):
                 match finding:
@@ -113,7 +117,8 @@ class DoctorScreen(Dialog[bool]):
     def _draw(self, *, busy: bool) -> None:
         rows: list[Content] = []
         waiting = busy
-        for name in (*CHECKS, _LEARNED, _COMMANDS):
+        own = [name for name in self._found if name not in (*CHECKS, _LEARNED, _COMMANDS)]
+        for name in (*CHECKS, _LEARNED, _COMMANDS, *own):
             title = _TITLES.get(name, name).ljust(18)
             check = self._found.get(name)
             if check is not None:

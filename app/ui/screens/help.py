@@ -1,6 +1,6 @@
 """Help: what signoff is, all keys as they are in force, all commands. Made from the registry and the keymap."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from textual import events, on
@@ -12,6 +12,8 @@ from textual.widgets import Input, Static
 
 from app.actions import ACTIONS, Action, Scope, in_scope
 from app.keymap import key_name, keys_of
+from app.own_commands.catalogue import Catalogue
+from app.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from app.ui.slash_commands import usage
 from widgets.common.key_hints import KeyHint
@@ -62,10 +64,11 @@ class HelpScreen(Dialog[None]):
     }}
     """
 
-    def __init__(self, keymap: Mapping[str, str]) -> None:
-        """`keymap` is the user's, by action id."""
+    def __init__(self, keymap: Mapping[str, str], own: Catalogue) -> None:
+        """`keymap` is the user's, by action id; `own` are the user's own commands."""
         super().__init__()
         self._keymap = keymap
+        self._own = own
 
     def body(self) -> Iterable[Widget]:
         """Search field and text."""
@@ -126,7 +129,18 @@ class HelpScreen(Dialog[None]):
         commands = [action for action in ACTIONS if action.command and self._fits(action, words)]
         rows = [line for action in commands for line in _columns(usage(action), action.help, width, _USAGE)]
         groups.append(("Commands, in the composer or by name in the palette", rows))
+        groups.append(("Your own commands", [line for row in self._own_rows(words, width) for line in row]))
         return [[Content.styled(title, "bold $text-primary"), *lines] for title, lines in groups if lines]
+
+    def _own_rows(self, words: Sequence[str], width: int) -> Iterator[list[Content]]:
+        for command in self._own.commands.values():
+            text = f"/{command.name} {command.told} {command.path}".casefold()
+            if all(word in text for word in words):
+                told = f"{command.description} ({visible(command.path, keep='')})"
+                yield _columns(f"/{command.name} {command.argument}".rstrip(), told, width, _USAGE)
+        if not words:
+            for problem in self._own.clashes():
+                yield [Content.styled(line.plain, "$text-warning") for line in _columns("", problem, width, 0)]
 
     def _fits(self, action: Action, words: Iterable[str]) -> bool:
         keys = " ".join(key_name(key) for key in keys_of(action, self._keymap))

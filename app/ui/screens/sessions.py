@@ -184,7 +184,7 @@ def preview(record: SessionRecord, events: Sequence[Event]) -> Content:
     for event in events:
         match event:
             case UserMessage():
-                parts.append(_said("❯ ", "bold $text-accent", event.text))
+                parts.append(_said("❯ ", "bold $text-accent", event.typed))
             case AssistantMessage() if event.text.strip() and event.state != "discarded":
                 parts.append(_said("● ", "$text-primary", event.text))
             case ProposalStaged():

@@ -1,6 +1,6 @@
-"""Trust in the workspace's own configuration: its text, what it would set, and yes or no to these very bytes."""
+"""Trust in what the workspace brings along: its text, what it would do, and yes or no to these very bytes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
+from app.own_commands.finding import Found, in_workspace
 from app.runtime.workspace import Runtime
 from app.safe_text import inspect, visible
 from app.storage.errors import StorageError
@@ -23,22 +24,39 @@ from widgets.common.key_hints import KeyHint
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What stands in the file, as it was read once; trust is given to `content` and nothing else."""
+    """What the workspace brings along, as it was read once; trust is given to these bytes and nothing else."""
 
     runtime: Runtime
     content: bytes = b""
+    """Of the configuration file."""
     trusted: bool = False
     problem: str = ""
     """Why it cannot be read or used; empty if it can."""
     values: dict[str, Any] = field(default_factory=dict)
+    commands: Found = field(default_factory=Found)
+    commands_trusted: bool = True
+
+    @property
+    def all_trusted(self) -> bool:
+        """Whether nothing here awaits trust."""
+        return self.trusted and self.commands_trusted
+
+    @property
+    def parts(self) -> list[tuple[bytes, str]]:
+        """What trust is given to, each with the name by which the store keeps that."""
+        parts = [(self.content, trust.FILE_NAME), (self.commands.content, trust.COMMANDS)]
+        return [(content, name) for content, name in parts if content]
 
 
 def examine(runtime: Runtime) -> Examined:
-    """Read the file; blocks."""
+    """Read it; blocks."""
     try:
         content = trust.configuration(runtime.workspace)
         values = parse_toml(content)
-        return Examined(runtime, content, trust.is_trusted(content, runtime.sessions), "", values)
+        commands = in_workspace(runtime.workspace)
+        store = runtime.sessions
+        commands_trusted = trust.is_trusted(commands.content, store, trust.COMMANDS)
+        return Examined(runtime, content, trust.is_trusted(content, store), "", values, commands, commands_trusted)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
         return Examined(runtime, problem=str(error))
 
@@ -51,7 +69,7 @@ class TrustScreen(Dialog[bool]):
         Binding("n", "leave", "Not now"),
         Binding("d", "distrust", "Take trust back"),
     ]
-    HEADING = "Trust .signoff.toml of this workspace?"
+    HEADING = "Trust what this workspace brings along?"
 
     DEFAULT_CSS = """
     TrustScreen {
@@ -73,9 +91,9 @@ class TrustScreen(Dialog[bool]):
 
     def key_hints(self) -> Sequence[KeyHint]:
         """What the keys do here."""
-        if self._examined.problem or not self._examined.content:
+        if self._examined.problem or not self._examined.parts:
             return self.KEYS
-        if self._examined.trusted:
+        if self._examined.all_trusted:
             return (KeyHint("d", "take the trust back"), KeyHint("escape", "leave it"))
         return (KeyHint("y", "trust exactly this text"), KeyHint("n,escape", "not now"))
 
@@ -88,30 +106,33 @@ class TrustScreen(Dialog[bool]):
                 classes="text",
             )
             return
-        if not found.content:
+        if not found.parts:
             yield Static(
-                Content("This workspace has no .signoff.toml, so there is nothing to trust."), classes="text"
+                Content("This workspace has no .signoff.toml and no commands, so there is nothing to trust."),
+                classes="text",
             )
             return
-        text = found.content.decode("utf-8")
         with VerticalScroll(id="trust-text"):
-            yield Static(Content(visible(text).rstrip("\n")))
+            for path, text in _texts(found):
+                yield Static(Content.styled(visible(path, keep=""), "bold $text-primary"))
+                yield Static(Content(visible(text).strip("\n") + "\n"))
         yield Static(effects(found), classes="text gap")
 
     def action_trust(self) -> None:
         """Trust the bytes that are shown."""
         found = self._examined
-        if found.content and not found.trusted and not found.problem:
-            self._keep(lambda: trust.trust(found.content, found.runtime.sessions))
+        if not found.all_trusted and not found.problem:
+            self._keep(trust.trust)
 
     def action_distrust(self) -> None:
         """Trust it no more."""
-        if self._examined.trusted and self._examined.content:
-            self._keep(lambda: trust.distrust(self._examined.runtime.sessions))
+        if self._examined.all_trusted:
+            self._keep(lambda content, store, name: trust.distrust(store, name))
 
-    def _keep(self, change: Any) -> None:
+    def _keep(self, change: Callable[[bytes, trust.TrustStore, str], None]) -> None:
         try:
-            change()
+            for content, name in self._examined.parts:
+                change(content, self._examined.runtime.sessions, name)
         except StorageError as error:
             self.say(str(error))
             return
@@ -128,10 +149,20 @@ def effects(found: Examined) -> Content:
         _row("In force without trust", free, "$text-success"),
         _row("Never taken from a workspace", never, "$foreground 65%"),
     ]
-    found_odd = inspect(found.content.decode("utf-8", "replace"))
-    if found_odd:
-        rows.append(Content.styled(f"Careful: the file holds {found_odd}.", "bold $text-error"))
+    if names := [f"/{one.name}" for one in found.commands.commands]:
+        title = "Trusted commands" if found.commands_trusted else "Commands that wait for your trust"
+        rows.append(_row(title, names, "$text-warning"))
+    for path, text in _texts(found):
+        if found_odd := inspect(text):
+            careful = f"Careful: {visible(path, keep='')} holds {found_odd}."
+            rows.append(Content.styled(careful, "bold $text-error"))
     return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])
+
+
+def _texts(found: Examined) -> list[tuple[str, str]]:
+    """Path and text of each file."""
+    configuration = [(trust.FILE_NAME, found.content.decode("utf-8", "replace"))] if found.content else []
+    return [*configuration, *found.commands.texts]
 
 
 def _loosens(key: str, value: Any) -> bool:

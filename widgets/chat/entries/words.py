@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.plural import plural
 from widgets.chat.entries.base import USER_BAR, Entry, FoldedEntry, Growing, Gutter
 from widgets.chat.lines import BLANK, MUTED, TEXT, Face, Line, Span, left_out, shorten, visible, wrap, wrap_text
 from widgets.chat.markdown import MarkdownDocument, markdown_lines
@@ -53,6 +54,39 @@ class UserEntry(Entry):
     def copied(self) -> str:
         """The words."""
         return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry(UserEntry):
+    """A command of the user's own as it was typed; it opens to the message that it has made."""
+
+    expansion: str = ""
+    wished: str = ""
+    """The model and the effort that it is for, where they are not those in use."""
+
+    def rows(self, width: int, opened: bool) -> list[Line]:
+        """What was typed, and below it what the model got, or how much of it."""
+        # Named: a dataclass with slots is not the class that `super()` looks for.
+        typed = UserEntry.rows(self, width, opened)
+        count = self.expansion.count("\n") + 1
+        label = f"{'▾' if opened else '▸'} {plural(count, 'line')} to the model"
+        told = " · ".join(filter(None, (label, visible(self.wished))))
+        head = Line(((shorten(told, width), MUTED),), action="toggle")
+        return [*typed, head, *(wrap_text(visible(self.expansion), MUTED, width) if opened else ())]
+
+    def expected_height(self, width: int) -> int:
+        """With the line below."""
+        return UserEntry.expected_height(self, width) + 1
+
+    @property
+    def opens(self) -> bool:
+        """To the message."""
+        return True
+
+    @property
+    def copied(self) -> str:
+        """The message as the model has it."""
+        return self.expansion
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Commands of the user's own: Markdown files that become messages."""

@@ -1,0 +1,104 @@
+"""`signoff run "/name …"`, and what the doctor says of such commands."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.own_commands.finding import in_workspace
+from app.runtime.workspace import open_runtime
+from app.workspace import trust
+from tests.commands.forking import Forking, forking
+from tests.wire.bench import of_role
+from tests.wire.replies import Turn
+from tests.wire.server import WireServer
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Forking]:
+    with forking() as started:
+        yield started
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    """A running test server, with a friendly model."""
+    with WireServer() as running:
+        running.always(Turn("Hello."))
+        yield running
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace/.claude/commands"
+    folder.mkdir(parents=True)
+    (folder / "ship.md").write_text("Ship $1 now.")
+    own = tmp_path / "home/config/commands"
+    own.mkdir(parents=True)
+    (own / "hello.md").write_text("---\nmodel: other-model\n---\nSay hello to $ARGUMENTS, see !`date`.")
+    return tmp_path / "workspace"
+
+
+@pytest.fixture
+def signoff(tmp_path: Path, workspace: Path, processes: Forking, server: WireServer) -> Run:
+    """Runs the command in the workspace."""
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_"))}
+        own = {"SIGNOFF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "OPENAI_API_KEY": "key"}
+        own |= {"OPENAI_BASE_URL": server.base_url, "SIGNOFF_MODEL": "test-model"}
+        return processes.run(arguments, folder=workspace, environment={**clean, **own})
+
+    return run
+
+
+def test_a_command_is_expanded_and_its_model_asked(signoff: Run, server: WireServer) -> None:
+    done = signoff("run", "/hello the 'whole world'", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["stopped"] == "answer"
+    assert "1 command in !`…`: not run" in done.stderr
+    assert of_role(server.requests[0], "user") == ["Say hello to the 'whole world', see !`date`."]
+    assert server.requests[0].body["model"] == "other-model"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "code", "said"),
+    [
+        ("/ship it", 3, "not trusted"),
+        ("/nothing", 2, "A space before it"),
+        ("/help", 2, "for the app"),
+    ],
+)
+def test_what_is_no_command_here_sends_nothing(
+    signoff: Run, server: WireServer, prompt: str, code: int, said: str
+) -> None:
+    done = signoff("run", prompt)
+    assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) == 1
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("prompt", [" /nothing at all", "/etc/hosts is what?"])
+def test_what_only_begins_with_a_slash_is_a_message(signoff: Run, server: WireServer, prompt: str) -> None:
+    assert signoff("run", prompt).returncode == 0
+    assert of_role(server.requests[0], "user") == [prompt]
+
+
+def test_a_trusted_one_of_the_workspace_runs_and_the_doctor_names_what_cannot(
+    signoff: Run, server: WireServer, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home/config/commands/help.md").write_text("Mine.")
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    lines = {one["name"]: one["detail"] for one in json.loads(signoff("doctor", "--json").stdout)["checks"]}
+    assert lines["own_commands"] == (
+        "1 usable; 1 of this workspace await /trust; commands/help.md: /help is signoff's own command"
+    )
+    runtime = open_runtime(workspace, {}, {})
+    trust.trust(in_workspace(runtime.workspace).content, runtime.sessions, trust.COMMANDS)
+    runtime.close()
+    assert signoff("run", "/ship it").returncode == 0
+    assert of_role(server.requests[-1], "user") == ["Ship it now."]

@@ -1,0 +1,94 @@
+"""Which commands there are, wherever they lie: links, floods, names that are taken, trust."""
+
+from pathlib import Path
+
+import pytest
+
+from app.own_commands import finding
+from app.own_commands.catalogue import Catalogue, catalogue
+from app.own_commands.command import CommandUnusable
+from app.own_commands.finding import in_workspace, of_user
+from app.workspace.paths import Workspace
+
+
+def put(root: Path, *paths: str, text: str = "Do it.") -> None:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+def known(root: Path, user: Path, *, trusted: bool = True) -> Catalogue:
+    return catalogue(of_user([("commands", user)]), in_workspace(Workspace(root)), {"help"}, trusted=trusted)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def test_signoffs_own_come_first_then_the_users_then_the_workspaces(root: Path, tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    put(user, "help.md", "mine.md", "both.md", "deep/er/one.md", "no.txt")
+    put(root, ".signoff/commands/both.md", ".signoff/commands/ours.md", text="Ours.")
+    put(root, ".claude/commands/ours.md", ".claude/commands/theirs.md", text="Theirs.")
+    found = known(root, user)
+    assert list(found.commands) == ["both", "deep:er:one", "mine", "ours", "theirs"]
+    assert found.get("BOTH").message("") == "Do it." and found.get("ours").message("") == "Ours."
+    assert [line.partition(":")[0] for line in found.problems] == [
+        "commands/help.md",
+        ".signoff/commands/both.md",
+        ".claude/commands/ours.md",
+    ]
+
+
+def test_what_the_workspace_brings_along_waits_for_trust(root: Path, tmp_path: Path) -> None:
+    put(root, ".claude/commands/theirs.md", ".claude/commands/help.md", ".claude/commands/b ad.md")
+    held = known(root, tmp_path / "none", trusted=False)
+    assert (dict(held.commands), held.held, held.problems) == ({}, ("theirs",), ())
+    with pytest.raises(CommandUnusable, match="/trust") as refused:
+        held.get("theirs")
+    assert refused.value.untrusted
+    with pytest.raises(CommandUnusable, match="no command /none"):
+        held.get("none")
+
+
+def test_trust_is_given_to_every_byte_and_name(root: Path) -> None:
+    put(root, ".signoff/commands/a.md")
+    seen = {in_workspace(Workspace(root)).content}
+    put(root, ".signoff/commands/a.md", text="Do it!")
+    seen.add(in_workspace(Workspace(root)).content)
+    (root / ".signoff/commands/a.md").rename(root / ".signoff/commands/b.md")
+    seen.add(in_workspace(Workspace(root)).content)
+    put(root, ".claude/commands/c.md")
+    seen.add(in_workspace(Workspace(root)).content)
+    assert len(seen) == 4
+
+
+def test_nothing_is_read_that_leads_out_of_the_workspace_or_never_ends(root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "outside.md", text="secret")
+    folder = root / ".signoff/commands"
+    folder.mkdir(parents=True)
+    (folder / "out.md").symlink_to(tmp_path / "outside.md")
+    (folder / "huge.md").write_bytes(b"x" * (finding.LARGEST + 1))
+    (root / ".claude").mkdir()
+    (root / ".claude/commands").symlink_to(tmp_path)
+    found = in_workspace(Workspace(root))
+    assert found.commands == () and b"secret" not in found.content
+    assert any("too large" in line for line in found.problems)
+
+
+def test_a_flood_of_files_is_bounded(root: Path, tmp_path: Path) -> None:
+    put(root, *(f".signoff/commands/c{number:03}.md" for number in range(20)), text="x" * 60_000)
+    found = in_workspace(Workspace(root))
+    assert 0 < sum(len(text) for _, text in found.texts) <= finding.LARGEST_ALL
+    assert len(found.problems) == 20 - len(found.commands)
+    put(tmp_path / "user", *(f"c{number}.md" for number in range(finding.MOST + 5)))
+    assert len(of_user([("commands", tmp_path / "user")]).commands) == finding.MOST
+
+
+def test_the_users_own_may_be_links(tmp_path: Path) -> None:
+    put(tmp_path, "dotfiles/review.md")
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user/review.md").symlink_to(tmp_path / "dotfiles/review.md")
+    assert [one.name for one in of_user([("commands", tmp_path / "user")]).commands] == ["review"]
