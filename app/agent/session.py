@@ -109,7 +109,7 @@ class Session:
             self.log,
             session_id,
             lambda: self.ports,
-            lambda: facts_of(self.ports.model, self.settings, self.ports.tools, self._images),
+            lambda: facts_of(self.ports.model, self.settings, self.ports.tools),
             self._unfinished,
             self._publish,
             self._keep_request,

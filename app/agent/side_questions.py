@@ -55,7 +55,7 @@ class SideQuestions:
         log: EventLog,
         session_id: str,
         ports: Callable[[], Ports],
-        facts: Callable[[], Awaitable[Facts]],
+        facts: Callable[[], Facts],
         unfinished: Callable[[], AssistantMessage | None],
         publish: Callable[[Update], None],
         sent: Callable[[SentRequest], None],
@@ -160,7 +160,7 @@ class SideQuestions:
         try:
             request = SideRequest(
                 settled(self._log.events, self._unfinished()),
-                await self._facts(),
+                self._facts(),
                 self._meter,
                 tuple(briefs(subject, question, thread)),
                 question.text,

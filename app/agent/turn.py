@@ -353,18 +353,7 @@ class Turn:
         return message
 
 
-async def facts_of(
-    model: ModelPort, settings: TurnSettings, tools: ToolSet, images: ImageContents, *, closing: bool = False
-) -> Facts:
+def facts_of(model: ModelPort, settings: TurnSettings, tools: ToolSet, *, closing: bool = False) -> Facts:
     """What every request of a session depends on besides its log and the profile."""
-    contents = await images.load(model.profile)
     endpoint = model.endpoint
-    return Facts(
-        settings.system_prompt,
-        tools.schemas,
-        closing,
-        endpoint.base_url,
-        endpoint.model,
-        endpoint.wishes,
-        contents,
-    )
+    return Facts(settings.system_prompt, tools.schemas, closing, endpoint.base_url, endpoint.model, endpoint.wishes)

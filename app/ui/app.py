@@ -1,7 +1,6 @@
 """SignoffApp: start-up, bindings, and the way from what the user does to who does it; it does no work itself.
 
-What this module imports is loaded before the first picture: keep it light. Everything that knows of models, files
-and sessions comes after it.
+What this module imports is loaded before the first picture: keep it light. The rest comes later.
 """
 
 import asyncio
@@ -20,14 +19,15 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
-from app.actions import Action, bindings, in_scope
+from app.actions import Action, bindings
 from app.ui.chat_actions import Talk
 from app.ui.inbox import Inbox
 from app.ui.means import Job, Means
+from app.ui.palette import offered
 from app.ui.parts import Parts
 from app.ui.problems import told
 from app.ui.session import CurrentSession
-from app.ui.slash_commands import BadArgument, without_markup
+from app.ui.slash_commands import BadArgument
 from app.ui.start import Opener, Startup, begun
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.editor import EditorFailed
@@ -288,7 +288,7 @@ class SignoffApp(FittedApp):
 
     @on(Composer.CommandsWanted)
     def look_for_commands(self) -> None:
-        """The user begins a command: offer those of their own as the files are by now."""
+        """Offer the user's own commands as their files are by now."""
         if self.current.ready.is_set():
             self.work(self.parts.commands.own.look, group="own commands", exclusive=True)
 
@@ -349,16 +349,9 @@ class SignoffApp(FittedApp):
         self._talk.take_queue_back()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The palette: every action but those that move a cursor, and those that decide, which Enter never does."""
-        from app.keymap import DECISIONS
-
-        for action in in_scope("app", "review", "diff"):
-            if action.id in ("app.palette", "app.keys") or action.id in DECISIONS or action.moves:
-                continue
-            place = "" if action.scope == "app" else "Review: "
-            yield SystemCommand(f"{place}{action.title}", action.help, partial(self._perform, action))
-        for own in self.parts.commands.own.known.commands.values() if self.current.ready.is_set() else ():
-            yield SystemCommand(f"/{own.name}", without_markup(own.told), partial(self.action_command, own.name))
+        """What the palette offers."""
+        own = self.parts.commands.own.known.commands.values() if self.current.ready.is_set() else ()
+        return offered(self._perform, own, self.action_command)
 
     def _perform(self, action: Action) -> None:
         if action.command:

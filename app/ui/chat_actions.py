@@ -9,9 +9,8 @@ from app.ui.means import Means
 from app.ui.session import CurrentSession
 
 if TYPE_CHECKING:
-    from app.conversation.events import Event
-    from app.proposals.facts import LineComment
     from app.conversation.events import Event, Invocation
+    from app.proposals.facts import LineComment
     from app.storage.sessions import SessionRecord
     from app.ui.workbench import Workbench
     from widgets.approval.review import Review

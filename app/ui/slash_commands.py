@@ -86,8 +86,3 @@ def words(argument: str) -> list[str]:
         return shlex.split(argument)
     except ValueError as error:
         raise BadArgument(f"This cannot be read: {error}.") from error
-
-
-def without_markup(text: str) -> str:
-    """The text for the palette, which takes the line below a name for markup."""
-    return text.replace("[", "\\[")
