@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval", "writing"]
+Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval", "writing", "asking"]
 """Where a key works: everywhere, in the transcript, in the composer, in the whole review, or in a part of it."""
 
 
@@ -402,6 +402,15 @@ ACTIONS: tuple[Action, ...] = (
         "review",
         "List only the proposals of one agent, model or command; again for the next, at last all.",
     ),
+    Action(
+        "review.ask",
+        "Ask",
+        "q",
+        "ask",
+        "review",
+        "Ask the model about the hunk or the picked lines, aside from the conversation; nothing is decided by it.",
+        footer=3,
+    ),
     Action("review.next_proposal", "Next proposal", "J", "next_proposal", "review", "Show the next proposal."),
     Action("review.previous_proposal", "Previous", "K", "previous_proposal", "review", "Show the previous proposal."),
     Action("review.full_screen", "Full screen", "f", "full_screen", "review", "Give the diff the whole screen."),
@@ -491,6 +500,21 @@ ACTIONS: tuple[Action, ...] = (
         "writing.newline", "New line", "shift+enter,ctrl+j", "newline", "writing", "Start a new line, as Enter does."
     ),
     Action("writing.undo", "Undo", "ctrl+underscore", "undo", "writing", "Take back what was typed last."),
+    Action("asking.send", "Ask", "enter", "send", "asking", "Ask what is written.", footer=1),
+    Action(
+        "asking.close", "Close", "escape", "close", "asking", "Stop the answer, else close; a draft stays.", footer=1
+    ),
+    Action(
+        "asking.feedback",
+        "Make it feedback",
+        "ctrl+f",
+        "make_feedback",
+        "asking",
+        "Put the last question and its answer into the feedback on the proposal, to be edited and sent or not.",
+        footer=2,
+    ),
+    Action("asking.newline", "New line", "shift+enter,ctrl+j", "newline", "asking", "Start a new line.", footer=3),
+    Action("asking.undo", "Undo", "ctrl+underscore", "undo", "asking", "Take back what was typed last."),
     Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=1),
     Action(
         "composer.newline", "New line", "shift+enter,ctrl+j", "newline", "composer", "Start a new line.", footer=3

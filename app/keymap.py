@@ -16,6 +16,7 @@ _TOGETHER: dict[Scope, tuple[Scope, ...]] = {
     "diff": ("app", "review", "diff"),
     "files": ("app", "review", "files"),
     "writing": ("writing",),
+    "asking": ("asking",),
     "approval": ("app", "review", "approval"),
 }
 """Scopes whose keys can reach the same widget."""

@@ -164,6 +164,10 @@ Update = (
 )
 
 
+SideUpdate = Recorded | SideStreamed | SideDiscarded
+"""What there is to tell of a side question; `Recorded` with an event of it."""
+
+
 def joined(updates: Iterable[Update]) -> list[Update]:
     """The same updates in fewer: neighbouring pieces of one stream are put together."""
     together: list[Update] = []

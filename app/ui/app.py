@@ -202,7 +202,7 @@ class SignoffApp(FittedApp):
     async def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""
         from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Failed, ProposalsChanged
-        from app.ui.status import begins_turn, calls_back, changes_status
+        from app.ui.status import begins_turn, calls_back, changes_status, is_aside
 
         match update:
             case ProposalsChanged():
@@ -215,6 +215,9 @@ class SignoffApp(FittedApp):
                 self.workbench.change_permissions(lambda review: review.remove_confirmation(key))
             case Failed(message=message):
                 self.tell(message, problem=True)
+            case _ if is_aside(update):
+                if self.parts.behind_review is not None:
+                    self.workbench.review.take_aside(update)
             case _:
                 self.workbench.chat.apply(update)
                 if begins_turn(update):

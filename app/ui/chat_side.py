@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from textual import on
 from textual.app import ComposeResult
 
+from app.ui.links import open_link
 from app.ui.means import Means
 from app.ui.screens.welcome import welcome
 from app.ui.session import CurrentSession
@@ -72,7 +73,4 @@ class ChatSide(Column):
     @on(ChatPane.LinkOpened)
     def open_link(self, event: ChatPane.LinkOpened) -> None:
         """Open a web address that the user clicked; nothing else is ever opened."""
-        if event.href.startswith(("https://", "http://")):
-            self.app.open_url(event.href)
-        else:
-            self._means.tell(f"Not opened, since it is no web address: {event.href}", problem=True)
+        open_link(self.app, event.href, self._means.tell)

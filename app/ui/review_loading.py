@@ -71,6 +71,7 @@ class ReviewLoading:
         from app.ui.review_checks import ReviewChecks
         from app.ui.review_notes import ReviewNotes
         from app.ui.review_side import ReviewSide
+        from app.ui.side_asking import SideAsking
         from widgets.approval.review import Review
 
         parts, preferences = self._parts, self._parts.preferences
@@ -88,7 +89,8 @@ class ReviewLoading:
             leave=partial(self._workbench.show_pane, "chat"),
             show_proposals=self._show_proposals,
         )
-        side = ReviewSide(review, keys, decisions, notes, checks, self._means.work, self._talk.take_words)
+        asking = SideAsking(review, self._current, parts.runtime, self._means.tell)
+        side = ReviewSide(review, keys, decisions, notes, checks, asking, self._means.work, self._talk.take_words)
         try:
             begun = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)

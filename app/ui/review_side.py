@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 
+from app.ui.links import open_link
 from app.ui.means import Work
 from app.ui.review_actions import Decided, Decisions
 from app.ui.review_checks import ReviewChecks
 from app.ui.review_notes import ReviewNotes
+from app.ui.side_asking import SideAsking
 from widgets.approval import messages as wishes
 from widgets.approval.review import Review
 from widgets.common.containers import Column
@@ -29,6 +31,7 @@ class ReviewSide(Column):
         decisions: Decisions,
         notes: ReviewNotes,
         checks: ReviewChecks,
+        asking: SideAsking,
         work: Work,
         take_words: Callable[[str], None],
     ) -> None:
@@ -40,6 +43,7 @@ class ReviewSide(Column):
             decisions: acts on what it says.
             notes: keeps what is begun in it.
             checks: runs them on what it shows.
+            asking: asks the model what is asked in it.
             work: runs that.
             take_words: takes words that nobody in the review can take any more.
         """
@@ -48,6 +52,7 @@ class ReviewSide(Column):
         self._decisions = decisions
         self._notes = notes
         self._checks = checks
+        self._asking = asking
         self._work = work
         self._take_words = take_words
         self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, keys)
@@ -145,6 +150,28 @@ class ReviewSide(Column):
     def show_output(self, event: wishes.CheckOutputWanted) -> None:
         """Their output is wanted."""
         self._work(partial(self._checks.show_output, event.proposal_id), group="output", exclusive=True)
+
+    # What the user asks
+
+    @on(wishes.ThreadsWanted)
+    def load_threads(self, event: wishes.ThreadsWanted) -> None:
+        """What was asked before is wanted."""
+        self._work(partial(self._asking.load, event), group="threads", exclusive=True)
+
+    @on(wishes.AskAside)
+    def ask(self, event: wishes.AskAside) -> None:
+        """The user asks the model, aside from the conversation."""
+        self._work(partial(self._asking.ask, event), group="aside")
+
+    @on(wishes.StopAside)
+    def stop_answer(self, event: wishes.StopAside) -> None:
+        """The user waits for an answer no longer."""
+        self._asking.stop(event)
+
+    @on(wishes.LinkWanted)
+    def open_link(self, event: wishes.LinkWanted) -> None:
+        """A link in an answer was clicked."""
+        open_link(self.app, event.href, self._asking.tell)
 
     # What the user writes
 

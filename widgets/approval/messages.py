@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from app.conversation.side_events import Place
 from app.proposals.facts import LineComment
 from app.proposals.splitting import Lines
 from app.tools.contract import ConfirmationAnswer
@@ -126,6 +127,37 @@ class AnswersWanted(Message):
 
     proposal_id: str
     comments: tuple[LineComment, ...]
+
+
+@dataclass
+class ThreadsWanted(Message):
+    """What was asked aside about a proposal is needed: answer with `load_threads`."""
+
+    proposal_id: str
+
+
+@dataclass
+class AskAside(Message):
+    """Ask the model, aside from the conversation: what comes of it goes to `take_aside`."""
+
+    place: Place
+    text: str
+    picked: str
+    """The lines that it is about, with their signs; empty for all of the hunk."""
+
+
+@dataclass
+class StopAside(Message):
+    """The user does not want to wait for the answer to a question."""
+
+    question: str
+
+
+@dataclass
+class LinkWanted(Message):
+    """The user clicked a link in the model's text; the address is the model's."""
+
+    href: str
 
 
 @dataclass

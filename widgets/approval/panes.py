@@ -19,6 +19,7 @@ from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
+from widgets.approval.ask_panel import AskPanel
 from widgets.approval.deciding import Deciding
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.notes import Notes, Words
@@ -28,6 +29,7 @@ from widgets.approval.preview import Preview, written_by
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.readiness import GRACE_SECONDS, Readiness
 from widgets.approval.state import ReviewState
+from widgets.approval.threads import Threads
 from widgets.approval.wording import question_line, safe
 from widgets.approval.writing import Writing
 from widgets.common.containers import Column
@@ -52,6 +54,8 @@ class ReviewPanes(Column):
         height: 1fr;
         &.-writing #headline { display: none; }
         &.-writing ApprovalPane { min-height: 2; }
+        &.-aside #headline { display: none; }
+        &.-aside ApprovalPane { min-height: 2; }
         &.-full ApprovalPane { min-height: 0; }
         &.-full ReviewQueue { display: none; }
         &.-full Splitter { display: none; }
@@ -73,6 +77,8 @@ class ReviewPanes(Column):
         self.view.drawn = lambda: self.readiness.painted(in_focus=self.in_focus)
         self.pane = ApprovalPane()
         self.feedback = FeedbackField()
+        self.asking = AskPanel()
+        self.threads = Threads()
         self.preview = Preview(self.state, self.diff_pane, self.post_message)
         self.readiness = Readiness(clock)
         self.writing = Writing(self.state, self.feedback, self.diff_pane, self.post_message)
@@ -86,13 +92,14 @@ class ReviewPanes(Column):
 
     def compose(self) -> ComposeResult:
         yield self.diff_pane
+        yield self.asking
         yield Splitter()
         yield self.feedback
         yield self.pane
 
     def on_mount(self) -> None:
         """Show what there is."""
-        for field in self.query(WritingField):
+        for field in (*self.query(WritingField), self.asking):
             field.set_keys(self._keys)
         self.view.sheet.space_key = self.key_of("toggle_white_space")
         self.show_current()
@@ -181,8 +188,8 @@ class ReviewPanes(Column):
 
     @property
     def is_writing(self) -> bool:
-        """Whether the user writes feedback or a comment."""
-        return any(field.is_open for field in self.query(WritingField))
+        """Whether the user writes feedback, a comment or a question."""
+        return self.asking.has_keys or any(field.is_open for field in self.query(WritingField))
 
     @property
     def permissions(self) -> int:
@@ -242,7 +249,7 @@ class ReviewPanes(Column):
         """Override the keys that the hints name, by action id."""
         self._keys = dict(keys)
         self.known_keys = self._all_keys()
-        for field in self.query(WritingField):
+        for field in (*self.query(WritingField), self.asking):
             field.set_keys(keys)
         self.view.sheet.space_key = self.key_of("toggle_white_space")
         self.draw()

@@ -10,7 +10,7 @@ from app.actions import bindings, in_scope
 from app.proposals.models import HunkState
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
-from widgets.approval.counting_keys import CountingKeys
+from widgets.approval.asking_keys import AskingKeys
 from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
 from widgets.approval.verdicts import approve, approve_all, deny, deny_all, deny_in_words
 from widgets.approval.wording import ACTION
@@ -25,7 +25,7 @@ _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
 
-class Review(CountingKeys):
+class Review(AskingKeys):
     """The review panes with their keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("review"), *bindings("diff", through="in_diff")]

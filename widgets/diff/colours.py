@@ -47,6 +47,8 @@ COMPONENTS: Final = {
     "diff--finding-bar",
     "diff--known-finding",
     "diff--known-finding-bar",
+    "diff--asked",
+    "diff--asked-bar",
     "diff--message",
     "diff--unsafe",
     "diff--match",
@@ -110,6 +112,8 @@ DiffSurface {
     & > .diff--finding-bar { color: $text-error; background: $error 14%; text-style: bold; }
     & > .diff--known-finding { color: $foreground 70%; }
     & > .diff--known-finding-bar { color: $text-warning; }
+    & > .diff--asked { color: $foreground 70%; }
+    & > .diff--asked-bar { color: $text-accent; }
     & > .diff--message { color: $foreground 60%; }
     & > .diff--unsafe { color: $background; background: $warning; text-style: bold; }
     & > .diff--match { background: $warning 45%; color: $foreground; }

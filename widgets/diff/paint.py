@@ -25,7 +25,7 @@ _NOTES = {
 }
 """A sign and a colour for each kind of note."""
 
-_COMMENTS = {"remark": "comment", "finding": "finding", "known": "known-finding"}
+_COMMENTS = {"remark": "comment", "finding": "finding", "known": "known-finding", "asked": "asked"}
 
 _SEARCHED_LINES = 400
 """How far above the end of a fold its definition is looked for."""

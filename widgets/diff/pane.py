@@ -54,6 +54,7 @@ class DiffPane(Column):
         self._comments: tuple[Comment, ...] = ()
         self._drafts: tuple[Comment, ...] = ()
         self._findings: tuple[Comment, ...] = ()
+        self._asked: tuple[Comment, ...] = ()
         self._commented: tuple[str, str, SourceLine] | None = None
         """Proposal, path and line of the comment that is being written; the view may show something else by then."""
 
@@ -78,12 +79,21 @@ class DiffPane(Column):
     def set_comments(self, comments: Sequence[Comment]) -> None:
         """Show the user's remarks."""
         self._comments = tuple(comments)
-        self.view.set_comments((*self._comments, *self._findings))
+        self._show_comments()
 
     def set_findings(self, findings: Sequence[Comment]) -> None:
         """Show what checks found, under the remarks."""
         self._findings = tuple(findings)
-        self.view.set_comments((*self._comments, *self._findings))
+        self._show_comments()
+
+    def set_asked(self, asked: Sequence[Comment]) -> None:
+        """Show what was asked aside, under the hunks that it is about."""
+        if tuple(asked) != self._asked:
+            self._asked = tuple(asked)
+            self._show_comments()
+
+    def _show_comments(self) -> None:
+        self.view.set_comments((*self._comments, *self._findings, *self._asked))
 
     @on(ViewMoved)
     @on(CameOnScreen)

@@ -137,8 +137,8 @@ class FoldRow(NamedTuple):
     """Whether some of them are unchanged but for white space, which is left out."""
 
 
-CommentKind = Literal["remark", "finding", "known"]
-"""The user's remark; what a check found; what it found without the proposal too."""
+CommentKind = Literal["remark", "finding", "known", "asked"]
+"""The user's remark; what a check found; what it found without the proposal too; what the user asked aside."""
 
 
 class CommentRow(NamedTuple):

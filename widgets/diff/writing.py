@@ -63,7 +63,7 @@ class WritingField(Vertical):
         WritingArea {
             height: auto;
             min-height: 4;
-            max-height: 12;
+            max-height: 30vh;
             border: none;
             padding: 0;
             background: $boost;

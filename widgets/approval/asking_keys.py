@@ -1,0 +1,170 @@
+"""Asking aside in the review: what the question is about, its thread, and the way from there to feedback.
+
+None of it decides anything, and all of it can be done while a turn runs and the gate is shut.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from textual import on
+
+from app.agent.updates import Recorded, SideUpdate
+from app.conversation.event_base import EventBase
+from app.conversation.side_events import Place
+from app.proposals.models import FileDiff, Hunk
+from widgets.approval import messages
+from widgets.approval.ask_panel import AskPanel, Topic
+from widgets.approval.counting_keys import CountingKeys
+from widgets.approval.threads import as_feedback
+from widgets.chat.transcript import Transcript
+from widgets.diff.arrange import Comment
+from widgets.diff.picking import Picked
+from widgets.diff.rows import SourceLine, lines_of
+
+_MOST_PICKED = 200
+"""Picked lines that go out with a question; of more, the first."""
+
+
+class AskingKeys(CountingKeys):
+    """The review panes, and the questions that are asked in them."""
+
+    # What is asked
+
+    def action_ask(self) -> None:
+        """Ask about the hunk at the cursor, or the lines that are picked, or else the file."""
+        if (topic := self._topic()) is None:
+            self.say("There is no proposal on the screen to ask about.")
+            return
+        self.view.end_picking()
+        self._open_thread(topic)
+
+    def _topic(self) -> Topic | None:
+        proposal, view = self.state.proposal, self.view
+        if proposal is None or not view.diffs or self.preview.comparing or not self.preview.is_of(proposal):
+            return None
+        picked = view.picked()
+        file = view.cursor.file
+        hunk = view.cursor.hunk
+        if picked is not None:
+            file = next(at for at, diff in enumerate(view.diffs) if diff.change.path == picked.lines.path)
+            hunk = next(one for one in view.diffs[file].change.hunks if one.id in picked.hunks)
+        diff = view.diffs[file]
+        path = diff.change.path
+        words = f"hunk {hunk.number} of {proposal.id} in {path}" if hunk is not None else f"{path} in {proposal.id}"
+        lines = "" if picked is None else _quoted(diff, picked)
+        return Topic(Place(proposal.id, path, hunk.id if hunk is not None else ""), words, lines)
+
+    def _open_thread(self, topic: Topic) -> None:
+        self.say("")
+        self.post_message(messages.ThreadsWanted(topic.place.proposal))
+        self.add_class("-aside")
+        self.asking.open(topic, self.threads.entries(topic.place), waits=bool(self.threads.awaited(topic.place)))
+
+    @on(AskPanel.Asked)
+    def _send_question(self, event: AskPanel.Asked) -> None:
+        event.stop()
+        self.post_message(messages.AskAside(event.topic.place, event.text, event.topic.picked))
+
+    @on(AskPanel.Stopped)
+    def _stop_answer(self, event: AskPanel.Stopped) -> None:
+        event.stop()
+        self.post_message(messages.StopAside(self.threads.awaited(event.place)))
+
+    @on(AskPanel.Closed)
+    def _close_thread(self, event: AskPanel.Closed) -> None:
+        event.stop()
+        self._end_asking()
+        self.show_permission()
+
+    def _end_asking(self) -> None:
+        self.asking.close()
+        self.remove_class("-aside")
+        self.screen.set_focus(self.view)
+
+    # What comes of it
+
+    def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
+        """Take the diffs that were wanted, and have what was asked about them come, too."""
+        super().set_diffs(proposal_id, diffs)
+        self.post_message(messages.ThreadsWanted(proposal_id))
+
+    def draw(self) -> None:
+        """Draw everything anew, and what was asked at each hunk."""
+        super().draw()
+        if self.is_mounted:
+            self._show_asked()
+
+    def load_threads(self, events: Iterable[EventBase]) -> None:
+        """Take what was asked on a proposal before."""
+        self.threads.load(events)
+        self._show_thread()
+        self._show_asked()
+
+    def take_aside(self, update: SideUpdate) -> None:
+        """Take what the session says of a question."""
+        place = self.threads.take(update)
+        if place is not None and self.asking.topic is not None and self.asking.topic.place == place:
+            self._show_thread()
+        if isinstance(update, Recorded):
+            self._show_asked()
+
+    def _show_thread(self) -> None:
+        if (topic := self.asking.topic) is not None:
+            waits = bool(self.threads.awaited(topic.place))
+            self.asking.show(self.threads.entries(topic.place), waits=waits)
+
+    def _show_asked(self) -> None:
+        """Put a mark at each hunk that something was asked about."""
+        proposal_id, marks = self.state.current, list[Comment]()
+        if self.preview.comparing or not self.threads.on(proposal_id):
+            self.diff_pane.set_asked(())
+            return
+        for number, diff in enumerate(self.view.diffs):
+            for hunk in diff.change.hunks:
+                asked = self.threads.of(Place(proposal_id, diff.change.path, hunk.id))
+                if asked and (line := _first_line(number, hunk)) is not None:
+                    more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+                    words = f"You asked: {' '.join(asked[-1].question.text.split())}{more}"
+                    marks.append(Comment(line, f"{words} ({self.key_of('ask')} shows the answer)", "asked"))
+        self.diff_pane.set_asked(marks)
+
+    # What becomes of it
+
+    @on(AskPanel.FeedbackWanted)
+    def _make_feedback(self, event: AskPanel.FeedbackWanted) -> None:
+        event.stop()
+        place, answered = event.place, [one for one in self.threads.of(event.place) if one.answered]
+        proposal = self.state.get(place.proposal)
+        if not answered:
+            self.say("There is no answer yet.")
+            return
+        if proposal is None or not proposal.state.waiting or not self.state.lists(proposal.id):
+            self.say(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")
+            return
+        self._end_asking()
+        self.show_item(proposal.id)
+        before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
+        self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, as_feedback(answered[-1])))))
+        self.writing.open()
+        self.set_class(self.feedback.is_open, "-writing")
+
+    @on(Transcript.LinkOpened)
+    def _open_link(self, event: Transcript.LinkOpened) -> None:
+        event.stop()
+        self.post_message(messages.LinkWanted(event.href))
+
+
+def _first_line(file: int, hunk: Hunk) -> SourceLine | None:
+    """Where the mark of a hunk stands: under its last line."""
+    for side in ("new", "old"):
+        if lines := lines_of(hunk, side):
+            return SourceLine(file, side, lines[-1])
+    return None
+
+
+def _quoted(diff: FileDiff, picked: Picked) -> str:
+    """Picked lines with their signs, the removed ones of each hunk before the added ones."""
+    rows: list[str] = []
+    for hunk in diff.change.hunks:
+        rows += [f"-{diff.old[line]}" for line in lines_of(hunk, "old") if line in picked.lines.old]
+        rows += [f"+{diff.new[line]}" for line in lines_of(hunk, "new") if line in picked.lines.new]
+    return "\n".join(rows[:_MOST_PICKED])

@@ -1,0 +1,106 @@
+"""What was asked aside in the review and answered, by hunk: folded from the session's updates and from the store."""
+
+from collections.abc import Iterable
+
+from app.agent.updates import Recorded, SideDiscarded, SideStreamed, SideUpdate
+from app.conversation.event_base import EventBase
+from app.conversation.side_events import Exchange, Place, SideAnswer, SideQuestion, exchanges
+from app.conversation.spent import Spent
+from widgets.chat.entries.base import Entry
+from widgets.chat.entries.program import NoticeEntry
+from widgets.chat.entries.words import AnswerEntry, UserEntry
+from widgets.chat.lines import seconds
+from widgets.common.figures import dollars, tokens
+
+_WAITING = "Waiting for the answer …"
+_UNANSWERED = "No answer came of it. Ask again if you still want to know."
+
+
+class Threads:
+    """Every side question that is known here, with what has come of it so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Exchange] = {}
+        """By the question's uid, in the order in which they were asked."""
+        self._streamed: dict[str, str] = {}
+        """What has come of the answers that are awaited here."""
+
+    def load(self, events: Iterable[EventBase]) -> None:
+        """Take what the store has of a proposal."""
+        for exchange in exchanges(events):
+            known = self._known.get(exchange.question.uid)
+            if known is None or known.answer is None:
+                self._known[exchange.question.uid] = exchange
+
+    def take(self, update: SideUpdate) -> Place | None:
+        """Take what the session says; returns what it is about, if that is known."""
+        match update:
+            case Recorded(event=SideQuestion() as question):
+                self._known[question.uid] = Exchange(question)
+                self._streamed[question.uid] = ""
+                return question.place
+            case Recorded(event=SideAnswer() as answer):
+                self._streamed.pop(answer.question, None)
+                return self._answered(answer)
+            case SideStreamed(question=uid, text=text) if uid in self._streamed:
+                self._streamed[uid] += text
+                return self._known[uid].question.place
+            case SideDiscarded(question=uid) if uid in self._streamed:
+                self._streamed[uid] = ""
+                return self._known[uid].question.place
+        return None
+
+    def _answered(self, answer: SideAnswer) -> Place | None:
+        known = self._known.get(answer.question)
+        if known is None:
+            return None
+        self._known[answer.question] = Exchange(known.question, answer)
+        return known.question.place
+
+    def of(self, place: Place) -> list[Exchange]:
+        """What was asked there, the first first."""
+        return [one for one in self._known.values() if one.question.place == place]
+
+    def awaited(self, place: Place) -> str:
+        """The uid of the question there that is out; empty if none is."""
+        return next((uid for uid in self._streamed if self._known[uid].question.place == place), "")
+
+    def on(self, proposal: str) -> list[Exchange]:
+        """What was asked on a proposal."""
+        return [one for one in self._known.values() if one.question.proposal == proposal]
+
+    def entries(self, place: Place) -> list[Entry]:
+        """A thread as it is read."""
+        return [entry for one in self.of(place) for entry in self._entries(one)]
+
+    def _entries(self, one: Exchange) -> list[Entry]:
+        uid, answer = one.question.uid, one.answer
+        entries: list[Entry] = [UserEntry(f"asked{uid}", one.question.text)]
+        if answer is None:
+            if text := self._streamed.get(uid, ""):
+                return [*entries, AnswerEntry(f"answer{uid}", text, "streaming")]
+            return [*entries, NoticeEntry(f"note{uid}", _WAITING if uid in self._streamed else _UNANSWERED)]
+        if answer.text.strip():
+            state = "truncated" if answer.state == "failed" else answer.state
+            entries.append(AnswerEntry(f"answer{uid}", answer.text, state))
+        elif answer.state == "interrupted":
+            entries.append(NoticeEntry(f"note{uid}", "You stopped it before anything came."))
+        if answer.note:
+            entries.append(NoticeEntry(f"note{uid}", answer.note, "warning"))
+        if took := took_of(answer):
+            entries.append(NoticeEntry(f"took{uid}", took))
+        return entries
+
+
+def took_of(answer: SideAnswer) -> str:
+    """What an answer took: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if nothing is known of it."""
+    spent = Spent().plus(answer.usage)
+    facts = (tokens(spent), dollars(spent), seconds(answer.duration) if answer.usage else "")
+    return " · ".join(fact for fact in facts if fact)
+
+
+def as_feedback(one: Exchange) -> str:
+    """A question and its answer as the user's words, which say whose words are in them."""
+    quoted = "\n".join(f"> {line}".rstrip() for line in one.answered.splitlines())
+    subject = one.question.subject
+    return f"About {subject} I asked you aside: “{one.question.text}”\nYou answered:\n\n{quoted}\n\n"
