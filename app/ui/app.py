@@ -202,7 +202,7 @@ class SignoffApp(FittedApp):
     async def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""
         from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Failed, ProposalsChanged
-        from app.ui.status import begins_turn, calls_back, changes_status, is_aside
+        from app.ui.status import begins_turn, calls_back, changes_status
 
         match update:
             case ProposalsChanged():
@@ -215,9 +215,6 @@ class SignoffApp(FittedApp):
                 self.workbench.change_permissions(lambda review: review.remove_confirmation(key))
             case Failed(message=message):
                 self.tell(message, problem=True)
-            case _ if is_aside(update):
-                if self.parts.behind_review is not None:
-                    self.workbench.review.take_aside(update)
             case _:
                 self.workbench.chat.apply(update)
                 if begins_turn(update):
@@ -225,8 +222,8 @@ class SignoffApp(FittedApp):
                     self.work(self._startup.review.preload, group="review")
         if changes_status(update):
             self.draw_status()
-            if self.parts.behind_review is not None:
-                self.parts.behind_review.follow(update)
+        if self.parts.behind_review is not None:
+            self.parts.behind_review.follow(update)
         if (reason := calls_back(update)) and not self.app_focus:
             self.attention.call(self.settings.notify, reason)
 

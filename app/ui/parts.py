@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from app.ui.review_actions import Decisions
     from app.ui.review_checks import ReviewChecks
     from app.ui.review_notes import ReviewNotes
+    from app.ui.side_asking import SideAsking
     from app.ui.terminal.editor import ExternalEditor
 
 
@@ -28,10 +29,13 @@ class BehindReview:
     """Runs the user's checks on what waits."""
     decisions: "Decisions"
     """Carries out what it says."""
+    asking: "SideAsking"
+    """Asks what is asked in it."""
 
     def follow(self, update: "Update") -> None:
         """Take in what the session says."""
         self.decisions.aftermath.follow(update)
+        self.asking.follow(update)
 
     def settle(self, proposals: "Sequence[Proposal]") -> None:
         """Take in what waits now."""

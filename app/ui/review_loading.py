@@ -101,7 +101,7 @@ class ReviewLoading:
             self._workbench.share(share)
         await self._workbench.install_review(side, preferences.settings)
         review.recall(begun)
-        parts.behind_review = BehindReview(notes, checks, decisions)
+        parts.behind_review = BehindReview(notes, checks, decisions, asking)
         if self._current.ready.is_set():
             await self._show_proposals()
 

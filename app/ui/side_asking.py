@@ -3,10 +3,13 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from app.agent.updates import Recorded, SideDiscarded, SideStreamed, Update
+from app.conversation.side_events import SideAnswer, SideQuestion
 from app.ui.means import Tell
 from app.ui.session import CurrentSession
 from widgets.approval import messages
 from widgets.approval.review import Review
+from widgets.chat.markdown import preload
 
 if TYPE_CHECKING:
     from app.runtime.workspace import Runtime
@@ -37,6 +40,7 @@ class SideAsking:
         try:
             await self._session.opened()
             await self._session.get().aside.ask(event.place, event.text, event.picked)
+            await asyncio.to_thread(preload)
         except BaseException:
             self._review.asking.give_back(event.place, event.text)
             raise
@@ -45,6 +49,12 @@ class SideAsking:
         """Wait for an answer no longer; the turn that runs goes on."""
         if (session := self._session.now) is not None:
             session.aside.stop(event.question)
+
+    def follow(self, update: Update) -> None:
+        """Show what the session says of a question."""
+        match update:
+            case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
+                self._review.take_aside(update)
 
     async def load(self, event: messages.ThreadsWanted) -> None:
         """Bring what was asked about a proposal, in whichever session; raises StorageError."""

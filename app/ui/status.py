@@ -2,21 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from typing import TYPE_CHECKING, Literal
 
-from app.agent.updates import (
-    ConfirmationRequested,
-    ConfirmationResolved,
-    GateChanged,
-    PhaseChanged,
-    Recorded,
-    SideDiscarded,
-    SideStreamed,
-    SideUpdate,
-    Update,
-)
+from app.agent.updates import ConfirmationRequested, ConfirmationResolved, GateChanged, PhaseChanged, Recorded, Update
 from app.conversation.events import Answer, Question, TurnEnded, TurnStarted
-from app.conversation.side_events import SideAnswer, SideQuestion
+from app.conversation.side_events import SideAnswer
 from app.keymap import first_key
 from app.ui.session import CurrentSession
 from app.workspace.git import branch
@@ -102,14 +92,6 @@ def changes_status(update: Update) -> bool:
 def begins_turn(update: Update) -> bool:
     """Whether the model goes on."""
     return isinstance(update, Recorded) and isinstance(update.event, TurnStarted)
-
-
-def is_aside(update: Update) -> TypeGuard[SideUpdate]:
-    """Whether an update is about a side question, and so for the review alone."""
-    match update:
-        case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
-            return True
-    return False
 
 
 def calls_back(update: Update) -> str:

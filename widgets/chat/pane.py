@@ -16,6 +16,8 @@ from app.agent.updates import (
     QueueChanged,
     ReasoningStreamed,
     Recorded,
+    SideDiscarded,
+    SideStreamed,
     TextStreamed,
     Update,
     joined,
@@ -186,6 +188,8 @@ class ChatPane(Column):
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
                 self.composer.set_queue(texts)
+            case SideStreamed() | SideDiscarded():
+                pass
             case Recorded(event):
                 self.flush()
                 self._show(self._entry_builder.event(event))
