@@ -193,20 +193,20 @@ class SignoffApp(FittedApp):
     # What the session says
 
     @on(SessionUpdated)
-    async def show_updates(self) -> None:
+    def show_updates(self) -> None:
         """Show what the session has said, as much as there is time for."""
         for update in self._inbox.take():
             if self.is_running:
-                await self._show_update(update)
+                self._show_update(update)
 
-    async def _show_update(self, update: "Update") -> None:
+    def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""
         from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Failed, ProposalsChanged
         from app.ui.status import begins_turn, calls_back, changes_status
 
         match update:
             case ProposalsChanged():
-                await self.show_proposals()
+                self.work(self._inbox.hold(self.show_proposals), group="proposals")
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.chat.apply(update)
                 self.workbench.change_permissions(lambda review: review.add_confirmation(key, confirmation))

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from app.ui.means import Job
+
 if TYPE_CHECKING:
     from app.agent.updates import Update
 
@@ -27,6 +29,7 @@ class Inbox:
         """`tell` says that there is something to take, and returns whether it will be heard."""
         self._tell = tell
         self._told = False
+        self._held = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._updates: list[Update] = []
@@ -46,8 +49,28 @@ class Inbox:
         self._taken.extend(joined(self._updates))
         self._updates = []
         end = time.thread_time() + _SLICE
-        while self._taken and time.thread_time() < end:
+        while self._taken and not self._held and time.thread_time() < end:
             yield self._taken.popleft()
+        if not self._held:
+            self._go_on()
+
+    def hold(self, meanwhile: Job) -> Job:
+        """Give no more before something is done: what is said later builds on it.
+
+        The app does not wait for it in its queue, where keys would wait, too. Returns what has to be begun for that.
+        """
+        self._held = True
+
+        async def do() -> None:
+            try:
+                await meanwhile()
+            finally:
+                self._held = False
+                self._go_on()
+
+        return do
+
+    def _go_on(self) -> None:
         if self._taken or self._updates:
             asyncio.get_running_loop().call_later(_REST, self._tell_screen)
         else:

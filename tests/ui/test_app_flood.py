@@ -1,6 +1,7 @@
 """A session that says more than the screen can show: keys come before it."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import textual.screen
 from textual import events
 from textual.widgets import Static
 
-from app.agent.updates import Recorded, TextStreamed
+from app.agent.updates import ProposalsChanged, Recorded, TextStreamed
 from app.conversation.events import AssistantMessage
 from tests.ui.running_app import running
 from tests.ui.screen_text import screen_text
@@ -68,6 +69,30 @@ async def test_what_streams_in_waits_for_a_key_that_is_being_dealt_with(
         await run.see("poured")
     assert slow.shown
     assert "poured" not in slow.shown
+
+
+async def test_a_key_does_not_wait_for_the_store_while_proposals_are_read(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await run.app.opened()
+        held, release = threading.Event(), threading.Event()
+
+        def write_slowly() -> None:
+            with run.runtime.database.transaction():
+                held.set()
+                release.wait()
+
+        writing = asyncio.create_task(asyncio.to_thread(write_slowly))
+        await asyncio.to_thread(held.wait)
+        try:
+            run.app._inbox.put(ProposalsChanged(("P1",)))
+            run.app._inbox.put(Recorded(AssistantMessage(id=1000, text="said later")))
+            await run.write("hello")
+            await run.see("hello")
+            assert "said later" not in run.text
+        finally:
+            release.set()
+            await writing
+        await run.see("said later")
 
 
 async def test_what_a_session_said_last_does_not_come_up_in_the_next(tmp_path: Path, server: WireServer) -> None:

@@ -63,3 +63,30 @@ async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None
     await inbox.emptied()
     assert shown == [*said, Failed("later")]
     assert slices > 3
+
+
+async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_does() -> None:
+    shown: list[Update] = []
+    doing, done = asyncio.Event(), asyncio.Event()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def do() -> None:
+        doing.set()
+        await done.wait()
+
+    def show() -> bool:
+        for update in inbox.take():
+            shown.append(update)
+            if update == Failed("first"):
+                tasks.add(asyncio.ensure_future(inbox.hold(do)()))
+        return True
+
+    inbox = Inbox(lambda: bool(asyncio.get_running_loop().call_soon(show)))
+    inbox.put(Failed("first"))
+    inbox.put(Failed("second"))
+    await doing.wait()
+    inbox.put(Failed("third"))
+    assert shown == [Failed("first")]
+    done.set()
+    await inbox.emptied()
+    assert shown == [Failed("first"), Failed("second"), Failed("third")]
