@@ -305,6 +305,15 @@ ACTIONS: tuple[Action, ...] = (
         argument="[on|off]",
     ),
     Action(
+        "app.skills",
+        "Skills",
+        "",
+        "app.command('skills')",
+        "app",
+        "What the model can read up on, and where it comes from.",
+        command="skills",
+    ),
+    Action(
         "app.keys",
         "Keys",
         "",

@@ -29,6 +29,7 @@ from app.llm.types import Endpoint
 from app.llm.wishes import Wishes
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.models import Proposal
+from app.runtime.skills import skills_of
 from app.runtime.workspace import Runtime
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.sessions import SessionRecord, SessionStore
@@ -141,12 +142,13 @@ def open_session(
     # Claimed before it is read, so that nobody begins a turn in between.
     claim.take()
     events = runtime.sessions.events(record.id)
+    runtime.skills = skills_of(runtime)
     ports = Ports(
         sink=StoreSink(runtime.sessions, record.id),
         others=StoredSessions(runtime),
         claim=claim,
         service=runtime.service,
-        tools=standard_tools(runtime.sandbox, source),
+        tools=standard_tools(runtime.sandbox, source, runtime.skills),
         workspace=runtime.workspace,
         model=model,
         commit=committer(runtime, settings),
@@ -173,6 +175,7 @@ def turn_settings(
         today=date.fromtimestamp(record.created),
         branch=branch(runtime.workspace.root),
         guidance=_guidance(runtime, tell),
+        skills=runtime.skills.told() if runtime.skills else "",
     )
     return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan)
 

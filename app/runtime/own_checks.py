@@ -1,4 +1,4 @@
-"""What the doctor says of what users bring along: their own commands.
+"""What the doctor says of what users bring along: their own commands, skills.
 
 Kept apart: the command line and the app say the same.
 """
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from app.actions import ACTIONS
 from app.llm.capabilities.doctor import Check
 from app.runtime.own_commands import own_commands
+from app.runtime.skills import skills_of
 from app.runtime.workspace import Runtime
 
 
@@ -22,3 +23,7 @@ def own_checks(runtime: Runtime) -> Iterator[Check]:
             *problems,
         ]
         yield Check("own_commands", not problems, "; ".join(filter(None, facts)))
+    skills = skills_of(runtime)
+    if skills.by_name or skills.problems:
+        facts = [f"{len(skills.by_name)} for the model to read" if skills.by_name else "", *skills.problems]
+        yield Check("skills", not skills.problems, "; ".join(filter(None, facts)))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.config import Configuration, Settings
     from app.proposals.service import ProposalService
     from app.sandbox.sandbox import Sandbox
+    from app.skills.finding import Skills
     from app.storage.allowed_commands import AllowedCommandStore
     from app.storage.captured import CapturedEdits
     from app.storage.proposals import SqliteProposalStore
@@ -44,6 +45,8 @@ class Runtime:
     flags: Mapping[str, Any] = field(default_factory=dict)
     """What the command line set."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    skills: "Skills | None" = None
+    """Those that the session that was opened last has been told of."""
     _configuration: "Configuration | None" = None
     _sessions: "SessionStore | None" = None
     _proposals: "SqliteProposalStore | None" = None

@@ -43,6 +43,11 @@ class Places:
         return self.config / "commands"
 
     @property
+    def skills(self) -> Path:
+        """Folder of the user's own skills, each in a folder of its own."""
+        return self.config / "skills"
+
+    @property
     def database(self) -> Path:
         """The one database."""
         return self.state / "signoff.db"

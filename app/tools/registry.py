@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from app.sandbox.sandbox import Sandbox
+from app.skills.finding import Skills
 from app.tools.contract import GivenArguments, Tool, ToolError
 from app.tools.schemas import json_schema, parse_arguments
 
@@ -88,13 +89,20 @@ def schema_of(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def standard_tools(sandbox: Sandbox, source: Source | None = None) -> ToolSet:
-    """Everything that signoff lets a model do; commands run in the sandbox, and `source` has more."""
+def standard_tools(sandbox: Sandbox, source: Source | None = None, skills: Skills | None = None) -> ToolSet:
+    """Everything that signoff lets a model do.
+
+    Args:
+        sandbox: Where commands run.
+        source: Has more tools.
+        skills: What the model may read besides the workspace, if there are any.
+    """
     from app.tools.apply_patch import ApplyPatch
     from app.tools.ask_user import AskUser
     from app.tools.command.run_command import RunCommand
     from app.tools.edit_file import EditFile
     from app.tools.read_file import ReadFile
+    from app.tools.read_skill import ReadSkill
     from app.tools.search.list_files import ListFiles
     from app.tools.search.search_text import SearchText
     from app.tools.whole_files import DeleteFile, RenameFile, WriteFile
@@ -113,6 +121,7 @@ def standard_tools(sandbox: Sandbox, source: Source | None = None) -> ToolSet:
             WriteTodos(),
             AskUser(),
             RunCommand(sandbox),
+            *((ReadSkill(skills),) if skills and skills.by_name else ()),
         ),
         source,
     )

@@ -1,4 +1,7 @@
-"""What the commands do: one method each, called alike by slash, by palette and by key."""
+"""What the commands do: one method each, called alike by slash, by palette and by key.
+
+Kept whole: it is the list of all commands, a few lines each.
+"""
 
 import asyncio
 import time
@@ -90,6 +93,7 @@ class CommandRunner:
             "compact": self._compact,
             "export": self._export,
             "doctor": self._doctor,
+            "skills": self._skills,
             "wire": self._wire,
             "settings": self._settings,
             "interventions": self._interventions,
@@ -378,6 +382,13 @@ class CommandRunner:
         endpoint = endpoint_of(self._preferences.settings, self._runtime.origin_of)
         if await self._means.ask(DoctorScreen(self._runtime, endpoint)):
             await self._connector.use(self._preferences.settings)
+
+    async def _skills(self, _: str) -> None:
+        from app.runtime.skills import skills_of
+        from app.ui.screens.skills import SkillsScreen
+
+        told = self._runtime.skills
+        await self._means.ask(SkillsScreen(await asyncio.to_thread(skills_of, self._runtime), told))
 
     async def _wire(self, _: str) -> None:
         from app.ui.screens.wire import WireScreen

@@ -39,6 +39,7 @@ _TITLES = {
     _LEARNED: "Learned",
     _COMMANDS: "Commands",
     "own_commands": "Your commands",
+    "skills": "Skills",
 }
 
 

@@ -1,0 +1,89 @@
+"""Which skills there are: by name, bounded, and none that leads elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from app.skills import finding
+from app.skills.finding import Skills, find_skills
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
+
+
+def put(root: Path, path: str, text: str = "---\ndescription: Does it.\n---\nText.\n") -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def found(root: Path, user: Path) -> Skills:
+    return find_skills(Workspace(root), [("skills", user)])
+
+
+def test_skills_are_told_by_name_in_the_same_words_each_time(root: Path, tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    put(user, "b/SKILL.md")
+    put(user, "both/SKILL.md", "---\ndescription: Mine.\n---\n")
+    put(user, "no-skill/README.md")
+    put(root, ".agents/skills/a/SKILL.md", "---\nname: zed\ndescription: >\n  Folded:\n  twice\u202e.\n---\n")
+    put(root, ".claude/skills/both/SKILL.md", "---\ndescription: Theirs.\n---\n")
+    put(root, ".claude/skills/both/examples/SKILL.md")
+    put(root, ".claude/skills/byhand/SKILL.md", "---\ndescription: x\ndisable-model-invocation: true\n---\n")
+    skills = found(root, user)
+    assert skills.told() == "- b: Does it.\n- both: Mine.\n- zed: Folded: twice."
+    assert skills.problems == (".claude/skills/both/SKILL.md: both is skills/both/SKILL.md already",)
+    assert found(root, user).told() == skills.told()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no front matter", "no description"),
+        ("---\ndescription: x", "no end"),
+        ("---\nname: ../x\ndescription: x\n---\n", "name"),
+        ("---\nname: a\\nb c\ndescription: x\n---\n", "name"),
+        ("---\ndescription: x\n---\n-----BEGIN RSA PRIVATE KEY-----\nabc\n", "kept from the model"),
+    ],
+)
+def test_what_is_wrong_is_one_line(root: Path, tmp_path: Path, text: str, problem: str) -> None:
+    put(root, ".agents/skills/x/SKILL.md", text)
+    skills = found(root, tmp_path / "none")
+    assert not skills.by_name
+    (line,) = skills.problems
+    assert problem in line and "\n" not in line
+
+
+def test_what_the_model_is_told_is_bounded(root: Path, tmp_path: Path) -> None:
+    for number in range(finding.MOST + 3):
+        put(tmp_path / "user", f"s{number:03}/SKILL.md", f"---\ndescription: {'x' * 5_000}\n---\n")
+    skills = found(root, tmp_path / "user")
+    assert len(skills.by_name) == finding.MOST and len(skills.problems) == 3
+    assert len(skills.told()) < finding.MOST * (finding.LONGEST_DESCRIPTION + 20)
+
+
+@pytest.mark.parametrize("of", ["user", "workspace"])
+@pytest.mark.parametrize("file", ["../../outside.txt", "/etc/passwd", "link.txt", "linked/outside.txt", "..", "."])
+def test_no_file_of_a_skill_leads_out_of_its_folder(root: Path, tmp_path: Path, of: str, file: str) -> None:
+    base = tmp_path / "user" if of == "user" else root / ".agents/skills"
+    put(base, "s/SKILL.md")
+    put(base.parent, "outside.txt", "secret")
+    put(base, "outside.txt", "secret")
+    (base / "s/link.txt").symlink_to(base / "outside.txt")
+    (base / "s/linked").symlink_to(base)
+    folder = found(root, tmp_path / "user").by_name["s"].folder
+    with pytest.raises((OSError, WorkspaceError)):
+        folder.read(file)
+
+
+def test_a_skill_of_the_user_may_be_a_link_itself(root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "dotfiles/s/SKILL.md")
+    put(tmp_path, "dotfiles/s/scripts/run.sh", "echo")
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user/s").symlink_to(tmp_path / "dotfiles/s")
+    folder = found(root, tmp_path / "user").by_name["s"].folder
+    assert folder.read("scripts/run.sh") == b"echo" and folder.files() == ["SKILL.md", "scripts/run.sh"]
