@@ -1,5 +1,10 @@
 """`uv run python -m tests.attention REPOSITORY …`: how often marks come up in its commits, and where a planted defect
-would stand in them."""
+would stand in them.
+
+Where no git host can be reached: Debian's `golang-github-go-git-go-git-fixtures-dev` holds the packs of real
+projects' histories (src-d/go-git, spinnaker, rumprun-xen and smaller ones), each with its address and head in `fixtures.go`;
+`git init --bare`, `git unpack-objects` and `git update-ref` make repositories of them.
+"""
 
 import argparse
 import time
@@ -15,7 +20,7 @@ _FOUND, _EARLY = 0.8, 1 / 3
 
 def main() -> int:
     """Print the figures of each repository; 1 if one of them is beyond the bounds."""
-    parser = argparse.ArgumentParser(prog="python -m tests.attention", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.attention", description=__doc__.partition("\n\n")[0])
     parser.add_argument("repository", type=Path, nargs="+")
     parser.add_argument("--commits", type=int, default=300, help="so many of the latest")
     parser.add_argument("--list", action="store_true", help="print each mark")

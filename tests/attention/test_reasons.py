@@ -10,6 +10,7 @@ from tests.attention.commits import as_proposal
 
 GUARDED = "def pay(sum):\n    if sum < 0:\n        raise ValueError(sum)\n    book(sum)\n"
 TESTS = "def test_one():\n    assert one() == 1\n\n\ndef test_two():\n    assert two() == 2\n"
+CHECKED = "x, err := open(a)\nif err != nil {\n\treturn nil, err\n}\nuse(x)\n"
 HANDLED = "try:\n    work()\nexcept OSError as error:\n    log(error)\ndone()\n"
 
 FOUND = [
@@ -28,6 +29,11 @@ FOUND = [
     ("test_a.py", TESTS, TESTS.replace("    assert one() == 1\n", "    one()\n"), "removes 1 assert"),
     ("test_a.py", TESTS, f"@pytest.mark.skip\n{TESTS}", "skips 1 test"),
     ("a.py", GUARDED, GUARDED.replace("raise ValueError(sum)", "sum = 0"), "removes 1 line that raises"),
+    ("a.go", CHECKED, "x, err := open(a)\nuse(x)\n", "removes 1 line that raises"),
+    ("a.go", CHECKED, "x, _ := open(a)\nuse(x)\n", "removes 1 line that raises"),
+    ("a.go", CHECKED, CHECKED.replace("return nil, err", "log(err)"), "removes 1 line that raises"),
+    ("a.py", GUARDED, None, "deletes the file"),
+    ("test_a.py", TESTS, None, "deletes the file; removes 2 tests: test_one, test_two"),
     ("a.py", "x = 1\n", 'x = 1\nAPI_KEY = "9f8c7b6a5d4e3f2a1b0c"\n', "adds what looks like a secret"),
     ("a.md", "x\n", "x\nAKIA" + "ABCDEFGHIJ234567\n", "adds what looks like an AWS key"),
     (".github/workflows/ci.yml", "a: 1\n", "a: 2\n", "touches .github/"),
@@ -58,6 +64,8 @@ def test_what_deserves_eyes_is_said(path: str, old: str, new: str | None, expect
         ("a.py", "x = 1\n", "model.eval()\ncursor.exec(x)\n"),
         ("a.py", HANDLED, HANDLED.replace("log(error)", "pass\n    log(error)")),
         ("a.py", GUARDED, GUARDED.replace("raise ValueError(sum)", "raise TypeError(sum)")),
+        ("a.go", CHECKED, "use(nil)\n"),
+        ("a.go", f"{CHECKED}done()\n", "x := new(a)\nuse(x)\ndone()\n"),
         ("test_a.py", TESTS, TESTS.replace("test_two", "test_of_two")),
         ("test_a.py", "x = 1\n", "x = 1\nsubprocess.run(x)\n"),
         ("test_a.py", "x = 1\n", "x = 'get(u, verify=False)'\n"),

@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from app.proposals.attention.edited import EditedFile, Line
 from app.proposals.attention.kinds import is_prose, is_test
 from app.proposals.attention.reason import Reason, ReasonKind
+from app.proposals.models import Op
 
 _TEST = re.compile(
     r"\b(?:async )?def (?P<py>test\w*)|\bfunc (?P<go>(?:Test|Fuzz|Benchmark)\w+)\("
@@ -22,6 +23,11 @@ _GUARD = re.compile(
     r"|\breturn (?:\w+, )?(?:fmt\.Errorf|errors\.New|err\b)|\breturn Err\(",
     re.MULTILINE,
 )
+_PASSED_ON = re.compile(r"\breturn (?:.{1,80}, )?err\b|\bpanic\(err\)")
+"""Guards that hand on what a call said."""
+_CALL = re.compile(r"\berr\s*:?=\s*(?:[\w.]*\.)?(\w+)\(")
+_LINES_TO_CALL = 3
+"""Between a call and what hands on its error, at most."""
 _SKIP = re.compile(
     r"\bpytest\.(?:mark\.)?(?:skip|xfail)|\bunittest\.(?:skip|expectedFailure)|(?<![\w.])(?:it|test|describe)\.(?:skip|only|todo)\("
     r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^\s*#\[ignore|@(?:Disabled|Ignore)\b",
@@ -57,8 +63,11 @@ def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) ->
         else:
             gone = []
         yield from _skipped(file)
-    elif _GUARD.search(file.removed_text):
-        yield from _fewer(file, ReasonKind.GUARDS, _GUARD, added)
+    if file.change.op is Op.DELETE:
+        # Of a file that is gone nobody has to be told that its checks are.
+        return
+    if not is_test(file.path) and _GUARD.search(file.removed_text):
+        yield from _fewer(file, ReasonKind.GUARDS, _GUARD, added, _gone_with_their_call(file))
     if not gone and _ASSERT.search(file.removed_text):
         yield from _fewer(file, ReasonKind.ASSERTS, _ASSERT, added)
 
@@ -79,9 +88,35 @@ def _skipped(file: EditedFile) -> Iterator[Reason]:
         yield file.reason(ReasonKind.SKIPPED, after[before:])
 
 
-def _fewer(file: EditedFile, kind: ReasonKind, pattern: re.Pattern[str], added: Added) -> Iterator[Reason]:
-    """The lines of a kind that were removed where fewer came in their stead, and that did not move elsewhere."""
-    removed = [line for line in file.removed_code if pattern.search(line.text)]
+def _gone_with_their_call(file: EditedFile) -> set[int]:
+    """The numbers of the removed lines that handed on the error of a call that is removed, too."""
+    calls = {line.number: found[1] for line in file.removed_code if (found := _CALL.search(line.text))}
+    if not calls:
+        return set()
+    near: dict[str, str] = {}
+    for line in file.added_code:
+        near[line.place.hunk] = f"{near.get(line.place.hunk, '')}\n{line.text}"
+    return {
+        line.number
+        for line in file.removed_code
+        if _PASSED_ON.search(line.text)
+        for number in range(line.number - _LINES_TO_CALL, line.number + 1)
+        if number in calls and f"{calls[number]}(" not in near.get(line.place.hunk, "")
+    }
+
+
+def _fewer(
+    file: EditedFile,
+    kind: ReasonKind,
+    pattern: re.Pattern[str],
+    added: Added,
+    but: Collection[int] = (),
+) -> Iterator[Reason]:
+    """The lines of a kind that were removed where fewer came in their stead, and that did not move elsewhere.
+
+    Those with the numbers of `but` had to go.
+    """
+    removed = [line for line in file.removed_code if pattern.search(line.text) and line.number not in but]
     kept = {line.place for line in file.removed if added.get(line.text.strip())}
     new = file.added_code if pattern.search(file.added_text) else ()
     in_stead = Counter(line.place.hunk for line in new if pattern.search(line.text))
