@@ -2,8 +2,8 @@
 would stand in them.
 
 Where no git host can be reached: Debian's `golang-github-go-git-go-git-fixtures-dev` holds the packs of real
-projects' histories (src-d/go-git, spinnaker, rumprun-xen and smaller ones), each with its address and head in `fixtures.go`;
-`git init --bare`, `git unpack-objects` and `git update-ref` make repositories of them.
+projects' histories (src-d/go-git, spinnaker, rumprun-xen and smaller ones), each with its address and head in
+`fixtures.go`; `git init --bare`, `git unpack-objects` and `git update-ref` make repositories of them.
 """
 
 import argparse
