@@ -485,6 +485,15 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "diff.order", "Order", "P", "toggle_order", "diff", "The files by path, or what deserves eyes first again."
     ),
+    Action(
+        "diff.external",
+        "Diff program",
+        "D",
+        "external_diff",
+        "diff",
+        "Show the file by the program of git's `diff.external`, such as difftastic.",
+        footer=6,
+    ),
     Action("diff.versions", "Versions", "V", "toggle_versions", "diff", "Show v1 against v2 of a revised proposal."),
     Action("files.down", "Down", "j,down,right_curly_bracket", "cursor_down", "files", "Next file."),
     Action("files.up", "Up", "k,up,left_curly_bracket", "cursor_up", "files", "Previous file."),

@@ -34,7 +34,7 @@ ENVIRONMENT = {
 UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate"})
 """What a workspace may set before the user has trusted its file. `gate` only ever to `every-edit`."""
 
-NEVER_FROM_WORKSPACE = frozenset({"anthropic_api_key", "api_key", "headers", "keys", "editor"})
+NEVER_FROM_WORKSPACE = frozenset({"anthropic_api_key", "api_key", "headers", "keys", "editor", "external_diff"})
 """What a workspace may never set, trusted or not."""
 
 
@@ -192,6 +192,8 @@ class Settings(BaseModel):
     """Whether servers count that the user has written down for Claude Code, Gemini CLI and Codex."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
+    external_diff: str = ""
+    """Command of the diff program; `$GIT_EXTERNAL_DIFF`, git's `diff.external` or `difft` if empty."""
     keys: dict[str, str] = Field(default_factory=dict)
     """Remapped keys: action id to comma-separated keys."""
 

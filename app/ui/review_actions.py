@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from app.plural import plural
 from app.proposals.errors import NotRecorded, NotSound
 from app.ui.aftermath import Aftermath
+from app.ui.external_diffs import ExternalDiffs
 from app.ui.means import Means
 from app.ui.preferences import Preferences
 from app.ui.review_checks import ReviewChecks
@@ -64,6 +65,7 @@ class Decisions:
         self._checks = checks
         self._show_proposals = show_proposals
         self.aftermath = Aftermath(review, session, preferences, leave)
+        self.outside = ExternalDiffs(review, runtime, means)
 
     async def carry_out(self, event: Decided) -> None:
         """Do what was decided."""
@@ -243,6 +245,7 @@ class Decisions:
         """Compute a proposal's diffs off the event loop."""
         diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
         self._review.set_diffs(event.proposal_id, diffs)
+        await self.outside.look()
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
         # The proposal service is made, and imported, when it is first asked for: on the same thread.

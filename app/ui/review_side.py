@@ -16,6 +16,7 @@ from app.ui.side_asking import SideAsking
 from widgets.approval import messages as wishes
 from widgets.approval.review import Review
 from widgets.common.containers import Column
+from widgets.diff.messages import ExternalDiffWanted
 
 if TYPE_CHECKING:
     from app.config import Settings
@@ -106,6 +107,13 @@ class ReviewSide(Column):
     def load_answers(self, event: wishes.AnswersWanted) -> None:
         """What a version does at the comments on the one before is wanted."""
         self._work(partial(self._decisions.load_answers, event), group="answers", exclusive=True)
+
+    @on(ExternalDiffWanted)
+    def show_external_diff(self, event: ExternalDiffWanted) -> None:
+        """A file is wanted as the user's diff program shows it."""
+        self._work(
+            partial(self._decisions.outside.show, event.proposal, event.path), group="external", exclusive=True
+        )
 
     # What the user decides
 

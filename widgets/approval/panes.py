@@ -343,6 +343,8 @@ class ReviewPanes(Column):
 
     def title_of(self, action: str) -> str | None:
         """What a key answers at this moment; empty if it does what its action is called, None if only to refuse."""
+        if action == "in_diff('external_diff')":
+            return self.view.title_of("external_diff")
         return title_now(action, self.state, self.deciding.question, comparing=self.preview.comparing)
 
     def key_of(self, action: str) -> str:

@@ -1,6 +1,6 @@
 """A long text that is read, not edited: only the rows on screen are drawn, long lines wrap, lines can be marked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,8 +19,8 @@ from app.safe_text import visible
 class Line:
     """One line of text, cut into pieces of one role each."""
 
-    pieces: tuple[tuple[str, str], ...]
-    """Text and role; a role is the component class `text--ROLE`, empty for plain text."""
+    pieces: tuple[tuple[str, str | Style], ...]
+    """Text and role; a role is the component class `text--ROLE`, empty for plain text, or a style of its own."""
     mark: str = ""
     """A role for the whole line: its bar at the left and its background."""
 
@@ -49,6 +49,7 @@ class TextView(ScrollView, can_focus=True):
         "text--program",
         "text--important",
         "text--heading",
+        "text--match",
     }
     DEFAULT_CSS = """
     TextView {
@@ -62,6 +63,7 @@ class TextView(ScrollView, can_focus=True):
         & > .text--heading { color: $text-primary; text-style: bold; }
         & > .text--program { background: $secondary 14%; color: $text-secondary; }
         & > .text--important { background: $warning 22%; color: $text-warning; text-style: bold; }
+        & > .text--match { background: $warning 45%; color: $foreground; }
     }
     """
 
@@ -72,10 +74,17 @@ class TextView(ScrollView, can_focus=True):
         """Line, and from and to which of its characters."""
         self._first_rows: list[int] = []
         self._width = 0
+        self.query_text = ""
+        """What is looked for and lit; lower-case text matches both cases."""
+        self._matches: list[int] = []
+        """Lines that have it."""
+        self._match: int | None = None
+        """Which of these was gone to last."""
 
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Show these from the top."""
         self._lines = [_safe(line) for line in lines]
+        self.look_for(self.query_text)
         self._width = 0
         self._wrap()
         self.scroll_to(y=0, animate=False, force=True)
@@ -84,6 +93,36 @@ class TextView(ScrollView, can_focus=True):
         """Bring a line to the upper part of the view."""
         if 0 <= line < len(self._first_rows):
             self.scroll_to(y=max(0, self._first_rows[line] - 2), animate=False, force=True)
+
+    def look_for(self, query: str) -> None:
+        """Light what is looked for, wherever it is; nothing if that is empty."""
+        self.query_text, self._match = query, None
+        self._matches = [number for number, line in enumerate(self._lines) if next(self._found(line.text), None)]
+        self.refresh()
+
+    def go_to_match(self, by: int) -> tuple[int, int]:
+        """Go to the next line with what is looked for (1), or the one before (-1), from the top of the view at first.
+
+        Returns which of them it is, from 1, and how many there are.
+        """
+        if not self._matches:
+            return 0, 0
+        if self._match is None:
+            below = (at for at, line in enumerate(self._matches) if line >= self.first_line)
+            self._match = next(below, 0)
+        else:
+            self._match = (self._match + by) % len(self._matches)
+        self.go_to_line(self._matches[self._match])
+        return self._match + 1, len(self._matches)
+
+    def _found(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where what is looked for stands in a line."""
+        query = self.query_text
+        text = text.lower() if query == query.lower() else text
+        at = text.find(query) if query else -1
+        while at >= 0:
+            yield at, at + len(query)
+            at = text.find(query, at + len(query))
 
     @property
     def first_line(self) -> int:
@@ -138,14 +177,18 @@ class TextView(ScrollView, can_focus=True):
             base += self.get_component_rich_style(f"text--{line.mark}")
         segments = [Segment("▌" if line.mark else " ", base)]
         position = 0
+        lit = list(self._found(line.text)) if self.query_text else []
+        match = self.get_component_rich_style("text--match") if lit else base
         for text, role in line.pieces:
-            piece = text[max(0, start - position) : max(0, end - position)]
+            look = base if line.mark or not role else base + self._style(role)
+            for first, last, is_lit in _cut(lit, max(start, position), min(end, position + len(text))):
+                segments.append(Segment(text[first - position : last - position], match if is_lit else look))
             position += len(text)
-            if piece:
-                segments.append(Segment(piece, base if line.mark or not role else base + self._style(role)))
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _style(self, role: str) -> Style:
+    def _style(self, role: str | Style) -> Style:
+        if isinstance(role, Style):
+            return role
         return Style(color=self.get_component_rich_style(f"text--{role}").color)
 
     def action_step(self, by: int) -> None:
@@ -163,6 +206,18 @@ class TextView(ScrollView, can_focus=True):
     def action_bottom(self) -> None:
         """To the end."""
         self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+
+
+def _cut(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """A stretch of characters from one edge of those that are lit to the next, and whether they are."""
+    for first, last in lit:
+        if start < min(first, end):
+            yield start, min(first, end), False
+        if max(start, first) < min(last, end):
+            yield max(start, first), min(last, end), True
+        start = max(start, min(last, end))
+    if start < end:
+        yield start, end, False
 
 
 def _safe(line: Line) -> Line:

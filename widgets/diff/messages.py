@@ -60,5 +60,13 @@ class FilesWanted(Message):
     """The user wants to go to the list of files, or to see it or not."""
 
 
+@dataclass
+class ExternalDiffWanted(Message):
+    """The user wants to see a file as their own diff program shows it."""
+
+    proposal: str
+    path: str
+
+
 class ComparisonWanted(Message):
     """The user wants to see the earlier version against this one, or to go back."""

@@ -11,6 +11,7 @@ from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.messages import (
     CommentWanted,
     ComparisonWanted,
+    ExternalDiffWanted,
     FilesWanted,
     HunkClicked,
     NoteClicked,
@@ -37,6 +38,7 @@ _NEEDS_DIFF = frozenset(
         "toggle_layout",
         "toggle_white_space",
         "toggle_order",
+        "external_diff",
     }
 )
 """Of the actions that the user is offered, those that mean nothing before there is a diff."""
@@ -49,6 +51,8 @@ class DiffView(DiffSurface, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
 
+    has_external_diff = False
+    """Whether a diff program of the user's is known."""
     _held: tuple[int, bool] | None = None
     """The row on which the mouse button went down, and whether it did so on the state of its hunk."""
 
@@ -193,6 +197,15 @@ class DiffView(DiffSurface, can_focus=True):
     def action_toggle_order(self) -> None:
         """The files by need, or by path."""
         self.post_message(OrderWanted())
+
+    def action_external_diff(self) -> None:
+        """The file at the cursor by the user's own diff program."""
+        if self.proposal is not None and self.diffs:
+            self.post_message(ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file].change.path))
+
+    def title_of(self, action: str) -> str | None:
+        """What an action means now: nothing to offer where no diff program is set."""
+        return None if action == "external_diff" and not self.has_external_diff else ""
 
     def action_toggle_versions(self) -> None:
         """The earlier version against this one."""
