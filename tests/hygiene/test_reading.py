@@ -13,6 +13,7 @@ OPENS_OTHER_FILES = {
     "app/doors/hook/transcripts.py": "what an agent tells of its own session",
     "app/demo/sample.py": "signoff's own sample",
     "app/demo/words.py": "signoff's own words",
+    "app/ui/screens/external_diff.py": "its own search line",
     "app/ui/terminal/editor.py": "a temporary file of its own",
     "app/ui/themes/first.py": "the user's own configuration and themes",
     "app/ui/chat_actions.py": "a session",
