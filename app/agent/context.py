@@ -1,5 +1,6 @@
 """Keeps the conversation within the model's context: measures it, and makes room when it is nearly full."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from app.agent.interrupt import Interrupter
@@ -16,9 +17,19 @@ from app.conversation.compaction.plan import (
 )
 from app.conversation.compaction.summary_request import summary_payload
 from app.conversation.compaction.tokens import TokenMeter
-from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, RequestSent
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Event,
+    Notice,
+    Pruned,
+    RequestSent,
+    UserMessage,
+)
 from app.conversation.log import EventLog
 from app.conversation.payload.projection import Facts, project
+from app.images.image import names_of
 from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import RequestError
 from app.llm.types import Completed, Payload, Usage
@@ -96,8 +107,9 @@ class ContextKeeper:
         while budget is not None and (step := plan(self._log.events, budget, summarise=summarise)) is not None:
             match step:
                 case Prune():
-                    pruned = Pruned(results=step.results, tokens_before=budget.used)
+                    pruned = Pruned(results=step.results, images=step.images, tokens_before=budget.used)
                     budget = await self._take(pruned, budget, model, facts)
+                    await self._tell(pruned.images)
                 case Summarise():
                     summary, usage = await interrupter.wait_for(self._summary(step, budget, model, facts))
                     if not summary:
@@ -122,6 +134,15 @@ class ContextKeeper:
         after = self._meter.tokens(project([*self._log.events, step], model.profile, facts))
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
+
+    async def _tell(self, numbers: Sequence[int]) -> None:
+        """Tell the user which images, of the events with these ids, the model does not see any more."""
+        events = (event for event in self._log.events if event.id in numbers)
+        images = [image for event in events if isinstance(event, UserMessage | Answer) for image in event.images]
+        if images:
+            await self._log.append(
+                Notice(text=f"Left out to make room: {names_of(images)}. Attach it again if the model needs it.")
+            )
 
     async def _summary(
         self, step: Summarise, budget: Budget, model: ModelPort, facts: Facts

@@ -21,7 +21,7 @@ class MessageQueue:
         waiting = {number: one for number, one in self._waiting.items() if number not in self._withdrawn}
         if not waiting:
             return ()
-        said = (UserMessage(text=one.text, command=one.command) for one in waiting.values())
+        said = (UserMessage(text=one.text, command=one.command, images=one.images) for one in waiting.values())
         return (QueueTaken(messages=tuple(waiting)), *said)
 
     def withdraw(self) -> tuple[str, ...]:

@@ -96,6 +96,8 @@ class Ports:
     """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
     checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None
     """Runs the checks of a draft that answer its step; gives what they say against it, empty if nothing."""
+    content: Callable[[str], bytes] | None = None
+    """Gives the bytes of an image by their SHA-256; raises KeyError."""
     allowed: FormStore | None = None
     """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""
     asked: Callable[[str], Sequence[Event]] = lambda proposal: ()

@@ -29,6 +29,7 @@ from app.agent.decision_events import (
 )
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
+from app.agent.image_contents import ImageContents, unseen
 from app.agent.interrupt import Interrupter
 from app.agent.measures import Spending
 from app.agent.ports import ModelPort, Ports
@@ -55,6 +56,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
+from app.images.image import Image
 from app.llm.wires.registry import SentRequest
 from app.proposals.errors import ProposalError
 from app.proposals.facts import UNKNOWN, Circumstances, LineComment
@@ -83,6 +85,7 @@ class Session:
         self.pending = self.log.attach(PendingProposals())
         self.context = ContextKeeper(self.log)
         self.spent = self.log.attach(Spending())
+        self._images = self.log.attach(ImageContents(ports.content))
         self._subscribers: list[Subscriber] = []
         self.confirmations = Confirmations(self._publish, Allowances(ports.allowed))
         self._executor = Executor(
@@ -109,7 +112,7 @@ class Session:
             self.log,
             session_id,
             lambda: self.ports,
-            lambda: facts_of(self.ports.model, self.settings, self.ports.tools),
+            lambda: facts_of(self.ports.model, self.settings, self.ports.tools, self._images),
             self._unfinished,
             self._publish,
             self._keep_request,
@@ -155,16 +158,18 @@ class Session:
 
     # What the user says; each raises `OpenElsewhere` where another process runs the turns of this session
 
-    async def send(self, text: str, command: Invocation | None = None) -> None:
+    async def send(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
         """Say something. While a turn runs the message waits for its end; an open question takes it as its answer.
 
         `command` is the one of the user's own that has made the message.
         """
-        await self._turns.say(text, command)
+        await self._turns.say(text, command, images)
+        if images and not self.ports.model.profile.takes_images:
+            await self.note(unseen(images, self.ports.model.endpoint.model))
 
-    async def answer(self, text: str, call: str = "") -> None:
+    async def answer(self, text: str, call: str = "", images: Sequence[Image] = ()) -> None:
         """Answer the open question (or the one of this call); the text becomes the result of that call."""
-        await self._turns.answer(text, call)
+        await self._turns.answer(text, call, images)
 
     async def resume(self) -> None:
         """`continue`: the model goes on without a word, after the turn that runs; not past an open question.
@@ -320,6 +325,7 @@ class Session:
             settings=lambda: self.settings,
             interrupter=interrupter,
             publish=self._publish,
+            images=self._images,
             answers=lambda: self._turns.feedback.unanswered,
             sent=self._keep_request,
         )

@@ -7,7 +7,7 @@ tools of the session and no leave to call them; what comes back is shown and rec
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from app.agent.interrupt import Interrupted, Interrupter
@@ -55,7 +55,7 @@ class SideQuestions:
         log: EventLog,
         session_id: str,
         ports: Callable[[], Ports],
-        facts: Callable[[], Facts],
+        facts: Callable[[], Awaitable[Facts]],
         unfinished: Callable[[], AssistantMessage | None],
         publish: Callable[[Update], None],
         sent: Callable[[SentRequest], None],
@@ -160,7 +160,7 @@ class SideQuestions:
         try:
             request = SideRequest(
                 settled(self._log.events, self._unfinished()),
-                self._facts(),
+                await self._facts(),
                 self._meter,
                 tuple(briefs(subject, question, thread)),
                 question.text,

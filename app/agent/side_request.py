@@ -63,7 +63,7 @@ class SideRequest:
         budget = budget_for(used, profile.context_window, forced=True, factor=self.meter.factor)
         while budget is not None and (step := plan(events, budget, summarise=False)) is not None:
             if isinstance(step, Prune):
-                events.append(Pruned(results=step.results))
+                events.append(Pruned(results=step.results, images=step.images))
             else:
                 events.append(Compacted(upto=step.upto, summary="", method="truncation"))
             budget = replace(budget, used=self.meter.tokens(self._project(events, profile, self._least)))

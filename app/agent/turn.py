@@ -15,6 +15,7 @@ from app.agent import interventions
 from app.agent.context import ContextKeeper
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
+from app.agent.image_contents import ImageContents
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ladder import (
     ClosingRequest,
@@ -129,6 +130,7 @@ class Turn:
         settings: Callable[[], TurnSettings],
         interrupter: Interrupter,
         publish: Callable[[Update], None],
+        images: ImageContents,
         answers: Callable[[], Sequence[str]],
         sent: Callable[[SentRequest], None],
     ) -> None:
@@ -142,6 +144,7 @@ class Turn:
         self._settings = settings
         self._interrupter = interrupter
         self._publish = publish
+        self._images = images
         self._answers = answers
         self._sent = sent
         self._room_made = False
@@ -211,19 +214,18 @@ class Turn:
         self._publish(PhaseChanged(Phase.COMPACTING))
         forced = by_hand or bool(self._state.failure) or self._state.last is Last.NO_ROOM
         self._room_made = True
+        facts = await self._facts(closing=False)
         with contextlib.suppress(Interrupted):
-            return await self._context.make_room(
-                self._model, self._facts(closing=False), self._interrupter, forced=forced
-            )
+            return await self._context.make_room(self._model, facts, self._interrupter, forced=forced)
         return False
 
-    def _facts(self, *, closing: bool) -> Facts:
-        return facts_of(self._model, self._settings(), self._tools, closing=closing)
+    async def _facts(self, *, closing: bool) -> Facts:
+        return await facts_of(self._model, self._settings(), self._tools, self._images, closing=closing)
 
     async def _request(self, *, closing: bool) -> AssistantMessage | None:
         """One request and its record. Returns the response, None if it failed or was interrupted without one."""
+        facts = await self._facts(closing=closing)
         events = tuple(self._log.events)
-        facts = self._facts(closing=closing)
 
         def build(profile: Profile) -> Payload:
             payload = project(events, profile, facts)
@@ -353,7 +355,18 @@ class Turn:
         return message
 
 
-def facts_of(model: ModelPort, settings: TurnSettings, tools: ToolSet, *, closing: bool = False) -> Facts:
+async def facts_of(
+    model: ModelPort, settings: TurnSettings, tools: ToolSet, images: ImageContents, *, closing: bool = False
+) -> Facts:
     """What every request of a session depends on besides its log and the profile."""
+    contents = await images.load(model.profile)
     endpoint = model.endpoint
-    return Facts(settings.system_prompt, tools.schemas, closing, endpoint.base_url, endpoint.model, endpoint.wishes)
+    return Facts(
+        settings.system_prompt,
+        tools.schemas,
+        closing,
+        endpoint.base_url,
+        endpoint.model,
+        endpoint.wishes,
+        images=contents,
+    )

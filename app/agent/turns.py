@@ -22,6 +22,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import EventLog
+from app.images.image import Image
 
 
 class OpenElsewhere(Exception):
@@ -124,26 +125,26 @@ class Turns:
 
     # What begins a turn
 
-    async def say(self, text: str, command: Invocation | None = None) -> None:
+    async def say(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
         """A message: the answer to an open question, queued while a turn runs, else a turn of its own.
 
         `command` is the one that has made it.
         """
         await self._own()
         if self.question is not None:
-            await self.answer(text)
+            await self.answer(text, images=images)
             return
         async with self._door:
-            await self._say(text, command)
+            await self._say(text, command, images)
 
-    async def answer(self, text: str, call: str = "") -> None:
+    async def answer(self, text: str, call: str = "", images: Sequence[Image] = ()) -> None:
         """The answer to the open question, or to that of this call.
 
         Words that come when the question is answered already are a message, unless they are that very answer.
         """
         await self._own()
         call = call or (self.question.call if self.question else "")
-        while not await self._answer(text, call):
+        while not await self._answer(text, call, images):
             # The turn that asked is still being closed: the answer belongs after its end.
             await self.settled()
 
@@ -230,25 +231,27 @@ class Turns:
                 "on with a copy; once it is closed there, you can go on here."
             )
 
-    async def _answer(self, text: str, call: str) -> bool:
+    async def _answer(self, text: str, call: str, images: Sequence[Image]) -> bool:
         """Take an answer; False if it has to wait for the turn that asked."""
         async with self._door:
             if call not in self._state.open_questions:
                 if not self._answered(call, text):
-                    await self._say(text)
+                    await self._say(text, images=images)
                 return True
             if self.busy:
                 return False
-            await self._begin("answer", Answer(call=call, text=text))
+            await self._begin("answer", Answer(call=call, text=text, images=tuple(images)))
             return True
 
-    async def _say(self, text: str, command: Invocation | None = None) -> None:
+    async def _say(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
+        attached = tuple(images)
         if self.busy or self._closing:
-            await self._log.append(MessageQueued(text=text, command=command))
+            await self._log.append(MessageQueued(text=text, command=command, images=attached))
         elif (question := self.question) is not None:
-            await self._begin("answer", Answer(call=question.call, text=text))
+            await self._begin("answer", Answer(call=question.call, text=text, images=attached))
         else:
-            await self._begin("message", *self._queue.said(), UserMessage(text=text, command=command))
+            said = UserMessage(text=text, command=command, images=attached)
+            await self._begin("message", *self._queue.said(), said)
 
     async def _begin(self, cause: Cause, *events: Event) -> None:
         """Open the gate and start a turn: what the user did and what the model has to know are one record."""

@@ -123,6 +123,9 @@ def command_parser() -> argparse.ArgumentParser:
         type=_text,
         help="what to say to the model; - or nothing reads standard input",
     )
+    run.add_argument(
+        "--image", action="append", default=[], type=_text, metavar="FILE", help="an image to send; may be repeated"
+    )
     run.add_argument("--max-steps", type=int, metavar="N", help="steps before the model is told to stop")
     run.add_argument(
         "--commands",
@@ -190,24 +193,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     search = _command(commands, "search", "Find what was said, proposed or read in any session, the newest first.")
     search.add_argument("words", metavar="WORD", nargs="+", type=_text, help="all of these, or their beginnings")
-    export = _command(
-        commands, "export", "Write a session, or the review of a proposal, to standard output.", json=False
-    )
-    export.add_argument(
-        "session",
-        metavar="SESSION",
-        type=_text,
-        help="its id or the beginning of it; `latest` for the last one; with --review a proposal",
-    )
-    export.add_argument(
-        "--review", action="store_true", help="a report to send to somebody: diff, comments, decisions, checks"
-    )
-    export.add_argument(
-        "--format",
-        choices=("md", "json", "html"),
-        default="md",
-        help="Markdown (default), JSON, or a page of a review",
-    )
+    _add_export(commands)
     _add_record(commands)
     doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
     _add_model(doctor)
@@ -226,6 +212,28 @@ def command_parser() -> argparse.ArgumentParser:
         "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
     )
     return parser
+
+
+def _add_export(commands: Any) -> None:
+    export = _command(
+        commands, "export", "Write a session, or the review of a proposal, to standard output.", json=False
+    )
+    export.add_argument(
+        "session",
+        metavar="SESSION",
+        type=_text,
+        help="its id or the beginning of it; `latest` for the last one; with --review a proposal",
+    )
+    export.add_argument(
+        "--review", action="store_true", help="a report to send to somebody: diff, comments, decisions, checks"
+    )
+    export.add_argument(
+        "--format",
+        choices=("md", "json", "html"),
+        default="md",
+        help="Markdown (default), JSON, or a page of a review",
+    )
+    export.add_argument("--images", metavar="FOLDER", help="write the images that you sent there, under their hashes")
 
 
 def _add_record(commands: Any) -> None:

@@ -39,6 +39,10 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
+from app.images.attaching import Candidate, NotAttached
+from app.images.image import Image
+from app.images.mentions import mentions
+from app.runtime.attachments import attached
 from app.runtime.connection import NotConnected, connect, open_session
 from app.runtime.leaving import end_soon
 from app.runtime.recovery import put_right
@@ -93,6 +97,11 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     except NotConnected as error:
         raise CommandError(str(error), Exit.USAGE) from error
     message = await asyncio.to_thread(_message, runtime, prompt)
+    try:
+        images = await _images(runtime, prompt, arguments.image, model.profile.wire)
+    except NotAttached as error:
+        await model.aclose()
+        raise CommandError(str(error), Exit.USAGE) from error
     served = Served(runtime, print_error)
     session = open_session(runtime, model, _record(runtime, arguments), source=served, tell=print_error)
     if session.follows:
@@ -106,7 +115,7 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
     stop = _Stop(session)
     try:
         await served.look(runtime.settings)
-        await session.send(message.text, message.command)
+        await session.send(message.text, message.command, images)
         stop.repeat()
         await session.settled()
     finally:
@@ -146,6 +155,27 @@ def _message(runtime: Runtime, prompt: str) -> UserMessage:
     if message.notice:
         print_error(message.notice)
     return UserMessage(text=message.text, command=message.command)
+
+
+async def _images(runtime: Runtime, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
+    """The images given, and those in the workspace that the prompt names; raises NotAttached for one that was given.
+
+    A prompt may be made of anyone's text: what it names is not always meant, and nothing outside is sent for it.
+    """
+
+    async def given_is_meant(candidate: Candidate) -> bool:
+        return True
+
+    async def is_meant(candidate: Candidate) -> bool:
+        print_error(f"{candidate.path} is only named, since {candidate.doubt}: give it with --image to send it.")
+        return False
+
+    images = await attached(runtime, (), wire, given_is_meant, given)
+    try:
+        images += await attached(runtime, mentions(prompt), wire, is_meant)
+    except NotAttached as error:
+        print_error(f"{error} The prompt is sent without images that it names.")
+    return tuple({image.sha256: image for image in images}.values())
 
 
 async def _check_commands(runtime: Runtime, *, in_place: bool) -> None:

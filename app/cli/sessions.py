@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 
 from app.cli.documents import DecisionLine, FoundLine, OriginLine, SessionLine, VerifiedDocument
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
-from app.conversation.events import Event, ProposalStaged
+from app.conversation.events import Answer, Event, ProposalStaged, UserMessage
 from app.conversation.markdown import markdown_record
 from app.plural import plural
 from app.proposals.errors import ProposalError
@@ -78,12 +79,27 @@ def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     else:
         record = runtime.sessions.get(arguments.session)
     events = runtime.sessions.events(record.id)
+    if arguments.images:
+        _write_images(runtime, events, Path(arguments.images))
     if arguments.format == "json":
         print_json(events)
         return Exit.DONE
     diffs = _diffs(runtime, events)
     print_text(markdown_record(record.title, record.model, events, diffs).rstrip("\n") + "\n")
     return Exit.DONE
+
+
+def _write_images(runtime: Runtime, events: Sequence[Event], folder: Path) -> None:
+    """Write the images that the user sent, each under its hash: what a file was called may be any text."""
+    images = [one for event in events if isinstance(event, UserMessage | Answer) for one in event.images]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for image in images:
+            with contextlib.suppress(KeyError):
+                path = folder / f"{image.sha256}.{image.media_type.removeprefix('image/')}"
+                path.write_bytes(runtime.proposals.blob(image.sha256))
+    except OSError as error:
+        raise CommandError(f"{folder} cannot be written: {error.strerror or error}.", Exit.USAGE) from error
 
 
 def _export_review(runtime: Runtime, name: str, form: str) -> Exit:

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from app.conversation.event_base import Audience, EventBase, Record, Source
 from app.conversation.side_events import SideAnswer, SideQuestion
+from app.images.image import Image
 from app.llm.types import ReceivedCall, Usage
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from app.proposals.origin import Origin
@@ -37,6 +38,7 @@ class UserMessage(EventBase):
     audience: Literal[Audience.BOTH] = Audience.BOTH
     text: str
     command: Invocation | None = None
+    images: tuple[Image, ...] = ()
 
     @property
     def typed(self) -> str:
@@ -52,6 +54,7 @@ class MessageQueued(EventBase):
     audience: Literal[Audience.USER] = Audience.USER
     text: str
     command: Invocation | None = None
+    images: tuple[Image, ...] = ()
 
     @property
     def typed(self) -> str:
@@ -172,6 +175,7 @@ class Answer(EventBase):
     audience: Literal[Audience.BOTH] = Audience.BOTH
     call: str
     text: str
+    images: tuple[Image, ...] = ()
 
 
 class InterventionKind(StrEnum):
@@ -339,13 +343,15 @@ class Compacted(EventBase):
 
 
 class Pruned(EventBase):
-    """The texts of these old tool results are left out of payloads from here on."""
+    """The texts of these old tool results, or these images, are left out of payloads from here on."""
 
     type: Literal["pruned"] = "pruned"
     source: Literal[Source.PROGRAM] = Source.PROGRAM
     audience: Literal[Audience.BOTH] = Audience.BOTH
-    results: tuple[int, ...]
+    results: tuple[int, ...] = ()
     """Ids of `ToolResult` events."""
+    images: tuple[int, ...] = ()
+    """Ids of events with images."""
     tokens_before: int = 0
     tokens_after: int = 0
 

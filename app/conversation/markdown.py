@@ -22,6 +22,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.side_events import SideAnswer, SideQuestion
+from app.images.image import Image
 
 _STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
@@ -48,9 +49,9 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
     match event:
         case UserMessage():
             called = f"`{event.command.typed}`\n\n" if event.command else ""
-            return f"## You, {when}\n\n{called}{event.text}"
+            return f"## You, {when}\n\n{called}{event.text}{_images(event.images)}"
         case Answer():
-            return f"## You answered, {when}\n\n{event.text}"
+            return f"## You answered, {when}\n\n{event.text}{_images(event.images)}"
         case AssistantMessage() if event.text.strip():
             return f"## {event.model or 'Model'}{_STATES.get(event.state, '')}, {when}\n\n{event.text}"
         case ToolResult():
@@ -68,6 +69,12 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
             return f"> {event.way} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
         case _:
             return _rare(event, when)
+
+
+def _images(images: Sequence[Image]) -> str:
+    """A line for each: what it is, and by which hash it is stored."""
+    lines = [f"- image `{image.name}`: {image.facts}, {image.media_type}, SHA-256 {image.sha256}" for image in images]
+    return "\n\n" + "\n".join(lines) if lines else ""
 
 
 def _rare(event: Event, when: str) -> str:

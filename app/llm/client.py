@@ -47,6 +47,7 @@ _LISTING = 3.0
 """Seconds for the list of models then."""
 NO_FINISH_TOLERATED = 2
 """Clean ends without a finish reason after which they are taken for the server's way to end."""
+NO_IMAGES = "The model takes no images by the server's list: it goes on without, and is told so. /model changes it."
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """What the limit of a response is called, on one wire or another."""
 _NONE: tuple[Any, ...] = ("none", {"type": "none"})
@@ -113,8 +114,9 @@ class ModelClient:
         except AttemptFailed as failed:
             raise self._final(failed.failure, None) from failed
         facts = listed_facts(models, self.endpoint.model)
-        if self.profile.context_window is not None:
-            facts.pop("context_window", None)
+        for known in ("context_window", "images_supported"):
+            if getattr(self.profile, known) is not None:
+                facts.pop(known, None)
         self._beliefs.learn(**facts)
         return [model.id for model in models]
 
@@ -176,9 +178,11 @@ class ModelClient:
         lessons = Lessons(self.profile)
         while True:
             payload = build(lessons.profile)
+            if await self._ask_list(payload, lessons):
+                yield ProfileCorrected(self.profile, NO_IMAGES)
+                payload = build(lessons.profile)
             request = SentRequest(self.endpoint.model, lessons.profile, payload)
             wire, fields = request.wire, request.body()
-            await self._ask_window(fields, lessons)
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)
             attempt += 1
             try:
@@ -205,14 +209,20 @@ class ModelClient:
             yield RetryScheduled(attempt, delay, failure.message)
             await self._pause(delay)
 
-    async def _ask_window(self, fields: Mapping[str, Any], lessons: Lessons) -> None:
-        """Before the first request that may be too long for a small window, learn how long the window is."""
-        if self._listed or self.profile.context_window is not None or len(str(fields)) < _LARGE:
-            return
+    async def _ask_list(self, payload: Payload, lessons: Lessons) -> bool:
+        """Before the first request that the model may not take, as it is long or has images, learn what it takes.
+
+        Returns whether the images in it are not taken.
+        """
+        long = self.profile.context_window is None and not payload.images and _is_long(payload)
+        unsure = bool(payload.images) and self.profile.images_supported is None
+        if self._listed or not (unsure or long):
+            return False
         with contextlib.suppress(RequestError, TimeoutError):
             async with asyncio.timeout(_LISTING):
                 await self.models()
-        lessons.note(context_window=self.profile.context_window)
+        lessons.note(context_window=self.profile.context_window, images_supported=self.profile.images_supported)
+        return unsure and not self.profile.takes_images
 
     async def _pause(self, seconds: float) -> None:
         self._hurried.clear()
@@ -364,6 +374,10 @@ class ModelClient:
 def _is_finished(assembly: ResponseAssembly) -> bool:
     """The model's part of the response is over, whatever else the connection does."""
     return assembly.finish_reason not in (None, "error")
+
+
+def _is_long(payload: Payload) -> bool:
+    return len(str(payload.messages)) + len(str(payload.tools)) + len(str(payload.system)) >= _LARGE
 
 
 def _tool_names(payload: Payload) -> list[str]:

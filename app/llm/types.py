@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.config import Price
+from app.images.image import Image
 from app.llm.address import Address, take_apart
 from app.llm.capabilities.profile import Profile
 from app.llm.wishes import NO_WISHES, Wishes
@@ -50,6 +51,8 @@ class Payload:
     """The system prompt, where the wire has it apart from the messages."""
     wishes: Wishes = NO_WISHES
     """Fields that the user wants, as far as the server takes them."""
+    images: tuple[Image, ...] = ()
+    """The images in the messages, in order."""
 
 
 class ReceivedCall(BaseModel):

@@ -153,6 +153,7 @@ def open_session(
         model=model,
         commit=committer(runtime, settings),
         checked=Feed(lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.trees_of_draft),
+        content=runtime.proposals.blob,
         allowed=runtime.allowed_commands if attended else None,
         asked=runtime.sessions.side_questions,
     )

@@ -75,7 +75,7 @@ _OLD_PROPOSALS = """
 def _drop_contents(connection: sqlite3.Connection) -> tuple[int, int]:
     """Remove contents that nothing names; how many, and their bytes."""
     named: set[str] = set()
-    for statement in ("SELECT body FROM proposals", "SELECT body FROM journal"):
+    for statement in ("SELECT body FROM proposals", "SELECT body FROM journal", _WITH_IMAGES):
         for (body,) in connection.execute(statement):
             # A journal record holds a whole proposal as JSON in a string, where quotes are escaped.
             named.update(_NAME.findall(cast(str, body).replace("\\", "")))
@@ -85,6 +85,13 @@ def _drop_contents(connection: sqlite3.Connection) -> tuple[int, int]:
     unnamed = [(name, size) for name, size in found if name not in named]
     connection.executemany("DELETE FROM blobs WHERE sha256 = ?", [(name,) for name, _ in unnamed])
     return len(unnamed), sum(size for _, size in unnamed)
+
+
+_WITH_IMAGES = """
+    SELECT json_extract(body, '$.images') FROM events
+    WHERE type IN ('user_message', 'message_queued', 'answer') AND body LIKE '%"images":[{%'
+"""
+"""The images of messages; bytes that no message of any session names any more go."""
 
 
 def _reclaim(database: Database) -> None:

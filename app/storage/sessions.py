@@ -327,7 +327,8 @@ def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
             return event.model_copy(update={"upto": max(covered, default=0)})
         case Pruned():
             results = tuple(new_ids[old] for old in event.results if old in new_ids)
-            return event.model_copy(update={"results": results})
+            images = tuple(new_ids[old] for old in event.images if old in new_ids)
+            return event.model_copy(update={"results": results, "images": images})
         case _:
             return event
 

@@ -270,7 +270,7 @@ class SignoffApp(FittedApp):
     @on(Composer.Submitted)
     def send(self, event: Composer.Submitted) -> None:
         """A message to the model; it goes back into the composer if it cannot be kept."""
-        self.work(partial(self._talk.send, event.text))
+        self.work(partial(self._talk.send, event.text, mentions=event.mentions))
 
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:

@@ -1,11 +1,13 @@
 """The left side of the workbench: the chat, and the routing of what it says."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from textual import on
 from textual.app import ComposeResult
 
+from app.images.mentions import Mention
 from app.ui.links import open_link
 from app.ui.means import Means
 from app.ui.screens.welcome import welcome
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 class Acts(Protocol):
     """Who acts on what the chat says."""
 
-    async def answer(self, text: str, call: str) -> None:
+    async def answer(self, text: str, call: str, mentions: Sequence[Mention]) -> None:
         """The answer to the model's question."""
         ...
 
@@ -63,7 +65,7 @@ class ChatSide(Column):
     @on(ChatPane.QuestionAnswered)
     def answer(self, event: ChatPane.QuestionAnswered) -> None:
         """The answer to the model's question."""
-        self._means.work(partial(self._acts.answer, event.text, event.call))
+        self._means.work(partial(self._acts.answer, event.text, event.call, event.mentions))
 
     @on(ChatPane.ProposalOpened)
     def open_proposal(self, event: ChatPane.ProposalOpened) -> None:

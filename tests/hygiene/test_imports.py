@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("app.safe_text", "app.keymap", "app.config"),
     ("app.workspace",),
-    ("app.sandbox", "app.own_commands", "app.skills"),
+    ("app.sandbox", "app.own_commands", "app.skills", "app.images"),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
     ("app.storage", "app.agent", "app.checks"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.oracles.request_types import faults, request_type
 
+_LARGEST_IMAGE = 5 * 1024 * 1024
 _WORD = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -81,11 +82,15 @@ def _blocks(message: Mapping[str, Any]) -> list[str]:
                 found.append("text content blocks must contain non-whitespace text")
             case "tool_use" if not _WORD.fullmatch(block["id"]):
                 found.append("tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
+            case "image" if not block["source"]["data"]:
+                found.append("image cannot be empty")
+            case "image" if len(block["source"]["data"]) > _LARGEST_IMAGE:
+                found.append(f"image exceeds 5 MB maximum: {len(block['source']['data'])} bytes")
             case "thinking" if not block.get("signature"):
                 found.append("thinking.signature: Field required")
     if message["role"] == "assistant" and blocks and "thinking" in blocks[-1]["type"]:
         found.append("The final block in an assistant message cannot be `thinking`.")
-    allowed = {"user": {"text", "tool_result"}, "system": {"text"}}
+    allowed = {"user": {"text", "image", "tool_result"}, "system": {"text"}}
     kinds = {str(block["type"]) for block in blocks}
     if message["role"] in allowed and not kinds <= allowed[message["role"]]:
         found.append(f"{sorted(kinds)} in a message of {message['role']}")

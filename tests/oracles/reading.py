@@ -1,5 +1,6 @@
 """Who says what in a request, whatever wire it is on."""
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -48,9 +49,23 @@ def said(body: Mapping[str, Any]) -> list[tuple[str, str]]:
                 texts.append((message["role"], part))
             elif part["type"] == "tool_result":
                 texts.append(("tool", part["content"]))
-            elif part["type"] == "text":
+            elif part["type"] in ("text", "input_text"):
                 texts.append((message["role"], part["text"]))
     return [("system" if role == "developer" else role, text) for role, text in texts]
+
+
+def images(body: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """The images in the user's messages, each with its media type, in order."""
+    found = []
+    for message in conversation(body):
+        for part in _listed(message.get("content") or []) if message.get("role") == "user" else ():
+            match part:
+                case {"type": "image", "source": {"media_type": kind, "data": data}}:
+                    found.append((kind, base64.b64decode(data)))
+                case {"type": "image_url", "image_url": {"url": url}} | {"type": "input_image", "image_url": url}:
+                    head, _, data = url.partition(";base64,")
+                    found.append((head.removeprefix("data:"), base64.b64decode(data)))
+    return found
 
 
 def closes(body: Mapping[str, Any]) -> bool:

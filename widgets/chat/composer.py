@@ -18,7 +18,9 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from app.actions import bindings
+from app.images.mentions import Mention, written
 from app.slash_line import slash_call
+from widgets.chat.dropped import Dropped
 from widgets.chat.editor import Editor
 from widgets.chat.fuzzy import Names
 from widgets.chat.pastes import Draft, Folds
@@ -66,6 +68,8 @@ class Composer(Column):
         """The user sends this text, pastes written out."""
 
         text: str
+        mentions: tuple[Mention, ...] = ()
+        """Files that the user has named in it, outside of folded pastes."""
 
     @dataclass
     class CommandEntered(Message):
@@ -144,7 +148,8 @@ class Composer(Column):
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
         """Takes keys of an empty composer before anything else (the options of a question)."""
-        self.editor = Editor(self._steer)
+        self.dropped = Dropped()
+        self.editor = Editor(self._steer, self.dropped.named)
         self.popup = Popup()
         self._queue = Queue()
 
@@ -239,8 +244,9 @@ class Composer(Column):
             self._sent(text)
             self.post_message(self.CommandEntered(name, argument))
             return
+        named = self.dropped.mentions(self.editor.text)
         self._sent(text)
-        self.post_message(self.Submitted(text))
+        self.post_message(self.Submitted(text, named))
 
     def _knows(self, name: str) -> bool:
         """Whether there may be a command of that name."""
@@ -423,7 +429,7 @@ class Composer(Column):
         mention = _MENTION.search(self.editor.document.get_line(row)[:column])
         if mention is None:
             return
-        written = f'@"{path}" ' if re.search(r"\s", path) else f"@{path} "
-        result = self.editor.replace(written, (row, mention.start()), (row, column), maintain_selection_offset=False)
+        named = f"{written(path)} "
+        result = self.editor.replace(named, (row, mention.start()), (row, column), maintain_selection_offset=False)
         self.editor.move_cursor(result.end_location)
         self._close_popup()

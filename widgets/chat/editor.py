@@ -1,6 +1,6 @@
 """The text field of the composer: pastes that behave as one character, and keys that others may take first."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from rich.text import Text
@@ -38,13 +38,14 @@ class Editor(TextArea):
     }
     """
 
-    def __init__(self, steer: Callable[[str], bool]) -> None:
-        """An empty editor."""
+    def __init__(self, steer: Callable[[str], bool], pasted: Callable[[str], Awaitable[str]] | None = None) -> None:
+        """An empty editor; `pasted` tells what is to be inserted for a pasted text."""
         super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
         # A blinking cursor is a timer that never stops, and wakes the machine twice a second.
         self.set_reactive(TextArea.cursor_blink, False)
         self.pastes = Pastes()
         self._steer = steer
+        self._pasted = pasted
         self._last_cursor: Location = (0, 0)
 
     @property
@@ -89,11 +90,11 @@ class Editor(TextArea):
             return False
         return await self.app.run_action(bound.binding.action, bound.node)
 
-    def on_paste(self, event: events.Paste) -> None:
-        """Fold a big paste; line ends become newlines."""
+    async def on_paste(self, event: events.Paste) -> None:
+        """Fold a big paste; line ends become newlines. What is typed meanwhile comes after it."""
         event.prevent_default()
         event.stop()
-        self.paste(event.text)
+        self.paste(event.text if self._pasted is None else await self._pasted(event.text))
 
     def paste(self, text: str) -> None:
         """Insert pasted text at the cursor, folded if it is big."""

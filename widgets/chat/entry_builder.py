@@ -141,8 +141,8 @@ class EntryBuilder:
             case Question(call=call, text=text, options=options):
                 self._questions[call] = QuestionEntry(key, call, text, options)
                 changes = [Put(self._questions[call])]
-            case Answer(call=call, text=text):
-                changes = [*self._answered(call, text), Put(UserEntry(key, text, answers=True))]
+            case Answer(call=call, text=text, images=images):
+                changes = [*self._answered(call, text), Put(UserEntry(key, text, answers=True, images=images))]
             case ProposalStaged() | ProposalDecided() | ProposalChanged():
                 changes = self._proposal(event, key)
             case TurnStarted(time=time):
@@ -361,11 +361,11 @@ def key_of(log: Iterable[Event], event_id: int) -> str:
 def _told(event: Event, key: str) -> list[Entry]:
     """The entries of an event that says all by itself."""
     match event:
-        case UserMessage(text=text, command=command) if command is not None:
+        case UserMessage(text=text, command=command, images=images) if command is not None:
             wished = " · ".join(filter(None, (command.model, command.effort)))
-            return [CommandEntry(key, command.typed, expansion=text, wished=wished)]
-        case UserMessage(text=text):
-            return [UserEntry(key, text)]
+            return [CommandEntry(key, command.typed, expansion=text, wished=wished, images=images)]
+        case UserMessage(text=text, images=images):
+            return [UserEntry(key, text, images=images)]
         case Intervention(kind=kind, text=text):
             return [InterventionEntry(key, kind, text, event.way)]
         case Compacted(summary=summary, tokens_before=before, tokens_after=after):

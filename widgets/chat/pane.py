@@ -24,6 +24,7 @@ from app.agent.updates import (
 )
 from app.conversation.events import Event, TurnEnded
 from app.conversation.log import from_a_turn
+from app.images.mentions import Mention
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.entries.base import Change, Put
 from widgets.chat.entry_builder import EntryBuilder, key_of
@@ -67,6 +68,7 @@ class ChatPane(Column):
 
         call: str
         text: str
+        mentions: tuple[Mention, ...] = ()
 
     class TurnOver(Message):
         """Control is back with the user: the model has answered, asked, staged or failed."""
@@ -287,11 +289,11 @@ class ChatPane(Column):
         question = self._entry_builder.open_question
         if question is not None:
             event.stop()
-            self.call_next(self._answer, question.call, event.text)
+            self.call_next(self._answer, question.call, event.text, event.mentions)
 
-    def _answer(self, call: str, text: str) -> None:
+    def _answer(self, call: str, text: str, mentions: tuple[Mention, ...]) -> None:
         # In a turn of its own: a message goes up no further than to the one in whose turn it is made.
-        self.post_message(self.QuestionAnswered(call, text))
+        self.post_message(self.QuestionAnswered(call, text, mentions))
 
     def let_typing_go_first(self) -> None:
         """Remember when a key was pressed."""

@@ -18,17 +18,21 @@ class Omissions:
     """Events after those of the summary were left out with nothing in their place."""
     pruned: frozenset[int] = frozenset()
     """Ids of results whose texts are left out."""
+    pruned_images: frozenset[int] = frozenset()
+    """Ids of events whose images are left out."""
 
 
 def compaction_marks(events: Sequence[Event]) -> Omissions:
     """What the compactions and prunings of a log leave out, whichever order they came in."""
     compacted: Compacted | None = None
     pruned: set[int] = set()
+    images: set[int] = set()
     summaries: list[Compacted] = []
     for event in events:
         match event:
             case Pruned():
                 pruned.update(event.results)
+                images.update(event.images)
             case Compacted():
                 if compacted is None or event.upto >= compacted.upto:
                     compacted = event
@@ -41,11 +45,12 @@ def compaction_marks(events: Sequence[Event]) -> Omissions:
                 break
             cut = position
     if compacted is None or cut < 0:
-        return Omissions(pruned=frozenset(pruned))
+        return Omissions(pruned=frozenset(pruned), pruned_images=frozenset(images))
     summary = max(summaries, key=lambda one: one.upto, default=None)
     return Omissions(
         cut=cut,
         summary=summary.summary.strip() if summary else "",
         truncated=summary is None or summary.upto < compacted.upto,
         pruned=frozenset(pruned),
+        pruned_images=frozenset(images),
     )

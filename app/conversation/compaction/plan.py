@@ -1,8 +1,8 @@
 """Planning how to make room in the context: which old output goes first, and where history is cut.
 
 Pure: a plan names what to leave out, the caller records it (`Pruned`, `Compacted`) and asks again until there is
-nothing left to do. The log keeps everything; only payloads get shorter. In this order: texts of old tool results, a
-rolling summary by the model, a cut without a summary.
+nothing left to do. The log keeps everything; only payloads get shorter. In this order: images that the model has
+answered to, texts of old tool results, a rolling summary by the model, a cut without a summary.
 """
 
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.wire_arguments import arguments_text
+from app.images.tokens import image_tokens
 
 _FULL = 0.95
 """Share of the context window above which the next request is held to overflow."""
@@ -63,12 +64,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Leave out the texts of these tool results."""
+    """Leave out the texts of these tool results, or these images."""
 
     results: tuple[int, ...]
     """Ids of `ToolResult` events."""
     saved: int
     """Tokens, about."""
+    images: tuple[int, ...] = ()
+    """Ids of events with images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +127,29 @@ def plan(events: Sequence[Event], budget: Budget, *, summarise: bool = True) -> 
     if budget.used <= budget.target:
         return None
     costs = _Costs(events, budget)
-    if (pruning := _plan_pruning(events, costs, budget)) is not None:
-        return pruning
-    shares = [(_TAIL, summarise)] + ([(_HARD_TAIL, False)] if _still_too_much(budget) else [])
-    for share, with_summary in shares:
-        position = _cut_position(events, costs, int(share * budget.target), budget)
-        saved = costs.between(costs.start, position)
-        if position > costs.start and saved >= _WORTHWHILE * budget.used:
-            upto = events[position - 1].id
-            return Summarise(upto, saved) if with_summary else Truncate(upto, saved)
-    return None
+    seen = _last_answer(events)
+    step = (
+        _plan_images(events[costs.start : seen], costs, budget)
+        or _plan_pruning(events, costs, budget)
+        or _plan_cut(events, costs, budget, _TAIL, summarise=summarise)
+    )
+    if step is not None or not _still_too_much(budget):
+        return step
+    # What the model has not seen yet goes only where the request would be refused.
+    unseen = _plan_images(events[max(seen, costs.start) :], costs, budget)
+    return unseen or _plan_cut(events, costs, budget, _HARD_TAIL, summarise=False)
+
+
+def _plan_cut(
+    events: Sequence[Event], costs: "_Costs", budget: Budget, share: float, *, summarise: bool
+) -> Summarise | Truncate | None:
+    """A cut that leaves this share of the target as it is, if it is worth it."""
+    position = _cut_position(events, costs, int(share * budget.target), budget)
+    saved = costs.between(costs.start, position)
+    if position <= costs.start or saved < _WORTHWHILE * budget.used:
+        return None
+    upto = events[position - 1].id
+    return Summarise(upto, saved) if summarise else Truncate(upto, saved)
 
 
 def _still_too_much(budget: Budget) -> bool:
@@ -149,6 +165,7 @@ class _Costs:
     def __init__(self, events: Sequence[Event], budget: Budget) -> None:
         marks = compaction_marks(events)
         self.pruned = marks.pruned
+        self.images_pruned = marks.pruned_images
         self.start = marks.cut + 1
         """Position of the first event that payloads still show."""
         self._factor = budget.factor
@@ -165,7 +182,14 @@ class _Costs:
         """Tokens of one event as payloads show it."""
         if isinstance(event, ToolResult) and event.id in self.pruned:
             return _PLACEHOLDER_TOKENS
-        return event_tokens(event) * self._factor
+        tokens = event_tokens(event)
+        if event.id in self.images_pruned:
+            tokens -= images_tokens(event)
+        return tokens * self._factor
+
+    def images(self, event: Event) -> float:
+        """Tokens of the images that payloads still show of an event."""
+        return 0 if event.id in self.images_pruned else images_tokens(event) * self._factor
 
 
 def event_tokens(event: Event) -> int:
@@ -181,7 +205,38 @@ def event_tokens(event: Event) -> int:
             text = event.text
         case ProposalDecided():
             text = decision_facts(event) + feedback_words(event)
-    return text_tokens(text) + MESSAGE_TOKENS if text else 0
+    images = images_tokens(event)
+    return text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0
+
+
+def images_tokens(event: Event) -> int:
+    """Tokens of the images of an event, uncalibrated."""
+    if not isinstance(event, UserMessage | Answer):
+        return 0
+    return sum(image_tokens(image.width, image.height) for image in event.images)
+
+
+def _plan_images(events: Sequence[Event], costs: _Costs, budget: Budget) -> Prune | None:
+    """The oldest images, as many as have to go."""
+    chosen: list[int] = []
+    saved = 0.0
+    for event in events:
+        if saved >= budget.used - budget.target:
+            break
+        if event.id and (tokens := costs.images(event)):
+            chosen.append(event.id)
+            saved += tokens - _PLACEHOLDER_TOKENS
+    return Prune((), int(saved), tuple(chosen)) if chosen else None
+
+
+def _last_answer(events: Sequence[Event]) -> int:
+    """Position of the last response: what comes before it has been seen by the model."""
+    answers = (position for position in range(len(events) - 1, -1, -1) if _is_answer(events[position]))
+    return next(answers, 0)
+
+
+def _is_answer(event: Event) -> bool:
+    return isinstance(event, AssistantMessage) and event.state != "discarded"
 
 
 def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: Budget) -> Prune | None:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from app.conversation.compaction.cuts import compaction_marks
-from app.conversation.compaction.plan import Budget, Summarise, event_tokens
+from app.conversation.compaction.plan import Budget, Summarise, event_tokens, images_tokens
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
     Event,
     Intervention,
     InterventionKind,
+    Pruned,
     ToolCall,
     ToolResult,
 )
@@ -27,9 +28,10 @@ INSTRUCTION = (
     "Summarise this conversation for yourself; the summary will replace these messages, and you go on with only "
     "it, the user's own messages and what comes after. Call no tools and address nobody. Write, under short "
     "headings: the user's goals and every requirement or preference still in force; decisions made and why; what "
-    "was read, found and changed, with exact paths, names and commands; which proposals were approved, denied "
-    "(with the reasons) or are pending; what is unfinished and the next step. Take over what is still true from "
-    "an earlier summary. Leave out pleasantries, and do not invent."
+    "was read, found and changed, with exact paths, names and commands; which images the user attached and what "
+    "you saw in them; which proposals were approved, denied (with the reasons) or are pending; what is unfinished "
+    "and the next step. Take over what is still true from an earlier summary. Leave out pleasantries, and do not "
+    "invent."
 )
 _RESULT_CHARACTERS = 1_200
 _ARGUMENT_CHARACTERS = 600
@@ -50,16 +52,18 @@ def summary_payload(
         facts: as for any request; tools stay the same and may not be called.
     """
     covered = [_clipped(event) for event in events if 0 < event.id <= step.upto]
+    # What the model has said of images stands for them.
+    unseen = Pruned(images=tuple(event.id for event in covered if images_tokens(event)))
     covered = _fitting(covered, int(_FIT * (budget.window or budget.used) / budget.factor))
     instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")
-    return project([*covered, instruction], profile, replace(facts, closing=True))
+    return project([*covered, unseen, instruction], profile, replace(facts, closing=True))
 
 
 def _fitting(events: list[Event], tokens: int) -> list[Event]:
     """Without the oldest events that do not fit; what was summarised before keeps its summary."""
     room = tokens
     for position in range(len(events) - 1, -1, -1):
-        room -= event_tokens(events[position])
+        room -= event_tokens(events[position]) - images_tokens(events[position])
         if room < 0:
             cut = max(position, compaction_marks(events).cut)
             return [*events, Compacted(upto=events[cut].id, summary="", method="truncation")]

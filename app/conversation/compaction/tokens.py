@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 from app.conversation.events import AssistantMessage, Event, RequestSent
+from app.images.tokens import image_tokens
 from app.llm.types import Payload
+from app.llm.wires.items import IMAGE_PARTS
 
 BYTES_PER_TOKEN = 3.6
 """For text and code in UTF-8, over common vocabularies; the meter corrects it per model."""
@@ -24,15 +26,19 @@ def text_tokens(text: str) -> int:
 def payload_tokens(payload: Payload) -> int:
     """Tokens of a payload, uncalibrated."""
     system = message_tokens({"content": payload.system}) if payload.system else 0
-    return system + sum(message_tokens(message) for message in payload.messages) + _tool_tokens(payload.tools)
+    images = sum(image_tokens(image.width, image.height) for image in payload.images)
+    messages = sum(message_tokens(message) for message in payload.messages)
+    return system + messages + images + _tool_tokens(payload.tools)
 
 
 def message_tokens(message: dict[str, Any]) -> int:
-    """Tokens of one wire message, uncalibrated."""
+    """Tokens of one wire message without its images, uncalibrated."""
     tokens = MESSAGE_TOKENS
     for key, value in message.items():
         if key == "role":
             continue
+        if key == "content" and isinstance(value, list):
+            value = [part for part in value if part.get("type") not in IMAGE_PARTS]
         tokens += text_tokens(value if isinstance(value, str) else json.dumps(value, default=str))
     return tokens
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.conversation.pending import PendingProposal
+from app.images.image import Image, names_of
 from app.todos import Todo
 
 OMITTED = "(earlier work left out here)"
@@ -32,7 +33,12 @@ class KeptWords:
 
 
 def preface(
-    summary: str, truncated: bool, pending: Sequence[PendingProposal], todos: Sequence[Todo], words_follow: bool
+    summary: str,
+    truncated: bool,
+    pending: Sequence[PendingProposal],
+    todos: Sequence[Todo],
+    words_follow: bool,
+    images: Sequence[Image] = (),
 ) -> str:
     """The system message that stands for the part that was cut.
 
@@ -42,6 +48,7 @@ def preface(
         pending: proposals that awaited a decision at the cut.
         todos: the to-do list at the cut.
         words_follow: the user's own messages from that part follow.
+        images: that the user attached in that part.
     """
     lines: list[str] = []
     if summary:
@@ -66,6 +73,12 @@ def preface(
         lines += ["Your to-do list at that point:"]
         lines += [f"- {todo.status}: {todo.content}" for todo in todos]
         lines += [""]
+    if images:
+        lines += [
+            f"Images that the user attached in that part are left out: {names_of(images)}. "
+            "If you need to see one, ask the user to attach it again.",
+            "",
+        ]
     if words_follow:
         lines += ["What the user wrote in that part follows in the user's own words, oldest first."]
     return "\n".join(lines).strip()

@@ -28,6 +28,8 @@ from app.conversation.payload.compacted_preface import OMITTED, KeptWords, prefa
 from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallRecord, Circumstances, missing_reason
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposals
+from app.images.image import Image
+from app.llm.wires.items import Attachment
 from app.todos import Todo
 
 INTERRUPTED = "The user interrupted your response above before it was done."
@@ -36,9 +38,14 @@ CONTINUE = "The user told you to go on."
 
 @dataclass(slots=True)
 class Words:
-    """Something the user said."""
+    """Something the user said, and the images with it."""
 
     text: str
+    images: tuple[Image, ...] = ()
+    pruned: bool = False
+    """The images are left out to save room."""
+    attachments: tuple[Attachment, ...] = ()
+    """Those of the images that go out."""
 
 
 @dataclass(slots=True)
@@ -103,6 +110,7 @@ class _Reader:
         """What was said while a request was out, which it did not carry; None while none is."""
         self._covered = self._marks.cut >= 0
         self._kept: list[KeptWords] = []
+        self._cut_images: list[Image] = []
         self._pending = PendingProposals()
         self._todos: tuple[Todo, ...] = ()
         """The to-do list at the cut."""
@@ -171,13 +179,16 @@ class _Reader:
             self._items += self._meanwhile
             self._meanwhile = None
 
-    def _words(self, text: str) -> None:
-        if not text.strip():
-            return
+    def _words(self, text: str, event: UserMessage | Answer | None = None) -> None:
+        """What the user said, with the images of the event that it is part of."""
+        images = event.images if event is not None else ()
         if self._covered:
-            self._kept.append(KeptWords(text))
-        else:
-            self._add(Words(text))
+            self._cut_images += images
+            if text.strip():
+                self._kept.append(KeptWords(text))
+        elif text.strip() or images:
+            pruned = event is not None and event.id in self._marks.pruned_images
+            self._add(Words(text, images, pruned))
 
     def _assistant(self, message: AssistantMessage) -> None:
         if message.state == "discarded":
@@ -222,7 +233,7 @@ class _Reader:
                 for asked in self._questions:
                     asked.reason = ANSWERED_OTHERWISE
                 self._questions.clear()
-                self._words(event.text)
+                self._words(event.text, event)
             case Question():
                 if record := self._records.get(event.call):
                     record.asked = True
@@ -233,11 +244,13 @@ class _Reader:
     def _answer(self, answer: Answer) -> None:
         record = self._records.get(answer.call)
         if record is None:
-            self._words(answer.text)
+            self._words(answer.text, answer)
             return
         record.answer = answer.text if record.answer is None else f"{record.answer}\n\n{answer.text}"
         if self._covered and answer.text.strip():
             self._kept.append(KeptWords(answer.text, _question_of(record)))
+        # A result is a text on some wires: what is shown with it follows it.
+        self._words("", answer)
 
     def _intervention(self, event: Intervention) -> None:
         match event.scope:
@@ -290,7 +303,16 @@ class _Reader:
         self._records.clear()
         kept = KeptWords.newest(self._kept, self._kept_characters)
         self._items.append(
-            Note(preface(self._marks.summary, self._marks.truncated, self._pending.waiting, self._todos, bool(kept)))
+            Note(
+                preface(
+                    self._marks.summary,
+                    self._marks.truncated,
+                    self._pending.waiting,
+                    self._todos,
+                    bool(kept),
+                    self._cut_images,
+                )
+            )
         )
         for words in kept:
             self._items += [Omission(words.lead), Words(words.text)]

@@ -5,6 +5,7 @@ call has its result, and the program's notes never look like the user's words: w
 at a place, a note goes to the first system message or into a marked block.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.conversation.payload.history import History, Note, Omission, Response, Words
@@ -12,7 +13,7 @@ from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_arguments import arguments_text, replace_surrogates
 from app.conversation.payload.wire_ids import wire_name
 from app.llm.capabilities.profile import Profile
-from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.items import Attachment, CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.marking import NO_BEGINNING, tagged
 
 BRIDGE = "(Written by signoff: the turn stopped here.)"
@@ -26,10 +27,12 @@ class _UserDraft:
 
     notes: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
+    attachments: list[Attachment] = field(default_factory=list)
 
     def item(self) -> UserText:
         parts = [tagged("\n\n".join(self.notes))] if self.notes else []
-        return UserText(replace_surrogates("\n\n".join(parts + self.words)), spoken=bool(self.words))
+        text = replace_surrogates("\n\n".join(parts + self.words))
+        return UserText(text, bool(self.words or self.attachments), tuple(self.attachments))
 
 
 def place(history: History, system_prompt: str, profile: Profile, endpoint: str, model: str) -> list[Item]:
@@ -42,7 +45,7 @@ def place(history: History, system_prompt: str, profile: Profile, endpoint: str,
             case Response():
                 writer.response(item)
             case Words():
-                writer.words(item.text)
+                writer.words(item.text, item.attachments)
             case Note():
                 if item.applies:
                     writer.note(item.text)
@@ -98,8 +101,8 @@ class _Writer:
         """Something was left out here."""
         self._gap = text
 
-    def words(self, text: str) -> None:
-        """Something the user said."""
+    def words(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
+        """Something the user said, and images with it."""
         if self._gap and self._last_role == "user":
             self._assistant_text(self._gap)
         self._gap = ""
@@ -111,7 +114,9 @@ class _Writer:
         draft = self._open_user(merge=self._profile.merge_users)
         draft.notes += self._waiting
         self._waiting.clear()
-        draft.words.append(text)
+        draft.attachments += attachments
+        if text.strip():
+            draft.words.append(text)
 
     def response(self, response: Response) -> None:
         """A response of the model, and the results of its calls."""

@@ -4,11 +4,12 @@ It runs at every send. Nothing mutates the history and nothing keeps a copy of i
 orphan, a crash in mid-step are dealt with here, in the same way whenever the payload is made.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.conversation.events import AssistantMessage, Event
+from app.conversation.payload.attached import with_attachments
 from app.conversation.payload.history import History, Item, Note, Omission, Response, Words, read_history
 from app.conversation.payload.placement import place
 from app.conversation.payload.wire_ids import WireIds
@@ -54,6 +55,8 @@ class Facts:
     """As in `AssistantMessage.model`."""
     wishes: Wishes = NO_WISHES
     """The user's request settings; passed on as they are."""
+    images: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The bytes of images as base64, by their SHA-256."""
     aside: Aside | None = None
     """A side question, which is no part of the log; then no tool may be called."""
 
@@ -75,7 +78,8 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
     if facts.aside is not None:
         history = _with_aside(history, facts.aside)
-    items = place(history, facts.system_prompt, profile, facts.endpoint, facts.model)
+    spoken, images = with_attachments(history.items, profile, facts.images)
+    items = place(replace(history, items=spoken), facts.system_prompt, profile, facts.endpoint, facts.model)
     talks = facts.closing or facts.aside is not None
     closing = talks and profile.tools_supported and profile.tool_choice_none != "rejected"
     written = wire.written(items, profile)
@@ -85,6 +89,7 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
         tools=facts.tools if profile.tools_supported else [],
         tool_choice="none" if closing else None,
         wishes=facts.wishes,
+        images=images,
     )
 
 

@@ -27,14 +27,16 @@ class ProfileCache(Protocol):
 _MINUTE, _DAY = 60.0, 86_400.0
 LASTS = {
     "tools_supported": 15 * _MINUTE,
+    "images_supported": _DAY,
+    "refused_images": 7 * _DAY,
     "stream_usage": 7 * _DAY,
     "refused": 7 * _DAY,
     "price": 7 * _DAY,
     "mid_system": 30 * _DAY,
 }
-"""Seconds that a belief lasts which costs something: without tools the model can only talk, without counts the
-context is estimated, what the user wants is not in force, prices change, and what is joined to the first message
-costs the prompt cache."""
+"""Seconds that a belief lasts which costs something: without tools the model can only talk, without images it cannot
+see them, without counts the context is estimated, what the user wants is not in force, prices change, and what is
+joined to the first message costs the prompt cache."""
 _LASTS_AT_MOST = 90 * _DAY
 _DATES = "learned_at"
 """Where the cache keeps the Unix time of each field."""

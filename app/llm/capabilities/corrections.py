@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from app.llm.capabilities.correction import Correction, Rule, changed, where_said
+from app.llm.capabilities.image_corrections import IMAGE_RULES, LAST_IMAGE_RULES
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.wire_corrections import WIRE_RULES
 from app.llm.capabilities.wish_corrections import WISH_RULES
@@ -225,6 +226,7 @@ def _has_mid_system(payload: Payload) -> bool:
 RULES: tuple[Rule, ...] = (
     *WIRE_RULES,
     *WISH_RULES,
+    *IMAGE_RULES,
     _stream_usage,
     _parallel_calls,
     _tools,
@@ -257,5 +259,6 @@ RULES: tuple[Rule, ...] = (
     _max_tokens,
     _tool_name,
     _content,
+    *LAST_IMAGE_RULES,
 )
 """Most specific first."""

@@ -1,4 +1,4 @@
-"""The list of models that an endpoint gives, in the shapes in use, with what it says of their context windows."""
+"""The list of models that an endpoint gives, in the shapes in use, and what it says of each of them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,8 @@ class ListedModel:
     context_window: int | None = None
     """Tokens, where the list says so."""
     price: Price | None = None
+    takes_images: bool | None = None
+    """None where the list does not say."""
 
 
 def read_models(body: Any) -> list[ListedModel] | None:
@@ -39,7 +41,11 @@ def read_models(body: Any) -> list[ListedModel] | None:
     if not isinstance(entries, list):
         return None
     named = [(entry.get("id") or entry.get("name"), entry) for entry in entries if isinstance(entry, dict)]
-    return [ListedModel(name, _window(entry), listed_price(entry)) for name, entry in named if isinstance(name, str)]
+    return [
+        ListedModel(name, _window(entry), listed_price(entry), _takes_images(entry))
+        for name, entry in named
+        if isinstance(name, str)
+    ]
 
 
 def listed_facts(models: list[ListedModel], name: str) -> dict[str, Any]:
@@ -50,7 +56,30 @@ def listed_facts(models: list[ListedModel], name: str) -> dict[str, Any]:
         facts["context_window"] = model.context_window
     if model is not None and model.price is not None:
         facts["price"] = model.price.model_dump(exclude_none=True)
+    if model is not None and model.takes_images is not None:
+        facts["images_supported"] = model.takes_images
     return facts
+
+
+_MODALITIES = ("input_modalities", "supported_input_modalities", "modalities")
+_SEEING = ("vision", "image_input", "supports_vision", "supports_image_input")
+"""What servers call it: a list of what goes in (OpenRouter, GitHub), or one capability (Mistral, Anthropic)."""
+
+
+def _takes_images(entry: dict[str, Any]) -> bool | None:
+    """What the list says of images; None where it says nothing."""
+    places = [entry, *(inner for key in (*_INSIDE, "architecture") if isinstance(inner := entry.get(key), dict))]
+    for place in places:
+        for key in _MODALITIES:
+            if isinstance(kinds := place.get(key), list) and kinds:
+                return any(str(kind).lower() in ("image", "images", "vision") for kind in kinds)
+        for key in _SEEING:
+            said = place.get(key)
+            if isinstance(said, dict):
+                said = said.get("supported")
+            if isinstance(said, bool):
+                return said
+    return None
 
 
 def _window(entry: dict[str, Any]) -> int | None:

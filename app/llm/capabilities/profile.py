@@ -34,6 +34,10 @@ class Profile(BaseModel):
     """What the server does with `tool_choice: "none"`; `fails` is an error if the model calls a tool all the same."""
     tools_supported: bool = True
     """The model takes tools at all; without, it can only talk."""
+    images_supported: bool | None = None
+    """The model takes images, where known; where it takes none, it is told which ones it does not see."""
+    refused_images: list[str] = Field(default_factory=list)
+    """Images that the server refused although it takes others, by their SHA-256."""
     bridge_tool_user: bool = False
     """Put a short assistant message between a tool result and a user message, as Mistral's templates insist."""
     single_call_turns: bool = False
@@ -76,3 +80,8 @@ class Profile(BaseModel):
     """US dollars per million tokens, by the names of `Price`, where the list of models says it."""
     context_window: int | None = None
     """Tokens, where known."""
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether images are sent: until it is known that they are not taken."""
+        return self.images_supported is not False

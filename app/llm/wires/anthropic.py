@@ -15,7 +15,7 @@ from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
 from app.llm.wires.anthropic_effort import effort_fields
 from app.llm.wires.anthropic_stream import AnthropicDecoder
-from app.llm.wires.items import CallWithResult, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.items import Attachment, CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.marking import NO_BEGINNING, tagged
 from app.llm.wires.wire import Decoder, Written, tool_fields
 
@@ -53,7 +53,10 @@ class AnthropicWire:
                 case SystemText():
                     writer.system(item)
                 case UserText():
-                    writer.user({"type": "text", "text": item.text}, cacheable=item.spoken)
+                    for image in item.attachments:
+                        writer.user(_image(image), cacheable=item.spoken)
+                    if item.text or not item.attachments:
+                        writer.user({"type": "text", "text": item.text}, cacheable=item.spoken)
                 case ModelTurn():
                     writer.model(item)
         return writer.written()
@@ -153,6 +156,10 @@ class _Writer:
 
     def _stand_in(self, note: str) -> None:
         self.user({"type": "text", "text": tagged(note)}, cacheable=False)
+
+
+def _image(image: Attachment) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
 def _content(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:

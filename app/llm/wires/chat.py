@@ -30,8 +30,8 @@ class ChatWire:
                 case SystemText():
                     role = "developer" if profile.developer_role else "system"
                     written.append({"role": role, "content": item.whole()})
-                case UserText(text=text):
-                    written.append({"role": "user", "content": text})
+                case UserText():
+                    written.append({"role": "user", "content": _spoken(item)})
                 case ModelTurn(calls=()):
                     echo = _echoed(item.echo, profile, calls=False)
                     written.append({"role": "assistant", "content": item.text, **echo})
@@ -72,6 +72,14 @@ class _AsItIs:
 
     def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return document
+
+
+def _spoken(item: UserText) -> str | list[dict[str, Any]]:
+    """A text alone stays one: many servers know nothing else."""
+    if not item.attachments:
+        return item.text
+    images = [{"type": "image_url", "image_url": {"url": image.url}} for image in item.attachments]
+    return [*images, *([{"type": "text", "text": item.text}] if item.text else [])]
 
 
 def _with_calls(turn: ModelTurn, profile: Profile) -> dict[str, Any]:

@@ -26,6 +26,24 @@ class SystemText:
         return "\n\n".join([part for part in (self.text,) if part] + list(self.folded))
 
 
+IMAGE_PARTS = frozenset({"image_url", "image", "input_image"})
+"""What the part of a message that is an image is called, on one wire or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """An image that the user has sent with a message."""
+
+    media_type: str
+    data: str = field(repr=False)
+    """Base64."""
+
+    @property
+    def url(self) -> str:
+        """The whole of it as a data URL."""
+        return f"data:{self.media_type};base64,{self.data}"
+
+
 @dataclass(frozen=True, slots=True)
 class UserText:
     """Something the user said, or a marked note of the program where no system message is taken."""
@@ -33,6 +51,8 @@ class UserText:
     text: str
     spoken: bool = True
     """The user said at least some of it."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images; they come before the text, which may be empty then."""
 
 
 @dataclass(frozen=True, slots=True)

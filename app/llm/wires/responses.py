@@ -38,8 +38,8 @@ class ResponsesWire:
                 case SystemText():
                     role = "developer" if profile.developer_role else "system"
                     written.append({"role": role, "content": item.whole()})
-                case UserText(text=text):
-                    written.append({"role": "user", "content": text})
+                case UserText():
+                    written.append({"role": "user", "content": _spoken(item)})
                 case ModelTurn():
                     written += _turn(item, profile)
         return Written(written, system)
@@ -71,6 +71,13 @@ class ResponsesWire:
     def decoder(self) -> Decoder:
         """For one response."""
         return ResponsesDecoder()
+
+
+def _spoken(item: UserText) -> str | list[dict[str, Any]]:
+    if not item.attachments:
+        return item.text
+    images = [{"type": "input_image", "image_url": image.url, "detail": "auto"} for image in item.attachments]
+    return [*images, *([{"type": "input_text", "text": item.text}] if item.text else [])]
 
 
 def _turn(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:

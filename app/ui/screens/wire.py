@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.images.image import bytes_text
 from app.llm.wires.registry import SentRequest
 from app.plural import plural
 from app.safe_text import visible
@@ -94,9 +95,32 @@ _PROMPT = ("system", "instructions")
 
 
 def arranged(body: dict[str, Any]) -> dict[str, Any]:
-    """The body with what is long after what is short, and the tools last."""
+    """The body with what is long after what is short, and the tools last; of images, how large they are."""
+    body = _without_bytes(body)
     last = [name for name in (*_PROMPT, *_SPOKEN, "tools") if name in body]
     return {name: value for name, value in body.items() if name not in last} | {name: body[name] for name in last}
+
+
+_BYTES = ("url", "image_url", "data")
+"""What holds an image, on one wire or another."""
+
+
+def _without_bytes(value: Any) -> Any:
+    match value:
+        case dict():
+            return {
+                key: _bytes_left_out(inner) if key in _BYTES and isinstance(inner, str) else _without_bytes(inner)
+                for key, inner in value.items()
+            }
+        case list():
+            return [_without_bytes(inner) for inner in value]
+    return value
+
+
+def _bytes_left_out(text: str) -> str:
+    """Base64, with a data URL's head or alone, as what it comes to."""
+    head, comma, data = text.rpartition(",")
+    return f"{head}{comma}[{bytes_text(len(data) * 3 // 4)} of base64]"
 
 
 def dumped(body: dict[str, Any]) -> str:

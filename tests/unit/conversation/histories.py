@@ -33,6 +33,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+from app.images.image import Image
 from app.llm.capabilities.profile import Profile
 from app.llm.wires.items import OPAQUE_BLOCKS
 from app.llm.wires.marking import NOTE_CLOSING, NOTE_OPENING
@@ -56,6 +57,8 @@ profiles = st.builds(
     developer_role=st.booleans(),
     reasoning_echo=st.sampled_from(["never", "same_model", "required_on_calls"]),
     call_extras_echo=st.booleans(),
+    images_supported=st.sampled_from([None, None, True, False]),
+    refused_images=st.sampled_from([[], [], ["b" * 64]]),
 )
 
 
@@ -77,6 +80,21 @@ _EXTRAS: list[dict[str, Any]] = [
     {OPAQUE_BLOCKS: "no list"},
 ]
 """What came with a response, from any wire: a session may change it at any time."""
+
+
+def _image(name: str, **facts: Any) -> Image:
+    known = {"media_type": "image/png", "width": 640, "height": 480, "size": 12, "sha256": name[0] * 64}
+    return Image(name=name, **(known | facts))
+
+
+IMAGES = [
+    _image("a.png"),
+    _image("b.gif", media_type="image/gif"),
+    _image("c.png"),
+    _image("d \u202e.png", size=10**8),
+]
+CONTENTS = {"a" * 64: "YQ==", "b" * 64: "Yg==", "d" * 64: "ZA=="}
+"""The bytes of images in the store: one is not there any more, and one is too large for any wire."""
 
 
 _SYSTEM: dict[str, Literal["anywhere", "first", "none"]] = {
@@ -148,6 +166,12 @@ class Simulation:
         self.events.append(stored)
         return stored
 
+    def images(self) -> tuple[Image, ...]:
+        """What the user attaches."""
+        if not self.chance(25):
+            return ()
+        return tuple(self.draw(st.lists(st.sampled_from(IMAGES), min_size=1, max_size=3)))
+
     def chance(self, percent: int) -> bool:
         """True in about so many of a hundred cases."""
         return bool(self.draw(st.integers(0, 99)) < percent)
@@ -159,7 +183,8 @@ class Simulation:
             self._between_turns()
             cause = self.draw(st.sampled_from(["message", "message", "feedback", "continue"]))
             if question is not None and self.chance(70):
-                self.add(Answer(call=question.call, text=self.marks.text("U", may_be_empty=True)))
+                text = self.marks.text("U", may_be_empty=True)
+                self.add(Answer(call=question.call, text=text, images=self.images()))
                 cause = "answer"
             elif question is not None:
                 cause = "message"
@@ -168,7 +193,7 @@ class Simulation:
                 self._intervene(InterventionKind.PENDING, "turn")
             if cause == "message":
                 for _ in range(self.draw(st.integers(1, 2))):
-                    self.add(UserMessage(text=self.marks.text("U")))
+                    self.add(UserMessage(text=self.marks.text("U"), images=self.images()))
             elif cause == "feedback":
                 self._decide(feedback=True)
             question = self._turn()
@@ -190,7 +215,7 @@ class Simulation:
         if self.chance(12):
             self._decide(feedback=self.chance(60))
         if self.chance(6):
-            self.add(UserMessage(text=self.marks.text("U")))
+            self.add(UserMessage(text=self.marks.text("U"), images=self.images()))
 
     def _intervene(self, kind: InterventionKind, scope: Any, **fields: Any) -> None:
         self.add(Intervention(kind=kind, text=self.marks.text("P"), scope=scope, **fields))
@@ -222,8 +247,10 @@ class Simulation:
 
     def _prune(self) -> None:
         results = [event.id for event in self.events if isinstance(event, ToolResult)]
-        if results:
-            self.add(Pruned(results=tuple(self.draw(st.lists(st.sampled_from(results), max_size=4)))))
+        images = [event.id for event in self.events if isinstance(event, UserMessage | Answer) and event.images]
+        if results or images:
+            some = self.draw(st.sets(st.sampled_from([*results, *images]), max_size=4))
+            self.add(Pruned(results=tuple(some & {*results}), images=tuple(some & {*images})))
 
     def _turn(self) -> Question | None:
         for _ in range(self.draw(st.integers(1, 4))):

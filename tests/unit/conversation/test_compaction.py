@@ -76,7 +76,7 @@ def make_room(events: list[Event], target: int, *, summarise: bool = True) -> li
         last = events[-1].id
         match step:
             case Prune():
-                events.append(Pruned(id=last + 1, results=step.results))
+                events.append(Pruned(id=last + 1, results=step.results, images=step.images))
             case Summarise():
                 events.append(Compacted(id=last + 1, upto=step.upto, summary="short", method="summary"))
             case Truncate():

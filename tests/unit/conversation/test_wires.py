@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -15,6 +16,7 @@ from app.llm.wires.registry import wire_of
 from tests.oracles.reading import VIOLATIONS, conversation, openai_faults, said
 from tests.unit.conversation.histories import (
     BLOCK,
+    CONTENTS,
     PROMPT,
     Simulation,
     damaged_logs,
@@ -32,7 +34,7 @@ TOOLS = [
         "function": {"name": "read_file", "description": "Reads.", "parameters": {"type": "object"}},
     }
 ]
-FACTS = Facts(PROMPT, TOOLS)
+FACTS = Facts(PROMPT, TOOLS, images=CONTENTS)
 thorough = settings(suppress_health_check=list(HealthCheck))
 each_wire = pytest.mark.parametrize("wire", ["anthropic", "responses"])
 
@@ -69,7 +71,7 @@ def test_a_log_that_breaks_off_anywhere_gives_a_request_that_the_vendor_takes(
     profile = on(wire, profile)
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     # A model that did not make the opaque blocks is as valid as the one that did.
-    facts = Facts(PROMPT, TOOLS, data.draw(st.booleans()), model=data.draw(st.sampled_from(["", "another"])))
+    facts = replace(FACTS, closing=data.draw(st.booleans()), model=data.draw(st.sampled_from(["", "another"])))
     body = body_of(events, profile, facts)
     assert violations(body, profile) == []
     if facts.closing and profile.tool_choice_none != "rejected":
@@ -132,7 +134,7 @@ def test_the_closing_instruction_is_system_text_after_all_results_and_leaves_the
     at = data.draw(st.sampled_from(sent))
     before = [event for event in session.events[:at] if not _closes(event)]
     note = Intervention(kind=InterventionKind.STAGED, text="⟪P999⟫ hand back", scope="request")
-    closing = body_of([*before, note], profile, Facts(PROMPT, TOOLS, closing=True))
+    closing = body_of([*before, note], profile, replace(FACTS, closing=True))
     opened = body_of(before, profile)
     told = [at for at, (role, text) in enumerate(said(closing)) if "P999" in text and role == "system"]
     assert violations(closing, profile) == []
@@ -169,7 +171,8 @@ def test_what_was_cached_stays_a_prefix_with_its_end_marked(session: Simulation)
 
 
 def _stays(message: dict[str, Any]) -> bool:
-    return any(part["type"] == "tool_result" or words_of(part["text"]).strip() for part in message["content"])
+    parts = message["content"]
+    return any(part["type"] in ("tool_result", "image") or words_of(part["text"]).strip() for part in parts)
 
 
 @each_wire
@@ -180,7 +183,7 @@ def test_opaque_blocks_go_to_the_model_and_the_wire_that_made_them(
 ) -> None:
     other = "sealed by openai" if wire == "anthropic" else "signed by anthropic"
     assert other not in json.dumps(body_of(session.events, on(wire, profile)))
-    foreign = Facts(PROMPT, TOOLS, model="a third", endpoint="elsewhere")
+    foreign = replace(FACTS, model="a third", endpoint="elsewhere")
     for switched_off in (profile.model_copy(update={"opaque_echo": False}), profile):
         facts = FACTS if switched_off is not profile else foreign
         sent = json.dumps(body_of(session.events, on(wire, switched_off), facts))
@@ -192,4 +195,4 @@ def test_opaque_blocks_go_to_the_model_and_the_wire_that_made_them(
 @given(sessions(), st.booleans())
 def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, closing: bool) -> None:
     profile = Profile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64")
-    assert openai_faults(body_of(session.events, profile, Facts(PROMPT, TOOLS, closing))) == []
+    assert openai_faults(body_of(session.events, profile, replace(FACTS, closing=closing))) == []

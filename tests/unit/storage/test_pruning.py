@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import UserMessage
+from app.images.image import Image
 from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.errors import UnknownProposal
 from app.proposals.service import ProposalService
@@ -16,6 +17,7 @@ from app.storage.pruning import FRESH_SECONDS, Pruned, prune
 from app.storage.sessions import SessionStore
 from app.storage.signals import Signal
 from app.workspace.paths import Workspace
+from tests.unit.images.pictures import png
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill
 
 MANY_LINES = "".join(f"{number:08}\n" for number in range(20_000))
@@ -166,3 +168,17 @@ def test_what_is_said_in_a_session_that_was_pruned_while_it_was_open_is_kept(ben
     bench.sessions.append(record.id, [UserMessage(text="after")])
     assert [found.id for found in bench.sessions.all()] == [record.id]
     assert [event.text for event in bench.sessions.events(record.id) if isinstance(event, UserMessage)] == ["after"]
+
+
+def test_the_bytes_of_an_image_stay_as_long_as_a_message_names_them(bench: Bench) -> None:
+    said, gone = png(1, 1), png(2, 2)
+    bench.store.put_blobs([said, gone])
+    session = bench.sessions.create().id
+    bench.sessions.append(session, [UserMessage(text="look", images=(Image.of("shot.png", said),))])
+    assert bench.prune(age=10**6).contents == 1
+    assert bench.store.blob(Image.of("", said).sha256) == said
+    fork = bench.sessions.fork(session)
+    bench.sessions.delete([session])
+    assert bench.prune(age=10**6).contents == 0
+    bench.sessions.delete([fork.id])
+    assert bench.prune(age=10**6).contents == 1 and bench.contents() == 0

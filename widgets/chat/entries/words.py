@@ -4,14 +4,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.images.image import Image
 from app.plural import plural
 from widgets.chat.entries.base import USER_BAR, Entry, FoldedEntry, Growing, Gutter
-from widgets.chat.lines import BLANK, MUTED, TEXT, Face, Line, Span, left_out, shorten, visible, wrap, wrap_text
+from widgets.chat.lines import (
+    BLANK,
+    MUTED,
+    TEXT,
+    Face,
+    Line,
+    Span,
+    left_out,
+    shorten,
+    shorten_path,
+    visible,
+    wrap,
+    wrap_text,
+)
 from widgets.chat.markdown import MarkdownDocument, markdown_lines
 from widgets.chat.plain import PlainDocument
 
 LONGEST_MESSAGE = 24
 """Rows of a user message before the rest of it is folded."""
+_IMAGE = "▣ "
+_SHORTEST_NAME = 12
+"""Cells that the name of an image keeps, however narrow it is."""
 _LONG_TEXT, _LONG_LINES = 400, 3
 """Characters and line breaks from which on there may be more to show."""
 
@@ -23,9 +40,14 @@ class UserEntry(Entry):
     text: str
     answers: bool = False
     """They answer a question."""
+    images: tuple[Image, ...] = ()
+    """What went with them."""
 
     def rows(self, width: int, opened: bool) -> list[Line]:
-        """The words, folded if they are many."""
+        """The words, folded if they are many, and a line for each image."""
+        return [*self._words(width, opened), *(_image_line(image, width) for image in self.images)]
+
+    def _words(self, width: int, opened: bool) -> list[Line]:
         face = Face("user")
         if opened:
             return wrap_text(visible(self.text), face, width)
@@ -43,7 +65,8 @@ class UserEntry(Entry):
 
     def expected_height(self, width: int) -> int:
         """Not above what folding leaves."""
-        return min(LONGEST_MESSAGE + 1, max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width)))
+        words = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
+        return min(LONGEST_MESSAGE + 1, words) + len(self.images)
 
     @property
     def opens(self) -> bool:
@@ -213,6 +236,13 @@ class QuestionEntry(Entry):
     def copied(self) -> str:
         """The question."""
         return self.text
+
+
+def _image_line(image: Image, width: int) -> Line:
+    """Its name, shortened where it is narrow, and its size in pixels and bytes."""
+    facts = shorten(image.facts, width - _SHORTEST_NAME - len(_IMAGE) - 2)
+    name = shorten_path(visible(image.name), max(_SHORTEST_NAME, width - len(_IMAGE) - 2 - len(facts)))
+    return Line(((_IMAGE, Face("user-mark")), (name, Face("user")), (f"  {facts}", MUTED)))
 
 
 def _is_long(text: str) -> bool:

@@ -1,0 +1,1 @@
+"""Pictures that the user attaches to a message."""

@@ -1,0 +1,180 @@
+"""Images in the history: each goes out with its message and as its bytes, or the model is told that it does not."""
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.conversation.compaction.plan import Budget, Prune, Summarise, plan
+from app.conversation.compaction.summary_request import summary_payload
+from app.conversation.compaction.tokens import payload_tokens
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    Compacted,
+    Event,
+    Pruned,
+    Question,
+    ToolCall,
+    UserMessage,
+)
+from app.conversation.payload.projection import Facts, project
+from app.images.image import Image
+from app.llm.capabilities.profile import Profile
+from app.llm.types import Payload
+from app.llm.wires.registry import wire_of
+from tests.oracles.reading import conversation, images, said
+from tests.unit.conversation.histories import CONTENTS, PROMPT, Simulation, profiles, sessions
+
+FACTS = Facts(PROMPT, [], images=CONTENTS)
+each_wire = pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
+thorough = settings(suppress_health_check=list(HealthCheck))
+
+
+def image(name: str = "shot.png", **facts: Any) -> Image:
+    known = {"media_type": "image/png", "width": 1_280, "height": 720, "size": 3, "sha256": "a" * 64}
+    return Image(name=name, **(known | facts))
+
+
+def numbered(*events: Event) -> list[Event]:
+    return [event.model_copy(update={"id": number}) for number, event in enumerate(events, 1)]
+
+
+def payload_of(events: list[Event], wire: str = "chat", facts: Facts = FACTS, **profile: Any) -> Payload:
+    return project(events, Profile.model_validate({"wire": wire, **profile}), facts)
+
+
+def body_of(events: list[Event], wire: str = "chat", facts: Facts = FACTS, **profile: Any) -> dict[str, Any]:
+    known = Profile.model_validate({"wire": wire, **profile})
+    return wire_of(known).body("some-model", known, project(events, known, facts))
+
+
+def told(body: dict[str, Any]) -> str:
+    """What the program says behind the system prompt."""
+    return "\n".join(text for role, text in said(body) if role == "system" and text != PROMPT)
+
+
+SHOWN = numbered(UserMessage(text="Why is it so wide?", images=(image(),)))
+ANSWERED = numbered(*SHOWN, AssistantMessage(text="It has no maximum."), UserMessage(text="Mend it"))
+
+
+@each_wire
+def test_an_image_goes_out_in_the_message_that_it_came_with(wire: str) -> None:
+    body = body_of(ANSWERED, wire)
+    assert images(body) == [("image/png", b"a")]
+    assert [text for role, text in said(body) if role == "user"] == ["Why is it so wide?", "Mend it"]
+    assert told(body) == ""
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses"])
+def test_a_message_without_images_is_a_text_as_ever(wire: str) -> None:
+    body = body_of(numbered(UserMessage(text="hello")), wire)
+    assert conversation(body)[-1]["content"] == "hello"
+
+
+@each_wire
+@pytest.mark.parametrize(
+    ("events", "facts", "profile", "reason"),
+    [
+        pytest.param([*ANSWERED, Pruned(id=9, images=(1,))], FACTS, {}, "to make room", id="pruned"),
+        pytest.param(ANSWERED, FACTS, {"images_supported": False}, "takes no images", id="not taken"),
+        pytest.param(ANSWERED, FACTS, {"refused_images": ["a" * 64]}, "server refused it", id="refused"),
+        pytest.param(ANSWERED, Facts(PROMPT, []), {}, "not stored any more", id="gone"),
+        pytest.param(
+            numbered(UserMessage(text="?", images=(image(width=9_000),))), FACTS, {}, "too large", id="too large"
+        ),
+    ],
+)
+def test_what_does_not_go_out_is_said_by_the_program_and_why(
+    wire: str, events: list[Event], facts: Facts, profile: dict[str, Any], reason: str
+) -> None:
+    body = body_of(events, wire, facts, **profile)
+    assert images(body) == []
+    assert '"shot.png"' in told(body) and reason in told(body)
+    assert not [text for role, text in said(body) if role == "user" and "shot.png" in text]
+
+
+def test_a_request_takes_the_newest_of_very_many() -> None:
+    many = tuple(image(f"{number}.png") for number in range(25))
+    body = body_of(numbered(*(UserMessage(text="look", images=(one,)) for one in many)))
+    assert len(images(body)) == 20
+    assert '"4.png"' in told(body) and '"5.png"' not in told(body) and "so many images" in told(body)
+
+
+def test_a_large_one_goes_where_the_wire_takes_it() -> None:
+    events = numbered(UserMessage(text="?", images=(image(size=6_000_000),)))
+    assert len(images(body_of(events, "responses"))) == 1
+    assert images(body_of(events, "anthropic")) == [] and "too large" in told(body_of(events, "anthropic"))
+
+
+@each_wire
+def test_an_answer_is_the_result_of_its_call_and_its_image_follows(wire: str) -> None:
+    call = ToolCall(uid="c1.0", wire_id="q", name="ask_user", arguments={"question": "Which?"})
+    answer = Answer(call="c1.0", text="This one", images=(image(),))
+    events = numbered(
+        UserMessage(text="hi"), AssistantMessage(calls=(call,)), Question(call="c1.0", text="Which?"), answer
+    )
+    body = body_of(events, wire)
+    assert ("tool", "This one") in said(body) and images(body) == [("image/png", b"a")]
+
+
+@each_wire
+@thorough
+@given(session=sessions(), profile=profiles, data=st.data())
+def test_whatever_is_left_out_each_image_is_sent_or_told_of(
+    wire: str, session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    profile = profile.model_copy(update={"wire": wire})
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    payload = project(events, profile, FACTS)
+    body = wire_of(profile).body("some-model", profile, payload)
+    sent = [(one.media_type, base64.b64decode(CONTENTS[one.sha256])) for one in payload.images]
+    assert images(body) == sent
+    attached = [one for event in events if isinstance(event, UserMessage | Answer) for one in event.images]
+    text = "\n".join(text for _, text in said(body))
+    names = {one.name for one in payload.images}
+    assert all(one.name in names or f'"{one.name}"' in text for one in attached)
+    assert project(events, profile, FACTS) == payload
+
+
+def test_an_image_counts_for_its_pixels_and_not_for_its_bytes() -> None:
+    large = Facts(PROMPT, [], images={"a" * 64: "A" * 4_000_000})
+    without = payload_tokens(payload_of(SHOWN, images_supported=False))
+    assert without + 1_000 < payload_tokens(payload_of(SHOWN, facts=large)) < without + 6_000
+
+
+SEEN = numbered(
+    UserMessage(text="first", images=(image("old.png"),)),
+    AssistantMessage(text="seen"),
+    UserMessage(text="second", images=(image("new.png"),)),
+    AssistantMessage(text="seen, too"),
+    UserMessage(text="third", images=(image("unseen.png"),)),
+)
+
+
+def budget(used: int, target: int, window: int | None = 100_000) -> Budget:
+    return Budget(used, target, window)
+
+
+def test_the_oldest_image_goes_first_and_only_as_many_as_have_to() -> None:
+    assert isinstance(step := plan(SEEN, budget(60_000, 59_000)), Prune) and step.images == (1,)
+    pruned = [*SEEN, Pruned(id=6, images=(1,))]
+    assert isinstance(step := plan(pruned, budget(60_000, 59_000)), Prune) and step.images == (3,)
+
+
+def test_what_the_model_has_not_seen_goes_last() -> None:
+    pruned = [*SEEN, Pruned(id=6, images=(1, 3))]
+    assert plan(pruned, budget(6_000, 5_000, 100_000), summarise=False) is None
+    step = plan(pruned, budget(6_000, 5_000, 6_000), summarise=False)
+    assert isinstance(step, Prune) and step.images == (5,)
+
+
+def test_a_summary_is_asked_for_without_images_and_stands_for_them_by_name() -> None:
+    asked = summary_payload(SEEN, Summarise(4, 0), budget(1_000, 500), Profile(), FACTS)
+    assert asked.images == () and '"old.png"' in str(asked.messages) and "images the user attached" in str(asked)
+    cut = [*SEEN, Compacted(id=6, upto=4, summary="We looked.", method="summary")]
+    body = body_of(cut)
+    assert images(body) == [("image/png", b"a")]
+    assert 'left out: "old.png" and "new.png"' in told(body)

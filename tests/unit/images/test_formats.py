@@ -1,0 +1,62 @@
+"""Formats are told by the bytes, and what is damaged is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.images.formats import NotAnImage, media_type, recognise
+from tests.unit.images.pictures import gif, jpeg, png, webp
+
+PICTURES = {
+    "png": (png(300, 200), "image/png"),
+    "png with something behind it": (png(300, 200) + b"appended by a phone", "image/png"),
+    "jpeg": (jpeg(300, 200), "image/jpeg"),
+    "gif": (gif(300, 200), "image/gif"),
+    "padded gif": (gif(300, 200) + b"\0\0", "image/gif"),
+    "lossy webp": (webp(b"VP8 ", 300, 200), "image/webp"),
+    "lossless webp": (webp(b"VP8L", 300, 200), "image/webp"),
+    "extended webp": (webp(b"VP8X", 300, 200), "image/webp"),
+}
+each = pytest.mark.parametrize(("data", "kind"), PICTURES.values(), ids=list(PICTURES))
+
+
+@each
+def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
+    assert recognise(data) == (kind, 300, 200)
+    assert media_type(data[:16]) == kind
+
+
+@each
+def test_one_that_is_cut_off_is_damaged(data: bytes, kind: str) -> None:
+    for length in (8, 12, 20, len(data) // 2):
+        with pytest.raises(NotAnImage, match=r"cut off or damaged|no PNG"):
+            recognise(data[:length])
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"BM" + b"\0" * 60, b"RIFF\0\0\0\0WAVE"])
+def test_all_else_is_none(data: bytes) -> None:
+    with pytest.raises(NotAnImage, match="no PNG, JPEG, GIF or WebP"):
+        recognise(data)
+
+
+def test_one_without_pixels_is_damaged() -> None:
+    with pytest.raises(NotAnImage, match="no pixels"):
+        recognise(gif(0, 2))
+
+
+@given(
+    st.sampled_from([picture for picture, _ in PICTURES.values()]),
+    st.lists(st.tuples(st.integers(0, 80), st.binary(min_size=1, max_size=4))),
+    st.binary(max_size=40),
+)
+def test_whatever_the_bytes_are_there_is_a_format_or_a_reason(
+    picture: bytes, changes: list[tuple[int, bytes]], more: bytes
+) -> None:
+    data = bytearray(picture + more)
+    for at, content in changes:
+        data[at : at + len(content)] = content
+    try:
+        found = recognise(bytes(data))
+    except NotAnImage:
+        return
+    assert found.width > 0 and found.height > 0

@@ -1,0 +1,301 @@
+"""Images in a session on every wire: sent with their message, refused in one line, told of truly."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from app.conversation.events import AssistantMessage, Notice, Pruned, UserMessage
+from app.images.mentions import mentions
+from app.llm.capabilities.beliefs import LASTS, believed
+from app.runtime.attachments import attached
+from app.runtime.connection import LearnedProfiles
+from tests.oracles.reading import conversation, images
+from tests.unit.conversation.test_wires import without_breakpoints
+from tests.unit.images.pictures import gif, jpeg, png, webp
+from tests.wire.bench import Bench, bench, edit, of_role
+from tests.wire.driving import FAST
+from tests.wire.replies import Reply, Turn, document, error
+from tests.wire.server import WireServer
+from tests.wire.vendors import NOT_THERE, anthropic_error
+
+each_wire = pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
+PICTURE = png(300, 200)
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+
+
+def opened(server: WireServer, folder: Path, wire: str = "chat", **settings: Any) -> Any:
+    """A session on one wire; nothing else is spoken there."""
+    server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
+    (folder / "workspace").mkdir(exist_ok=True)
+    (folder / "workspace/greet.py").write_text("def greet(name):\n    return 'Hello ' + name\n")
+    (folder / "workspace/shot.png").write_bytes(PICTURE)
+    return bench(server, folder, wire=wire, retry=FAST, **settings)
+
+
+async def show(on: Bench, text: str) -> None:
+    """Say something with the images that it names."""
+
+    async def meant(_: object) -> bool:
+        return True
+
+    found = await attached(on.runtime, mentions(text), on.session.ports.model.profile.wire, meant)
+    await on.session.send(text, found)
+    await on.session.settled()
+    on.check()
+
+
+def notices(on: Bench) -> list[str]:
+    return [event.text for event in on.events if isinstance(event, Notice)]
+
+
+def refuses_images(reply: Reply) -> Callable[[dict[str, Any]], Reply | None]:
+    return lambda body: reply if images(body) else None
+
+
+@each_wire
+async def test_an_image_goes_out_once_in_its_message_and_the_same_bytes_ever_after(
+    server: WireServer, tmp_path: Path, wire: str
+) -> None:
+    server.always(Turn("A wide button."))
+    async with opened(server, tmp_path, wire) as on:
+        await show(on, "What is in @shot.png?")
+        (on.root / "shot.png").unlink()
+        await on.say("Make it narrow")
+    async with opened(server, tmp_path, wire) as on:
+        (on.root / "shot.png").write_bytes(jpeg(9, 9))
+        await on.say("And now?")
+        on.check()
+    first, second, third = server.requests
+    assert [images(request.body) for request in server.requests] == [[("image/png", PICTURE)]] * 3
+    assert of_role(first, "user")[-1].endswith("What is in @shot.png?")
+    before = [conversation(without_breakpoints(request.body)) for request in (first, second, third)]
+    assert before[1][: len(before[0])] == before[0] and before[2][: len(before[1])] == before[1]
+
+
+@each_wire
+async def test_every_format_goes_out_as_what_it_is(server: WireServer, tmp_path: Path, wire: str) -> None:
+    server.always(Turn("I see."))
+    async with opened(server, tmp_path, wire) as on:
+        pictures = {"a.jpg": jpeg(), "b.gif": gif(), "c.webp": webp(), "misnamed.jpg": png(9, 9)}
+        for name, data in pictures.items():
+            (on.root / name).write_bytes(data)
+        await show(on, " ".join(f"@{name}" for name in pictures))
+    kinds = ["image/jpeg", "image/gif", "image/webp", "image/png"]
+    assert images(server.last.body) == list(zip(kinds, pictures.values(), strict=True))
+
+
+@each_wire
+async def test_the_closing_request_has_the_images_where_they_were(
+    server: WireServer, tmp_path: Path, wire: str
+) -> None:
+    server.turn("Editing.", calls=[edit()])
+    server.say("Have a look.")
+    async with opened(server, tmp_path, wire) as on:
+        await show(on, "As in @shot.png")
+    staging, closing = (conversation(without_breakpoints(request.body)) for request in server.requests)
+    assert server.last.closing and closing[: len(staging)] == staging
+
+
+UNSEEING = {
+    "chat": [
+        error(400, "Invalid content type. image_url is only supported by certain models."),
+        error(400, "messages[1].content must be a string"),
+        error(500, "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"),
+        error(404, "No endpoints found that support image input"),
+        error(400, "unknown variant `image_url`, expected `text` at line 1 column 200"),
+        error(400, "At most 0 image(s) may be provided in one prompt."),
+        error(422, "Something else altogether"),
+    ],
+    "anthropic": [anthropic_error(400, "messages.0.content.0: this model does not support image input")],
+    "responses": [error(400, "Invalid value: 'input_image'. This model does not support image inputs.")],
+}
+
+
+@pytest.mark.parametrize(
+    ("wire", "refusal"), [(wire, refusal) for wire, refusals in UNSEEING.items() for refusal in refusals]
+)
+async def test_a_model_that_takes_none_is_asked_once_more_without_and_told_so(
+    server: WireServer, tmp_path: Path, wire: str, refusal: Reply
+) -> None:
+    server.insist(refuses_images(refusal))
+    server.always(Turn("I cannot see it."))
+    async with opened(server, tmp_path, wire) as on:
+        await show(on, "What is in @shot.png?")
+        assert [len(images(request.body)) for request in server.requests] == [1, 0]
+        told = of_role(server.last, "system")[-1]
+        assert '"shot.png"' in told and "this model takes no images" in told
+        assert on.stopped == "answer"
+        assert sum("takes no images here" in text for text in notices(on)) == 1
+        await on.say("Then guess")
+        assert len(server.requests) == 3, "it is remembered"
+        endpoint = on.session.ports.model.endpoint
+        beliefs = believed(LearnedProfiles(on.runtime.sessions), endpoint.base_url, endpoint.model)
+        (belief,) = [one for one in beliefs if one.field == "images_supported"]
+        assert belief.value is False and belief.lasts(belief.since + 3_600)
+        assert not belief.lasts(belief.since + LASTS["images_supported"])
+        on.check()
+
+
+async def test_what_is_known_beforehand_costs_no_request_and_is_said_in_one_line(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.always(Turn("I cannot see it."))
+    async with opened(server, tmp_path, profile={"images_supported": False}) as on:
+        await show(on, "What is in @shot.png?")
+        assert [len(images(request.body)) for request in server.requests] == [0]
+        (line,) = [text for text in notices(on) if "takes no images" in text]
+        assert "test-model" in line and "shot.png" in line and "/model" in line and "\n" not in line
+    async with opened(server, tmp_path) as on:
+        await on.say("Another model: and now?")
+    assert [len(images(request.body)) for request in server.requests] == [0, 1], "it is in the log all the same"
+
+
+@pytest.mark.parametrize(
+    ("entry", "sent"),
+    [
+        ({"architecture": {"input_modalities": ["text"]}}, 0),
+        ({"architecture": {"input_modalities": ["text", "image"]}}, 1),
+        ({"capabilities": {"vision": False}}, 0),
+        ({"capabilities": {"image_input": {"supported": False}}}, 0),
+        ({"capabilities": {"image_input": {"supported": True}}}, 1),
+        ({"capabilities": ["completion"]}, 1),
+        ({}, 1),
+    ],
+)
+async def test_the_list_of_models_is_asked_before_the_first_image(
+    server: WireServer, tmp_path: Path, entry: dict[str, Any], sent: int
+) -> None:
+    server.route("/v1/models", document({"data": [{"id": "test-model", **entry}]}))
+    server.always(Turn("I see."))
+    async with opened(server, tmp_path) as on:
+        await on.say("Hello")
+        assert server.visits == []
+        await show(on, "What is in @shot.png?")
+        assert len(images(server.last.body)) == sent and len(server.requests) == 2
+        assert len([text for text in notices(on) if "takes no images" in text]) == 1 - sent
+
+
+async def test_what_the_settings_say_counts_for_more_than_the_list(server: WireServer, tmp_path: Path) -> None:
+    entry = {"id": "test-model", "architecture": {"input_modalities": ["text"]}}
+    server.route("/v1/models", document({"data": [entry]}))
+    server.always(Turn("I see."))
+    async with opened(server, tmp_path, profile={"images_supported": True}) as on:
+        await show(on, "What is in @shot.png?")
+    assert len(images(server.last.body)) == 1
+
+
+async def test_one_bad_image_goes_and_the_others_stay(server: WireServer, tmp_path: Path) -> None:
+    bad = gif(9, 9)
+    refusal = error(400, "messages.2: Could not process image")
+    server.insist(lambda body: refusal if any(data == bad for _, data in images(body)) else None)
+    server.always(Turn("I see."))
+    async with opened(server, tmp_path) as on:
+        (on.root / "bad.gif").write_bytes(bad)
+        await show(on, "What is in @shot.png?")
+        await show(on, "And in @bad.gif?")
+        await on.say("Go on")
+        assert [data for _, data in images(server.last.body)] == [PICTURE]
+        assert any('"bad.gif"' in text and "server refused it" in text for text in of_role(server.last, "system"))
+        assert len(server.requests) == 4 and on.stopped == "answer"
+
+
+async def test_a_request_that_is_refused_for_something_else_teaches_nothing(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.always(error(400, "The sky is too blue."))
+    async with opened(server, tmp_path) as on:
+        await show(on, "What is in @shot.png?")
+        assert [len(images(request.body)) for request in server.requests] == [1, 0]
+        assert on.stopped == "failed"
+        server.always(Turn("I see."))
+        await on.say("Again")
+        assert len(images(server.last.body)) == 1
+
+
+async def test_images_that_were_seen_go_first_when_the_context_is_short(server: WireServer, tmp_path: Path) -> None:
+    server.always(Turn("I see."))
+    async with opened(server, tmp_path) as on:
+        await show(on, "What is in @shot.png?")
+        await on.session.compact()
+        await on.session.settled()
+        assert [event.images for event in on.events if isinstance(event, Pruned)] != []
+        await on.say("And now?")
+        assert images(server.last.body) == []
+        assert any("to make room in the context" in text for text in of_role(server.last, "system"))
+        assert any("Left out to make room" in text and "shot.png" in text for text in notices(on))
+        on.check()
+
+
+async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer, tmp_path: Path) -> None:
+    server.always(Turn("I see."))
+    async with opened(server, tmp_path) as on:
+        found = await attached(on.runtime, mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True))
+        await on.session.send("Hello")
+        await on.session.send("And @shot.png?", found)
+        await on.session.settled()
+        said = [event for event in on.events if isinstance(event, UserMessage)]
+        assert [len(one.images) for one in said] == [0, 1]
+        assert sum(isinstance(event, AssistantMessage) for event in on.events) == 2
+        assert images(server.last.body) == [("image/png", PICTURE)]
+        on.check()
+
+
+class TestCommandLine:
+    """`signoff run`."""
+
+    @pytest.fixture(autouse=True)
+    def workspace(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "here").mkdir()
+        (tmp_path / "here/shot.png").write_bytes(PICTURE)
+        (tmp_path / "elsewhere.png").write_bytes(jpeg(9, 9))
+        monkeypatch.chdir(tmp_path / "here")
+
+    def run(self, server: WireServer, *words: str) -> int:
+        server.always(Turn("I see."))
+        return main(["run", *words, "--base-url", server.base_url, "--model", "m"])
+
+    def test_images_are_given_or_named_in_the_prompt(self, server: WireServer) -> None:
+        assert self.run(server, "Compare @shot.png", "--image", "../elsewhere.png", "--image", "shot.png") == 0
+        assert [data for _, data in images(server.last.body)] == [jpeg(9, 9), PICTURE]
+
+    def test_a_prompt_does_not_reach_outside_the_workspace(
+        self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.run(server, f"See @{tmp_path}/elsewhere.png") == 0
+        assert images(server.last.body) == [] and "--image" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("name", ["missing.png", "text.txt"])
+    def test_what_is_given_and_no_image_is_wrong_usage(
+        self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    ) -> None:
+        (tmp_path / "here/text.txt").write_text("hello")
+        assert self.run(server, "See", "--image", name) == 2
+        err = capsys.readouterr().err
+        assert name in err and "Traceback" not in err and server.requests == []
+
+    def test_what_is_named_and_no_image_is_said_and_the_prompt_goes_out(
+        self, server: WireServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.run(server, "Make @new.png") == 0
+        assert "There is no new.png." in capsys.readouterr().err
+
+    def test_an_export_names_images_and_writes_their_bytes_only_if_asked(
+        self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.run(server, "See @shot.png") == 0
+        capsys.readouterr()
+        assert main(["export", "latest"]) == 0
+        assert "- image `shot.png`: 300×200," in (text := capsys.readouterr().out) and "SHA-256" in text
+        assert main(["export", "latest", "--format", "json", "--images", str(tmp_path / "out")]) == 0
+        (message,) = [one for one in json.loads(capsys.readouterr().out) if one["type"] == "user_message"]
+        (image,) = message["images"]
+        assert (tmp_path / "out" / f"{image['sha256']}.png").read_bytes() == PICTURE
