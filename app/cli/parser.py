@@ -218,12 +218,8 @@ def _add_export(commands: Any) -> None:
     export = _command(
         commands, "export", "Write a session, or the review of a proposal, to standard output.", json=False
     )
-    export.add_argument(
-        "session",
-        metavar="SESSION",
-        type=_text,
-        help="its id or the beginning of it; `latest` for the last one; with --review a proposal",
-    )
+    which = "its id or the beginning of it; `latest` for the last one; with --review a proposal"
+    export.add_argument("session", metavar="SESSION", type=_text, help=which)
     export.add_argument(
         "--review", action="store_true", help="a report to send to somebody: diff, comments, decisions, checks"
     )

@@ -286,8 +286,12 @@ class WireServer:
         if (unspoken := self.wires[request.wire]) is not None:
             return unspoken
         if vendor := VENDORS.get(request.wire):
-            return vendor.refusal(request.body, mid_system=self.mid_system)
-        refusals = (validate(request.body) for validate in (*self.behaviour.validators, *self._validators))
+            if (refused := vendor.refusal(request.body, mid_system=self.mid_system)) is not None:
+                return refused
+            validators = self._validators
+        else:
+            validators = (*self.behaviour.validators, *self._validators)
+        refusals = (validate(request.body) for validate in validators)
         return next((refused for refused in refusals if refused), None)
 
     def _next(self) -> Step:

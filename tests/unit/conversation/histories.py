@@ -84,7 +84,7 @@ _EXTRAS: list[dict[str, Any]] = [
 
 def _image(name: str, **facts: Any) -> Image:
     known = {"media_type": "image/png", "width": 640, "height": 480, "size": 12, "sha256": name[0] * 64}
-    return Image(name=name, **(known | facts))
+    return Image.model_validate({"name": name, **known, **facts})
 
 
 IMAGES = [

@@ -35,7 +35,7 @@ thorough = settings(suppress_health_check=list(HealthCheck))
 
 def image(name: str = "shot.png", **facts: Any) -> Image:
     known = {"media_type": "image/png", "width": 1_280, "height": 720, "size": 3, "sha256": "a" * 64}
-    return Image(name=name, **(known | facts))
+    return Image.model_validate({"name": name, **known, **facts})
 
 
 def numbered(*events: Event) -> list[Event]:
