@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from app.images.mentions import Mention, mentions
 from app.own_commands.catalogue import Catalogue
 from app.own_commands.command import CommandUnusable
 from app.ui.means import Means
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from app.ui.session import CurrentSession
     from widgets.chat.composer import Composer
 
-Send = Callable[[str, "Invocation | None"], Awaitable[None]]
+Send = Callable[[str, "Invocation | None", tuple[Mention, ...]], Awaitable[None]]
 
 
 class OwnCommands:
@@ -64,6 +65,6 @@ class OwnCommands:
             raise BadArgument(str(unusable)) from unusable
         if (session := self._session.now) is not None and session.question is not None:
             raise BadArgument("A question waits for your answer; answer it first.")
-        await self._send(message.text, message.command)
+        await self._send(message.text, message.command, mentions(argument))
         if message.notice:
             await self._session.get().note(Notice(text=message.notice))

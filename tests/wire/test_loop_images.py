@@ -48,7 +48,7 @@ async def show(on: Bench, text: str) -> None:
         return True
 
     found = await attached(on.runtime, mentions(text), on.session.ports.model.profile.wire, meant)
-    await on.session.send(text, found)
+    await on.session.send(text, images=found)
     await on.session.settled()
     on.check()
 
@@ -240,7 +240,7 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
     async with opened(server, tmp_path) as on:
         found = await attached(on.runtime, mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True))
         await on.session.send("Hello")
-        await on.session.send("And @shot.png?", found)
+        await on.session.send("And @shot.png?", images=found)
         await on.session.settled()
         said = [event for event in on.events if isinstance(event, UserMessage)]
         assert [len(one.images) for one in said] == [0, 1]
