@@ -14,7 +14,7 @@ from typing import Any
 from app.config import Price
 from app.llm.capabilities.beliefs import Beliefs, ProfileCache
 from app.llm.capabilities.lessons import Lessons
-from app.llm.capabilities.model_list import listed_facts
+from app.llm.capabilities.model_list import NO_IMAGES, listed_facts
 from app.llm.capabilities.profile import NEXT_PLACEMENT, Profile
 from app.llm.capabilities.profiles import seed
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
@@ -47,7 +47,6 @@ _LISTING = 3.0
 """Seconds for the list of models then."""
 NO_FINISH_TOLERATED = 2
 """Clean ends without a finish reason after which they are taken for the server's way to end."""
-NO_IMAGES = "The model takes no images by the server's list: it goes on without, and is told so. /model changes it."
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """What the limit of a response is called, on one wire or another."""
 _NONE: tuple[Any, ...] = ("none", {"type": "none"})
@@ -214,7 +213,7 @@ class ModelClient:
 
         Returns whether the images in it are not taken.
         """
-        long = self.profile.context_window is None and not payload.images and _is_long(payload)
+        long = self.profile.context_window is None and not payload.images and len(str(payload)) >= _LARGE
         unsure = bool(payload.images) and self.profile.images_supported is None
         if self._listed or not (unsure or long):
             return False
@@ -374,10 +373,6 @@ class ModelClient:
 def _is_finished(assembly: ResponseAssembly) -> bool:
     """The model's part of the response is over, whatever else the connection does."""
     return assembly.finish_reason not in (None, "error")
-
-
-def _is_long(payload: Payload) -> bool:
-    return len(str(payload.messages)) + len(str(payload.tools)) + len(str(payload.system)) >= _LARGE
 
 
 def _tool_names(payload: Payload) -> list[str]:

@@ -20,6 +20,7 @@ _WINDOW = (
 """What servers call the window, the one in force before the one that is possible."""
 _INSIDE = ("top_provider", "meta", "limits", "capabilities")
 """Where they put it: OpenRouter, llama.cpp, and others."""
+NO_IMAGES = "The model takes no images, as the server lists it: it goes on without, and is told so."
 _PLAUSIBLE = range(256, 100_000_000)
 
 
