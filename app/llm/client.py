@@ -209,7 +209,7 @@ class ModelClient:
             await self._pause(delay)
 
     async def _ask_list(self, payload: Payload, lessons: Lessons) -> bool:
-        """Before a request that is long or has images, learn what the model takes; whether its images are not taken."""
+        """Before a request that is long or has images, learn what is taken; returns whether the images are not."""
         long = self.profile.context_window is None and not payload.images and len(str(payload)) >= _LARGE
         unsure = bool(payload.images) and self.profile.images_supported is None
         if self._listed or not (unsure or long):
