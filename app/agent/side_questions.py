@@ -169,6 +169,7 @@ class SideQuestions:
             answer = await self._outcome(question, request, asked)
             await self._log.append(answer)
         except Exception as error:
+            self._publish(SideDiscarded(question.uid, over=True))
             self._publish(Failed(f"The answer to your question about {question.subject} could not be kept: {error}"))
         finally:
             del self._out[question.uid], self._places[question.uid]

@@ -136,6 +136,8 @@ class SideDiscarded:
     """What was streamed of the answer to a side question is void."""
 
     question: str
+    over: bool = False
+    """Nothing more comes, and nothing of it could be kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from app.demo import editing_skills, reading_skills
+from app.demo.aside import answer_aside
 from app.demo.conversation import Turn, content_text, is_decision, proposals_named, read_history
 from app.demo.proposing import ask_for_another_way
 from app.demo.task import Task, current_task, read_intent
@@ -39,6 +40,8 @@ def respond(request: dict[str, Any]) -> Reply:
     turn, choice = turns[-1], request.get("tool_choice")
     functions = [tool["function"] for tool in request.get("tools") or ()]
     offered = {function["name"]: function.get("parameters") or {} for function in functions}
+    if choice == "none" and (said := answer_aside(request["messages"], turns)) is not None:
+        return Reply(said)
     if choice == "none" or not offered:
         last = request["messages"][-1]
         note = Turn(notes=[content_text(last.get("content"))] if last["role"] != "user" else [])

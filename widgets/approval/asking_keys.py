@@ -17,6 +17,7 @@ from widgets.approval.counting_keys import CountingKeys
 from widgets.approval.threads import as_feedback
 from widgets.chat.transcript import Transcript
 from widgets.diff.arrange import Comment
+from widgets.diff.messages import AskWanted
 from widgets.diff.picking import Picked
 from widgets.diff.rows import SourceLine, lines_of
 
@@ -27,8 +28,19 @@ _MOST_PICKED = 200
 class AskingKeys(CountingKeys):
     """The review panes, and the questions that are asked in them."""
 
+    _could_ask = False
+
     # What is asked
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There has to be something to ask about."""
+        return self._can_ask if action == "ask" else super().check_action(action, parameters)
+
+    @property
+    def _can_ask(self) -> bool:
+        return self.state.proposal is not None and bool(self.view.diffs) and not self.preview.comparing
+
+    @on(AskWanted)
     def action_ask(self) -> None:
         """Ask about the hunk at the cursor, or the lines that are picked, or else the file."""
         if (topic := self._topic()) is None:
@@ -39,7 +51,7 @@ class AskingKeys(CountingKeys):
 
     def _topic(self) -> Topic | None:
         proposal, view = self.state.proposal, self.view
-        if proposal is None or not view.diffs or self.preview.comparing or not self.preview.is_of(proposal):
+        if proposal is None or not self._can_ask or not self.preview.is_of(proposal):
             return None
         picked = view.picked()
         file = view.cursor.file
@@ -79,6 +91,8 @@ class AskingKeys(CountingKeys):
         self.asking.close()
         self.remove_class("-aside")
         self.screen.set_focus(self.view)
+        # Whoever writes on although the field is gone decides nothing.
+        self.hold_keys("The field for questions was closed just now. Press the key again.")
 
     # What comes of it
 
@@ -92,6 +106,9 @@ class AskingKeys(CountingKeys):
         super().draw()
         if self.is_mounted:
             self._show_asked()
+            if self._can_ask != self._could_ask:
+                self._could_ask = self._can_ask
+                self.refresh_bindings()
 
     def load_threads(self, events: Iterable[EventBase]) -> None:
         """Take what was asked on a proposal before."""

@@ -55,7 +55,7 @@ class Review(AskingKeys):
             return self.in_focus and is_offered(action, self.state, self.deciding.question)
         if action == "in_diff":
             return self.in_focus and self.view.check_action(str(parameters[0]), ())
-        return True
+        return super().check_action(action, parameters)
 
     def action_approve(self) -> None:
         """Approve what is chosen, allow what is asked, or say yes to the question."""

@@ -45,8 +45,10 @@ class Threads:
             case SideStreamed(question=uid, text=text) if uid in self._streamed:
                 self._streamed[uid] += text
                 return self._known[uid].question.place
-            case SideDiscarded(question=uid) if uid in self._streamed:
+            case SideDiscarded(question=uid, over=over) if uid in self._streamed:
                 self._streamed[uid] = ""
+                if over:
+                    del self._streamed[uid]
                 return self._known[uid].question.place
         return None
 

@@ -48,6 +48,10 @@ class CommentWanted(Message):
     line: SourceLine
 
 
+class AskWanted(Message):
+    """The user wants to see what was asked here, or to ask more."""
+
+
 class SearchWanted(Message):
     """The user wants to search."""
 

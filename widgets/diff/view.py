@@ -9,6 +9,7 @@ from app.actions import bindings
 from app.proposals.models import HunkState
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.messages import (
+    AskWanted,
     CommentWanted,
     ComparisonWanted,
     ExternalDiffWanted,
@@ -168,6 +169,8 @@ class DiffView(DiffSurface, can_focus=True):
                 self.post_message(NoteClicked(key))
             case CommentRow(kind="remark"):
                 self.action_comment()
+            case CommentRow(kind="asked"):
+                self.post_message(AskWanted())
             case _:
                 pass
 

@@ -1,0 +1,200 @@
+"""Asking aside in the review: the field, the answer, the thread on its hunk, and that none of it decides."""
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import TextArea
+
+from app.conversation.events import MessageQueued
+from app.conversation.side_events import SideAnswer
+from app.proposals.models import ProposalState
+from tests.ui.review_app import ReviewApp
+from tests.ui.running_app import Running, running
+from tests.ui.test_app_decisions import stage
+from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
+from tests.wire.bench import FILE, of_role
+from tests.wire.replies import STALL, Turn, chunk, error, stream
+from tests.wire.server import Request, WireServer
+from tests.wire.test_side_questions import asked_aside
+from widgets.approval.review import Review
+from widgets.diff.rows import CommentRow
+
+
+def answers(run: Running) -> list[SideAnswer]:
+    return [event for event in run.app.session().log.events if isinstance(event, SideAnswer)]
+
+
+async def ask(run: Running, server: WireServer, text: str, *steps: object) -> None:
+    """Open the field on the hunk at the cursor, and ask."""
+    await run.review()
+    await run.pilot.press("q")
+    await run.write(text)
+    server.script(steps)  # type: ignore[arg-type]
+    await run.pilot.press("enter")
+
+
+async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        asking = run.app.workbench.review.asking
+        await run.review()
+        await run.pilot.press("q")
+        await run.see("Ask about hunk 1 of P1 in greet.py", "decides nothing")
+        await run.write("what calls yYnN?")
+        server.script([Turn("Nothing **calls** it.\n\n- really", prompt_tokens=1_500, completion_tokens=40)])
+        await run.pilot.press("enter")
+        await run.see("▌ what calls yYnN?", "● Nothing calls it.", "• really", "1.5k in, 40 out", "1.5k in, 50 out")
+        assert asking.has_keys and asked_aside(server.last)
+        assert of_role(server.last, "user")[-1] == "what calls yYnN?"
+        assert run.file == FILE and [one.state for one in run.proposals] == [ProposalState.PENDING]
+        assert "gate closed" in run.text and "what calls" not in run.app.workbench.chat.transcript.entries[-1].copied
+        await run.pilot.press("escape")
+        await run.see("You asked: what calls yYnN? (q shows the answer)")
+        view = run.app.workbench.review.view
+        assert run.app.focused is view and "Nothing calls it" not in run.text
+        view.cursor.to_end()
+        assert isinstance(view.cursor.row, CommentRow)
+        await run.pilot.press("enter")
+        await run.see("● Nothing calls it.")
+        server.say("I see.")
+        await run.app.session().send("Go on")
+        await run.until(lambda: run.app.workbench.chat.transcript.entries[-2].copied == "I see.")
+        assert not any("calls yYnN" in text for _, text in server.last.said)
+
+
+async def test_escape_stops_the_answer_and_then_closes_while_the_turn_goes_on(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+
+        def model(request: Request) -> object:
+            return stream(chunk("Aside so far" if asked_aside(request) else "Turn so far"), STALL)
+
+        server.model(model)  # type: ignore[arg-type]
+        await run.app.session().send("Tell me a story")
+        await run.see("Turn so far")
+        await ask(run, server, "why?")
+        await run.see("Aside so far", "Esc stops the answer", "Stop")
+        await run.pilot.press("escape")
+        await run.see("⊘ interrupted", "decides nothing")
+        assert run.app.session().busy and run.app.workbench.review.asking.is_open
+        assert [answer.state for answer in answers(run)] == ["interrupted"]
+        await run.pilot.press("escape")
+        await run.until(lambda: not run.app.workbench.review.asking.is_open)
+        assert run.app.session().busy and not [
+            e for e in run.app.session().log.events if isinstance(e, MessageQueued)
+        ]
+        await run.pilot.press("q")
+        await run.write("why then?")
+        await run.pilot.press("enter")
+        await run.until(lambda: len(of_role(server.last, "user")) > 2 and asked_aside(server.last))
+        await run.see("Esc stops the answer")
+        run.app.session().interrupt()
+        await run.settled()
+        assert run.app.workbench.review.threads.on("P1")[-1].answer is None, "the question is still out"
+
+
+async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await ask(run, server, "why Hi?", Turn("It is shorter.\nAnd kinder."))
+        await run.see("● It is shorter.")
+        await run.pilot.press("ctrl+f")
+        await run.see("Request changes to P1")
+        field = run.app.workbench.review.feedback
+        assert field.is_open and not run.app.workbench.review.asking.is_open
+        draft = field.query_one(TextArea).text
+        assert draft == (
+            "About hunk 1 of P1 in greet.py I asked you aside: “why Hi?”\nYou answered:\n\n"
+            "> It is shorter.\n> And kinder.\n\n"
+        )
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+        await run.write("Keep Hello.")
+        server.say("Fine.")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: not server.last.closing and "Keep Hello." in str(server.last.body))
+        await run.settled()
+        assert of_role(server.last, "user")[-1] == draft + "Keep Hello."
+
+
+async def test_a_thread_is_on_its_hunk_again_after_a_restart(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await ask(run, server, "why Hi?", Turn("It is shorter."))
+        await run.see("● It is shorter.")
+    async with running(tmp_path, server) as later:
+        await later.review()
+        await later.see("You asked: why Hi?")
+        await ask(later, server, "and now?", Turn("Still."))
+        await later.see("▌ why Hi?", "● It is shorter.", "▌ and now?", "● Still.")
+        assert [text for role, text in server.last.said if role == "assistant"] == ["It is shorter."]
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (error(500, "Oops"), "Ask again to try once more."),
+        (error(429, "Slow down", headers={"retry-after": "30"}), "limits the rate of requests"),
+        (Turn(""), "Ask again"),
+    ],
+    ids=["500", "429", "empty"],
+)
+async def test_what_goes_wrong_is_a_line_and_the_next_question_goes_out(
+    tmp_path: Path, server: WireServer, step: object, said: str
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await ask(run, server, "why?", step)
+        await run.see("! ", said)
+        await run.write("why?")
+        server.say("Because.")
+        await run.pilot.press("enter")
+        await run.see("● Because.")
+
+
+async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: Path) -> None:
+    async with running(tmp_path, size=(120, 40)) as run:
+        await run.screen("SetupScreen")
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n def greet(name):\n"
+        run.runtime.service.stage_patch(patch + "-    return 'Hello ' + name\n+    return 'Hi ' + name\n")
+        await run.app.show_proposals()
+        await run.see("P1")
+        await run.review()
+        await run.pilot.press("q")
+        await run.write("why?")
+        await run.pilot.press("enter")
+        await run.see("choose a model first", "why?")
+        assert run.app.workbench.review.asking.has_keys
+
+
+async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("f3", "right_square_bracket", "j", "asterisk", "q")
+        await run.see("1 picked line")
+        await run.write("why?")
+        server.say("Because.")
+        await run.pilot.press("enter")
+        await run.see("● Because.")
+        note = next(text for role, text in server.last.said if role == "system" and "Side question." in text)
+        assert "the user picked these lines:\n```\n+    return 'Hi ' + name\n```" in note
+
+
+async def test_who_types_on_after_the_field_has_gone_decides_nothing() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("q", *"why yes", "escape", *"yYnNxo")
+        assert posted(app) == [] and app.focused is app.review.view
+        assert "closed just now" in screen(app)
+        await pilot.press("q")
+        await pilot.pause()
+        assert "why yes" in screen(app)
+        await pilot.press("escape")
+        await app.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, None)]
