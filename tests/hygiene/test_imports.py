@@ -1,6 +1,7 @@
 """The arrows between the layers, and what may not be loaded before it is needed."""
 
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -40,8 +41,9 @@ def python_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-def imported(path: Path) -> set[str]:
-    """What a file imports, wherever the import stands."""
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
+    """What a file imports, wherever the import stands; read once, for all the tests that ask."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -49,7 +51,7 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return frozenset(found)
 
 
 def top(module: str) -> str:
@@ -169,12 +171,10 @@ def test_a_session_in_which_nothing_waits_loads_no_review() -> None:
 
 def test_no_private_name_of_textual_is_used() -> None:
     offenders = [
-        f"{path}: {node.module}.{alias.name}"
+        f"{path}: {module}"
         for path in python_files("app", "widgets")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module and top(node.module) in ("textual", "rich")
-        for alias in node.names
-        if "._" in f".{node.module}.{alias.name}"
+        for module in imported(path)
+        if top(module) in ("textual", "rich") and "._" in f".{module}"
     ]
     assert not offenders
 
@@ -190,8 +190,9 @@ def test_files_are_named_for_what_they_do_and_have_a_size_to_be_read_at_once() -
     out = set()
     for path in modules:
         text = path.read_text(encoding="utf-8")
-        said, length = ast.get_docstring(ast.parse(text)) or "", len(text.splitlines())
-        if (length > LONGEST and "Kept whole:" not in said) or (length < SHORTEST and "Kept apart:" not in said):
+        length = len(text.splitlines())
+        reason = "Kept whole:" if length > LONGEST else "Kept apart:" if length < SHORTEST else ""
+        if reason and reason not in (ast.get_docstring(ast.parse(text)) or ""):
             out.add(path.relative_to(ROOT).as_posix())
     assert not out, "split, merge, or say why in the file"
 
