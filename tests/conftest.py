@@ -1,6 +1,7 @@
 """What holds for all tests: an environment of their own, whatever they are really run from."""
 
 import gc
+import math
 import os
 import shutil
 import signal
@@ -11,7 +12,7 @@ import textual.screen
 from hypothesis import settings
 
 from tests.pilots import wait_for_what_was_done
-from tests.stylesheets import parse_once
+from tests.stylesheets import work_once
 
 os.environ.update(
     TERM="xterm-256color",
@@ -47,27 +48,28 @@ if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
 textual.screen.UPDATE_PERIOD = 1 / int(os.environ.get("TEXTUAL_FPS", "20"))  # type: ignore[misc]
 """Seconds between two pictures of a screen that nobody looks at: what changed meanwhile is painted once."""
 
-parse_once()
+work_once()
 
 wait_for_what_was_done()
 
 settings.register_profile("signoff", deadline=None, max_examples=40)
 settings.register_profile("soak", deadline=None, max_examples=120)
+settings.register_profile("quick", deadline=None, max_examples=5)
 settings.load_profile("signoff")
 
 _FEW = 3
 """Files that are run sooner in one process than with workers, which first have to start."""
 _LONG_NAME = 24
 """Bytes that may be read in the name of a test."""
-_WORKERS_PER_CORE = 2
-"""Half of the time of a test is spent waiting: for a screen, a child process, a server."""
+_WORKERS_PER_CORE = 1.5
+"""A third of the time of a test is spent waiting: for a screen, a child process, a server. Each has to start."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No workers for a few files; else enough of them to keep the cores busy."""
     files = [argument.partition("::")[0] for argument in config.args]
     few = len(files) <= _FEW and all(Path(file).is_file() for file in files)
-    return 0 if few else _WORKERS_PER_CORE * (os.cpu_count() or 1)
+    return 0 if few else math.ceil(_WORKERS_PER_CORE * (os.cpu_count() or 1))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
