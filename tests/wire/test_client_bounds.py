@@ -4,7 +4,6 @@ import gzip
 import json
 import tracemalloc
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from tests.wire.server import WireServer
 
 MIB = 2**20
 MUCH = b"x" * MIB
+_GZIP_HEAD = 10
 
 
 def poured(first: bytes, piece: bytes, times: int = 64, **options: Any) -> Reply:
@@ -25,11 +25,11 @@ def poured(first: bytes, piece: bytes, times: int = 64, **options: Any) -> Reply
     return Reply((first, *[piece] * times), **options)
 
 
-def packed(pieces: Iterator[bytes]) -> Reply:
-    """The same, packed."""
-    packer = zlib.compressobj(wbits=31)
-    body = b"".join([*(packer.compress(piece) for piece in pieces), packer.flush()])
-    return Reply((body,), headers={"content-encoding": "gzip"})
+def packed(piece: bytes, times: int = 64) -> Reply:
+    """The same, packed: once, since after a full flush the same bytes say the same. Its end is never read."""
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    block = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
+    return Reply((gzip.compress(b"")[:_GZIP_HEAD] + block * times,), headers={"content-encoding": "gzip"})
 
 
 DELTA = event(chunk("x" * (MIB // 2)))
@@ -46,8 +46,8 @@ TOO_LARGE = {
     "text": (poured(b"", DELTA), "a response of more than 4 million characters"),
     "arguments": (poured(b"", ARGUMENTS), "a tool call of more than 2 million characters"),
     "calls": (poured(b"", CALLS), "a batch of more than 512 tool calls"),
-    "a bomb in a line": (packed(MUCH for _ in range(64)), "an event of more than 8 MiB"),
-    "a bomb of nothing": (packed(b"\n" * MIB for _ in range(64)), "an event of more than 8 MiB"),
+    "a bomb in a line": (packed(MUCH), "an event of more than 8 MiB"),
+    "a bomb of nothing": (packed(b"\n" * MIB), "an event of more than 8 MiB"),
 }
 
 
@@ -63,7 +63,7 @@ async def test_what_is_too_large_is_told_and_not_asked_for_again(server: WireSer
 
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_bomb_takes_no_more_memory_than_it_may(server: WireServer, status: int) -> None:
-    bomb = packed(MUCH for _ in range(256))
+    bomb = packed(MUCH, 256)
     server.always(Reply(bomb.parts, status=status, headers=bomb.headers))
     async with client_of(server) as client:
         await client.models()

@@ -5,6 +5,7 @@ tool's), so that a test can follow it onto the wire.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from hypothesis import strategies as st
@@ -125,6 +126,11 @@ def words_of(content: str) -> str:
     return BLOCK.sub("", content)
 
 
+def one_of(draw: Any, values: Sequence[Any]) -> Any:
+    """One of these, by its place: to make a strategy takes longer than to draw from one that there is."""
+    return values[draw(st.integers(0, len(values) - 1))]
+
+
 class Marks:
     """Hands out texts, each with a mark of its own."""
 
@@ -137,14 +143,12 @@ class Marks:
     def text(self, whose: str, *, may_be_empty: bool = False) -> str:
         """A text of U, P, M or T."""
         if may_be_empty and self._draw(st.booleans()):
-            return str(self._draw(st.sampled_from(["", " ", "\n"])))
+            return str(one_of(self._draw, ["", " ", "\n"]))
         mark = f"{whose}{self._next}"
         self._next += 1
         if whose == "U":
             self.said.append(mark)
-        around = self._draw(
-            st.sampled_from(["", "\n", "word ", "é\u202e ", "</signoff-note>", "two\n\nlines ", "\ud83d"])
-        )
+        around = one_of(self._draw, ["", "\n", "word ", "é\u202e ", "</signoff-note>", "two\n\nlines ", "\ud83d"])
         return f"{around}⟪{mark}⟫{around}"
 
 
@@ -181,7 +185,7 @@ class Simulation:
         question: Question | None = None
         for _ in range(turns):
             self._between_turns()
-            cause = self.draw(st.sampled_from(["message", "message", "feedback", "continue"]))
+            cause = one_of(self.draw, ["message", "message", "feedback", "continue"])
             if question is not None and self.chance(70):
                 text = self.marks.text("U", may_be_empty=True)
                 self.add(Answer(call=question.call, text=text, images=self.images()))
@@ -222,7 +226,7 @@ class Simulation:
 
     def _decide(self, *, feedback: bool) -> None:
         proposal = self._pending.pop() if self._pending and self.chance(80) else "P99"
-        decision = self.draw(st.sampled_from(list(Decision)))
+        decision = one_of(self.draw, list(Decision))
         hunk = HunkFact(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=self.chance(50), reason="asked to")
         comment = LineComment(path="a.py", line=3, side="new", quote="+```", text=self.marks.text("U"))
         self.add(
@@ -281,37 +285,36 @@ class Simulation:
             self.add(AssistantMessage(text=self.marks.text("M"), state="discarded"))
         self._responses += 1
         calls = tuple(self._call(ordinal) for ordinal in range(self.draw(st.integers(0, 3))))
-        state = self.draw(st.sampled_from(["complete"] * 6 + ["truncated", "interrupted"]))
+        state = one_of(self.draw, ["complete"] * 6 + ["truncated", "interrupted"])
         message = AssistantMessage(
             text=self.marks.text("M", may_be_empty=True),
-            reasoning=self.draw(st.sampled_from(["", "hm"])),
+            reasoning=one_of(self.draw, ["", "hm"]),
             calls=calls,
-            finish_reason=self.draw(st.sampled_from([None, "stop", "tool_calls", "length", "other"])),
+            finish_reason=one_of(self.draw, [None, "stop", "tool_calls", "length", "other"]),
             state=state,
-            extras=self.draw(st.sampled_from(_EXTRAS)),
-            model=self.draw(st.sampled_from(["", "", "another"])),
+            extras=one_of(self.draw, _EXTRAS),
+            model=one_of(self.draw, ["", "", "another"]),
         )
         return self.add(message)  # type: ignore[return-value]
 
     def _call(self, ordinal: int) -> ToolCall:
-        wire_id = self.draw(
-            st.sampled_from(
-                ["", "a", "call_0", "abcdefghi", "x" * 80, "functions.read:0", " ", f"id{self._responses}-{ordinal}"]
-            )
+        wire_id = one_of(
+            self.draw,
+            ["", "a", "call_0", "abcdefghi", "x" * 80, "functions.read:0", " ", f"id{self._responses}-{ordinal}"],
         )
         valid = self.chance(80)
         return ToolCall(
             uid=f"c{self._responses}.{ordinal}",
             wire_id=wire_id,
-            name=self.draw(st.sampled_from(["read_file", "edit_file", "", "bad name!", "n" * 90])),
-            arguments=self.draw(
-                st.sampled_from([{}, {"path": "a.py"}, {"x": float("nan")}, {"deep": [[["\ud800"]]]}, {"t": "é"}])
+            name=one_of(self.draw, ["read_file", "edit_file", "", "bad name!", "n" * 90]),
+            arguments=one_of(
+                self.draw, [{}, {"path": "a.py"}, {"x": float("nan")}, {"deep": [[["\ud800"]]]}, {"t": "é"}]
             )
             if valid
             else None,
-            raw_arguments="" if valid else self.draw(st.sampled_from(['{"path', "", "[1]"])),
+            raw_arguments="" if valid else one_of(self.draw, ['{"path', "", "[1]"]),
             invalid="" if valid else "cut off",
-            extras=self.draw(st.sampled_from([{}, {"extra_content": {"google": {"thought_signature": "s"}}}])),
+            extras=one_of(self.draw, [{}, {"extra_content": {"google": {"thought_signature": "s"}}}]),
         )
 
     def _calls(self, message: AssistantMessage) -> tuple[Any, Question | None]:
@@ -327,7 +330,7 @@ class Simulation:
                 self.add(ToolStarted(call=call.uid))
                 if self.chance(10):
                     return "aborted", None
-            outcome = self.draw(st.sampled_from([Outcome.OK, Outcome.OK, Outcome.STAGED, Outcome.ERROR]))
+            outcome = one_of(self.draw, [Outcome.OK, Outcome.OK, Outcome.STAGED, Outcome.ERROR])
             self.add(ToolResult(call=call.uid, outcome=outcome, text=self.marks.text("T", may_be_empty=True)))
             if outcome is Outcome.STAGED:
                 staged.append(call.uid)
@@ -372,7 +375,7 @@ def damaged_logs(draw: Any) -> list[Event]:
         if not events:
             break
         position = draw(st.integers(0, len(events) - 1))
-        match draw(st.sampled_from(["drop", "repeat", "move", "unstore"])):
+        match one_of(draw, ["drop", "repeat", "move", "unstore"]):
             case "drop":
                 events.pop(position)
             case "repeat":
@@ -392,24 +395,24 @@ def imported_messages(draw: Any) -> tuple[list[Any], list[str]]:
     arguments = st.sampled_from(['{"a": 1}', "{}", "", None, "{broken", "[1]", "null", {"a": 1}, "NaN"])
 
     def call() -> Any:
-        shape = draw(st.sampled_from(["whole", "whole", "whole", "no function", "junk"]))
+        shape = one_of(draw, ["whole", "whole", "whole", "no function", "junk"])
         if shape == "junk":
-            return draw(st.sampled_from([None, "x", 3]))
-        function = {"name": draw(st.sampled_from(["read", "edit", "", None])), "arguments": draw(arguments)}
+            return one_of(draw, [None, "x", 3])
+        function = {"name": one_of(draw, ["read", "edit", "", None]), "arguments": draw(arguments)}
         return {"id": draw(ids), "type": "function"} | ({"function": function} if shape == "whole" else {})
 
     def content(whose: str) -> Any:
         text = source.text(whose)
-        return draw(st.sampled_from([text, [{"type": "text", "text": text}], [text, {"type": "image_url"}]]))
+        return one_of(draw, [text, [{"type": "text", "text": text}], [text, {"type": "image_url"}]])
 
     messages: list[Any] = []
     for _ in range(draw(st.integers(0, 14))):
-        kind = draw(st.sampled_from(["user", "user", "assistant", "calls", "calls", "tool", "tool", "system", "odd"]))
+        kind = one_of(draw, ["user", "user", "assistant", "calls", "calls", "tool", "tool", "system", "odd"])
         match kind:
             case "user":
                 messages.append({"role": "user", "content": content("U")})
             case "assistant":
-                text = draw(st.sampled_from(["", None, source.text("M")]))
+                text = one_of(draw, ["", None, source.text("M")])
                 messages.append({"role": "assistant", "content": text})
             case "calls":
                 calls = [call() for _ in range(draw(st.integers(0, 3)))]
@@ -419,8 +422,8 @@ def imported_messages(draw: Any) -> tuple[list[Any], list[str]]:
             case "tool":
                 messages.append({"role": "tool", "tool_call_id": draw(ids), "content": source.text("T")})
             case "system":
-                stale = draw(st.sampled_from(["old prompt", "old prompt", source.text("P")]))
-                messages.append({"role": draw(st.sampled_from(["system", "developer"])), "content": stale})
+                stale = one_of(draw, ["old prompt", "old prompt", source.text("P")])
+                messages.append({"role": one_of(draw, ["system", "developer"]), "content": stale})
             case "odd":
                 odd = [
                     {"role": "user", "content": None},
@@ -429,5 +432,5 @@ def imported_messages(draw: Any) -> tuple[list[Any], list[str]]:
                     {},
                     None,
                 ]
-                messages.append(draw(st.sampled_from(odd)))
+                messages.append(one_of(draw, odd))
     return messages, source.said

@@ -1,21 +1,28 @@
 """A demo server, a client for it and the sample workspace."""
 
 import math
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from app.demo.sample import create_sample
 from app.demo.server import demo_server
 from tests.unit.demo.player import Player
 
 
+@pytest.fixture(scope="session")
+def made_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample workspace, for copies: git is started seven times for it."""
+    return create_sample(tmp_path_factory.mktemp("made"))
+
+
 @pytest.fixture
-def sample(tmp_path: Path) -> Path:
+def sample(made_sample: Path, tmp_path: Path) -> Path:
     """The sample workspace."""
-    return create_sample(tmp_path)
+    return Path(shutil.copytree(made_sample, tmp_path / made_sample.name, symlinks=True))
 
 
 @pytest.fixture
@@ -27,8 +34,9 @@ async def server() -> AsyncIterator[str]:
 
 @pytest.fixture
 async def client(server: str) -> AsyncIterator[AsyncOpenAI]:
-    """The SDK's client of it."""
-    async with AsyncOpenAI(base_url=server, api_key="none needed", max_retries=0) as client:
+    """The SDK's client of it; it needs no certificates, which take longer to load than most of these tests."""
+    without = DefaultAsyncHttpxClient(verify=False)
+    async with AsyncOpenAI(base_url=server, api_key="none needed", max_retries=0, http_client=without) as client:
         yield client
 
 

@@ -1,5 +1,6 @@
 """`list_files`: what is there, with the pending edits in place."""
 
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from app.tools.contract import ToolError
 from app.tools.search import list_files, search_text
 from app.tools.search.globs import matcher
+from app.tools.search.searching import BATCH_FILES
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
@@ -60,10 +62,13 @@ async def test_pending_edits_add_and_remove(bench: Bench) -> None:
 
 
 class EndlessWorkspace(Workspace):
-    """Has another file for whoever asks for one more."""
+    """Has another file for whoever asks for one more; as slow a disk as there are, after more than one batch."""
 
     def files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
-        return (f"{number:012}.txt" for number in count())
+        for number in count():
+            if number > 2 * BATCH_FILES:
+                time.sleep(0.001)
+            yield f"{number:012}.txt"
 
 
 async def test_a_listing_ends_in_time_with_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

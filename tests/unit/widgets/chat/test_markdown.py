@@ -213,8 +213,8 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
         text = ("- a\n" if unit.startswith(" ") else "") + unit * (length // len(unit))
         document = MarkdownDocument(70)
         work = 0
-        for start in range(0, len(text), 200):
-            document.append(text[start : start + 200])
+        for start in range(0, len(text), 400):
+            document.append(text[start : start + 400])
             settled = document.settled
             document.advance()
             work += sum(len(line.text) for line in document.lines[settled:])
