@@ -34,6 +34,7 @@ async def test_a_notice_never_covers_the_head_of_the_diff(
         await with_proposal(run)
         if full:
             await run.pilot.press("f")
+            await run.until(lambda: run.text.startswith(" P1"), "the diff on the whole screen")
         heads = run.text.split("\n")[:4]
         run.app.tell("Something happened that takes a good many words to say, " * 3)
         await run.see("Something happened")
