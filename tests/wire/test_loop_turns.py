@@ -29,6 +29,7 @@ from app.llm.types import Completed, Endpoint, Payload, ReceivedCall, StreamUpda
 from app.proposals.errors import ProposalError
 from app.runtime.connection import open_session
 from app.runtime.workspace import Runtime, open_runtime
+from tests.examples import at_most
 
 ACTS = ("send", "answer", "answer", "continue", "approve and continue", "deny", "compact", "pause")
 
@@ -148,7 +149,7 @@ def _said(events: list[Event]) -> list[str]:
     moods=st.lists(st.sampled_from(["text", "question", "question", "edit"]), max_size=6),
     callers=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=4), min_size=2, max_size=5),
 )
-@settings(max_examples=25)
+@settings(max_examples=at_most(25))
 def test_any_callers_at_once_get_one_turn_at_a_time(
     runtime: Runtime, moods: list[str], callers: list[list[str]]
 ) -> None:

@@ -21,6 +21,7 @@ from app.doors.mcp.catalogue import NAMES, TOOLS
 from app.proposals.models import Proposal, ProposalState
 from app.runtime.workspace import Runtime
 from app.tools.schemas import json_schema
+from tests.examples import at_most
 from tests.unit.doors.mcp_host import Host
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))
@@ -488,7 +489,7 @@ def test_the_annotations_are_honest(host: Host, root: Path, user: Runtime) -> No
     assert user.proposals.generation() == before
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=at_most(25))
 @given(
     old=st.text(max_size=12),
     new=st.text(max_size=12),

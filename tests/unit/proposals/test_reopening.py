@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.proposals.errors import NothingToUndo
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import HunkState, Proposal, ProposalState
+from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -37,7 +38,7 @@ def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> No
     assert site.read("a.txt").decode() == numbered(5, l2="two")
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=at_most(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(apart=st.sets(st.integers(1, 3)), rounds=st.integers(1, 3))
 def test_what_was_denied_at_last_comes_back_and_what_was_denied_before_does_not(
     tmp_path_factory: pytest.TempPathFactory, apart: set[int], rounds: int

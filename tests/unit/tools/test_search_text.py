@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.tools.search import search_text, searching
 from app.tools.search.ripgrep import find_ripgrep
+from tests.examples import at_most
 from tests.unit.tools.memory_draft import Bench
 from tests.unit.tools.ripgrep_stand_in import let_all_pass
 
@@ -128,7 +129,7 @@ class TestBothEngines:
         assert "needle" in output.text
         assert len(output.text) < 500
 
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=at_most(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         files=st.dictionaries(
             st.sampled_from(["a", "b/c", "d.py", "e f", "é"]),

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered
 from widgets.approval.notes import Remark
 from widgets.approval.state import ReviewState
 
 
-@settings(max_examples=25)
+@settings(max_examples=at_most(25))
 @given(line=st.integers(0, 33), hunk=st.integers(1, 3))
 def test_a_remark_moves_with_its_line_when_another_hunk_is_denied(
     tmp_path_factory: pytest.TempPathFactory, line: int, hunk: int
@@ -36,7 +37,7 @@ NEW = ((1, "A"), (12, "C"), (24, "F"))
 """The first of its lines, and where that stands in the proposed text."""
 
 
-@settings(max_examples=25)
+@settings(max_examples=at_most(25))
 @given(own=st.integers(0, 2), others=st.sets(st.integers(0, 2)), deny=st.booleans(), on_old=st.booleans())
 def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
     tmp_path_factory: pytest.TempPathFactory, own: int, others: set[int], deny: bool, on_old: bool
