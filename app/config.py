@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
+from app.hook_table import Hook
 from app.server_table import ServerTable
 from app.toml import parse_toml
 
@@ -190,6 +191,8 @@ class Settings(BaseModel):
     """MCP servers by name, besides those of other agents' files; the user's word on one counts before all others."""
     mcp_of_others: bool = True
     """Whether servers count that the user has written down for Claude Code, Gemini CLI and Codex."""
+    hook: tuple[Hook, ...] = ()
+    """What is told of events; those of a trusted workspace besides the user's."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     external_diff: str = ""
@@ -281,6 +284,8 @@ def load(
         allowed["mcp"] = {**user["mcp"], **allowed["mcp"]}
     variables = {key: _text(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
     given = {key: value for key, value in flags.items() if value is not None}
+    # A workspace's hooks do not take the place of the user's.
+    allowed |= {"hook": [*user.get("hook", ()), *allowed["hook"]]} if "hook" in allowed else {}
     try:
         settings = Settings.model_validate({**user, **allowed, **variables, **given})
     except ValidationError as error:

@@ -2,9 +2,10 @@
 
 import argparse
 import asyncio
+import json
 
 from app.cli.documents import CheckLine, DoctorDocument
-from app.cli.output import CommandError, Exit, print_json, print_line
+from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.llm.capabilities.doctor import Check, Diagnosis, examine, learned_check
 from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
 from app.llm.types import Endpoint
@@ -19,6 +20,12 @@ _MARKS = {True: "✓", False: "✗", None: "?"}
 
 def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Examine the configured endpoint, print every finding, and keep what was learned."""
+    if arguments.hook_schema:
+        from app.cli.schemas import schema_of
+        from app.hooks import documents
+
+        print_text(json.dumps(schema_of(documents.HookDocument, documents), indent=2) + "\n")
+        return Exit.DONE
     try:
         endpoint = endpoint_of(runtime.settings, runtime.origin_of)
         diagnosis = asyncio.run(_examine(runtime, endpoint, quiet=arguments.json))

@@ -194,14 +194,14 @@ def _in_workspace(
     """The command with its workspace opened and, unless it sees to that itself, put right before."""
 
     def run(arguments: argparse.Namespace) -> int:
-        from app.cli.output import check_folder
+        from app.cli.output import check_folder, print_error
         from app.runtime.workspace import open_runtime
 
         check_folder(arguments.workspace)
         runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
+        runtime.hooked.tell = print_error
         try:
             if recovering:
-                from app.cli.output import print_error
                 from app.runtime.recovery import put_right
 
                 put_right(runtime, print_error)

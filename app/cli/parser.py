@@ -1,4 +1,7 @@
-"""The argument parsers; their help texts are what `--help` and the shell completion show."""
+"""The argument parsers; their help texts are what `--help` and the shell completion show.
+
+Kept whole: all words of the command line in one place.
+"""
 
 import argparse
 import re
@@ -195,8 +198,7 @@ def command_parser() -> argparse.ArgumentParser:
     search.add_argument("words", metavar="WORD", nargs="+", type=_text, help="all of these, or their beginnings")
     _add_export(commands)
     _add_record(commands)
-    doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
-    _add_model(doctor)
+    _add_doctor(commands)
     _command(commands, "keys", "List every action with its key.")
     completion = _command(commands, "completion", "Print a completion script.", json=False, workspace=False)
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
@@ -230,6 +232,13 @@ def _add_export(commands: Any) -> None:
         help="Markdown (default), JSON, or a page of a review",
     )
     export.add_argument("--images", metavar="FOLDER", help="write the images that you sent there, under their hashes")
+
+
+def _add_doctor(commands: Any) -> None:
+    """What holds here."""
+    doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
+    doctor.add_argument("--hook-schema", action="store_true", help="instead: the JSON schema of what hooks are told")
+    _add_model(doctor)
 
 
 def _add_record(commands: Any) -> None:

@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _run(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
         runtime = open_runtime(Path(arguments.workspace), flags)
+        runtime.hooked.tell = print_error
         try:
             put_right(runtime, print_error)
             return await _turn(runtime, prompt, arguments)

@@ -1,10 +1,11 @@
-"""The JSON schema of what a command prints, made of the models in `app.cli.documents` and of what is said there.
+"""The JSON schema of what a command prints, or a hook is told, made of models and of what is said there.
 
 Kept apart: nothing else reads the program's own source.
 """
 
 import ast
 import inspect
+from types import ModuleType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -14,10 +15,10 @@ from app.cli import documents
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema_of(document: Any) -> dict[str, Any]:
-    """The schema of a document: one of the models, or a list of one, with the docstring of each field."""
+def schema_of(document: Any, module: ModuleType = documents) -> dict[str, Any]:
+    """The schema of a document: one of a module's models, or a list of one, with the docstring of each field."""
     schema = TypeAdapter(document).json_schema(mode="serialization")
-    told = _docstrings()
+    told = _docstrings(module)
     for part in [schema, *schema.get("$defs", {}).values()]:
         for name, field in part.get("properties", {}).items():
             if words := told.get((part.get("title", ""), name)):
@@ -25,9 +26,9 @@ def schema_of(document: Any) -> dict[str, Any]:
     return {"$schema": _DIALECT, **schema}
 
 
-def _docstrings() -> dict[tuple[str, str], str]:
+def _docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
     """By class and attribute, the string that stands below it. Pydantic would look for them at every start."""
-    classes = [node for node in ast.parse(inspect.getsource(documents)).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)]
     return {
         (cls.name, field.target.id): inspect.cleandoc(told.value.value)
         for cls in classes

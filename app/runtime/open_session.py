@@ -27,6 +27,8 @@ from app.runtime.workspace import Runtime
 from app.storage.sessions import SessionRecord
 
 Subscriber = Callable[[Update], None]
+_HOOKS_AT_THE_END = 1.0
+"""Seconds that hooks have left when the user leaves."""
 
 
 class OpenSession:
@@ -52,6 +54,7 @@ class OpenSession:
         self._opening = asyncio.Lock()
         self._rewatch = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
+        runtime.hooked.patience = _HOOKS_AT_THE_END
         self.drafts = Drafts(runtime.sessions, lambda line: subscriber(Failed(line)))
         """What stands in the composer, session by session."""
         self.served = Served(runtime, lambda line: subscriber(Failed(line)))
@@ -85,7 +88,7 @@ class OpenSession:
             loop.call_soon_threadsafe(self._subscriber, Failed(line))
 
         service = await asyncio.to_thread(lambda: self.runtime.service)
-        service.tell = tell
+        service.tell = self.runtime.hooked.tell = tell
         lines = await asyncio.to_thread(recover, self.runtime)
         if lines and (session := self.session) is not None:
             await session.catch_up()

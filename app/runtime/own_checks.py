@@ -1,4 +1,4 @@
-"""What the doctor says of what users bring along: their own commands, skills.
+"""What the doctor says of what users bring along: their own commands, skills, hooks.
 
 Kept apart: the command line and the app say the same.
 """
@@ -27,3 +27,8 @@ def own_checks(runtime: Runtime) -> Iterator[Check]:
     if skills.by_name or skills.problems:
         facts = [f"{len(skills.by_name)} for the model to read" if skills.by_name else "", *skills.problems]
         yield Check("skills", not skills.problems, "; ".join(filter(None, facts)))
+    configured = runtime.settings.hook
+    held = "hook" in runtime.configuration.untrusted
+    if configured or held:
+        facts = [f"on {hook.on}: {' '.join(hook.run.split())}" for hook in configured]
+        yield Check("hooks", True, "; ".join([*facts, *(["those of this workspace await /trust"] if held else [])]))

@@ -2,12 +2,13 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.runtime.hooked import Hooked
 from app.storage import at_rest
 from app.storage.database import Database
 from app.storage.errors import StorageError
@@ -19,6 +20,7 @@ from app.workspace.paths import Workspace, WorkspaceError
 if TYPE_CHECKING:
     from app.checks.runner import CheckRunner
     from app.config import Configuration, Settings
+    from app.hook_table import Hook
     from app.proposals.service import ProposalService
     from app.sandbox.sandbox import Sandbox
     from app.skills.finding import Skills
@@ -45,6 +47,8 @@ class Runtime:
     flags: Mapping[str, Any] = field(default_factory=dict)
     """What the command line set."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    hooked: Hooked = field(init=False, repr=False)
+    """Tells hooks of what is written to the stores."""
     skills: "Skills | None" = None
     """Those that the session that was opened last has been told of."""
     _configuration: "Configuration | None" = None
@@ -54,6 +58,9 @@ class Runtime:
     _sandbox: "Sandbox | None" = None
     _checks: "CheckRunner | None" = None
     _making: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.hooked = Hooked(self.workspace.root, self.environment, self._hooks)
 
     @property
     def configuration(self) -> "Configuration":
@@ -71,6 +78,7 @@ class Runtime:
         with self._making:
             if self._sessions is None:
                 self._sessions = SessionStore(self.database, self.name, self.signal)
+                self._sessions.happened = self.hooked.happened
             return self._sessions
 
     @property
@@ -90,6 +98,7 @@ class Runtime:
             if self._proposals is None:
                 who = partial(git_identity, self.workspace.root)
                 self._proposals = SqliteProposalStore(self.database, self.name, self.signal, who)
+                self._proposals.staged = self.hooked.staged
             return self._proposals
 
     @property
@@ -102,6 +111,20 @@ class Runtime:
                 lock = self.places.locks / f"{self.signal.path.name}.lock"
                 self._service = ProposalService(self.workspace, self.proposals, lock, in_use=self._in_use)
             return self._service
+
+    def _hooks(self) -> "Sequence[Hook]":
+        """The hooks in force; none where it was said already that the configuration is wrong."""
+        from app.config import ConfigError
+
+        if self._configuration is None and not self._is_configured():
+            return ()
+        try:
+            return self.settings.hook
+        except ConfigError:
+            return ()
+
+    def _is_configured(self) -> bool:
+        return any(map(os.path.lexists, (self.places.config_file, self.workspace.root / trust.FILE_NAME)))
 
     def _in_use(self) -> bool:
         """Whether a command runs directly on the files; what one has left that was cut off is put back first."""
@@ -191,8 +214,9 @@ class Runtime:
         )
 
     def close(self) -> None:
-        """End what looks through the workspace, and close the database."""
+        """End what looks through the workspace and what hooks run, and close the database."""
         self.workspace.close()
+        self.hooked.close()
         self.database.close()
 
     def _load(self) -> "Configuration":

@@ -42,8 +42,9 @@ async def run_process(
     output: Output,
     end: Callable[[asyncio.subprocess.Process], Awaitable[bool]],
     keep_open: Sequence[int] = (),
+    given: int = DEVNULL,
 ) -> Ended:
-    """Run a program in a session of its own, without input.
+    """Run a program in a session of its own.
 
     Args:
         program: The absolute path of the program, and its arguments.
@@ -53,6 +54,7 @@ async def run_process(
         output: Takes both outputs, on the event loop.
         end: Ends whatever is left of it; returns whether anything was.
         keep_open: Descriptors that it inherits.
+        given: A descriptor that is its standard input; without one there is none.
 
     Raises:
         StartFailed: There is no such program, or the system would not start it.
@@ -61,7 +63,7 @@ async def run_process(
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         try:
-            process = await _start(program, folder, environment, writer, keep_open, end)
+            process = await _start(program, folder, environment, given, writer, keep_open, end)
         finally:
             os.close(writer)
         reading = asyncio.ensure_future(_read(pipe, output))
@@ -87,6 +89,7 @@ async def _start(
     program: Sequence[str],
     folder: Path,
     environment: Mapping[str, str],
+    given: int,
     output: int,
     keep_open: Sequence[int],
     end: Callable[[asyncio.subprocess.Process], Awaitable[bool]],
@@ -94,7 +97,7 @@ async def _start(
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *program,
-            stdin=DEVNULL,
+            stdin=given,
             stdout=output,
             stderr=output,
             cwd=folder,

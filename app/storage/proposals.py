@@ -37,6 +37,8 @@ class SqliteProposalStore:
         self._workspace = workspace
         self._signal = signal
         self._writes = 0
+        self.staged: Callable[[Proposal], None] = lambda proposal: None
+        """Called with each proposal that is new, once it is on disk."""
 
     def next_proposal_id(self) -> str:
         """Reserve the next short id."""
@@ -47,9 +49,13 @@ class SqliteProposalStore:
     def save_proposal(self, *proposals: Proposal) -> None:
         """Insert or replace, all or none."""
         with self._database.transaction() as connection:
+            known = {one.id for one in proposals if connection.execute(_KNOWN, self._row(one)[:2]).fetchone()}
             for proposal in proposals:
                 self._save(connection, proposal)
         self._signal.send()
+        for proposal in proposals:
+            if proposal.id not in known:
+                self.staged(proposal)
 
     def generation(self) -> tuple[int, int]:
         """What differs once a proposal was written, by any process; at times also when none was."""
@@ -269,6 +275,7 @@ _DECIDED = """
     AND coalesce(json_extract(body, '$.last.number'), 0) < :last
 """
 """The user has decided since the proposal was saved last."""
+_KNOWN = "SELECT 1 FROM proposals WHERE workspace = ? AND number = ?"
 _SAVE = (
     "INSERT OR REPLACE INTO proposals (workspace, number, session, state, waiting, created, body)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"

@@ -3,7 +3,7 @@
 import sqlite3
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast, get_args
 
@@ -64,6 +64,8 @@ class SessionStore:
         self._database = database
         self._workspace = workspace
         self._signal = signal
+        self.happened: Callable[[str, Sequence[Event]], None] = lambda session_id, events: None
+        """Called with events that this process has written, and their session, once they are on disk."""
 
     @property
     def workspace(self) -> str:
@@ -158,6 +160,7 @@ class SessionStore:
         """
         stored = self._insert(session_id, events, after=after)
         self._signal.send()
+        self.happened(session_id, stored[len(stored) - len(events) :])
         return stored
 
     def _insert(
@@ -244,6 +247,7 @@ class SessionStore:
         with self._database.transaction() as connection:
             _insert_decision(connection, self._workspace, "", decided.model_copy(update={"time": time.time()}))
         self._signal.send()
+        self.happened("", [decided])
 
     def decisions(self, proposal: str = "") -> list[DecisionRecord]:
         """The audit trail of this workspace, or of one proposal, oldest first."""

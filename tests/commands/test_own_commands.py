@@ -1,4 +1,4 @@
-"""`signoff run "/name …"`, and what the doctor says of such commands."""
+"""What users bring along, on the command line: `signoff run "/name …"`, hooks, and what the doctor says of them."""
 
 import json
 import os
@@ -102,3 +102,22 @@ def test_a_trusted_one_of_the_workspace_runs_and_the_doctor_names_what_cannot(
     runtime.close()
     assert signoff("run", "/ship it").returncode == 0
     assert of_role(server.requests[-1], "user") == ["Ship it now."]
+
+
+def test_hooks_are_told_of_decisions_before_the_command_ends(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    config = tmp_path / "home/config/config.toml"
+    config.write_text(f"[[hook]]\non = 'decided'\nrun = 'sleep 0.2; cat >>{out}; exit 4'\n")
+    (workspace / "a.txt").write_text("one\n")
+    patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
+    (tmp_path / "patch").write_text(patch)
+    assert signoff("stage", str(tmp_path / "patch")).returncode == 0
+    done = signoff("approve", "P1", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["state"] == "applied"
+    assert "The hook on decided" in done.stderr and "exit 4" in done.stderr
+    assert json.loads(out.read_text())["proposal"] == "P1"
+    checks = json.loads(signoff("doctor", "--json").stdout)["checks"]
+    assert next(one["detail"] for one in checks if one["name"] == "hooks").startswith("on decided: sleep 0.2")
+    schema = json.loads(signoff("doctor", "--hook-schema").stdout)
+    assert set(json.loads(out.read_text())) == set(schema["properties"])
+    assert schema["properties"]["feedback"]["description"]

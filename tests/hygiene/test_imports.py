@@ -15,14 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions"),
-        *("app.json_rpc", "app.server_table", "app.slash_line", "app.front_matter"),
+        *("app.json_rpc", "app.server_table", "app.slash_line", "app.front_matter", "app.hook_table"),
     ),
     ("app.safe_text", "app.keymap", "app.config"),
     ("app.workspace",),
     ("app.sandbox", "app.own_commands", "app.skills", "app.images"),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
-    ("app.storage", "app.agent", "app.checks"),
+    ("app.storage", "app.agent", "app.checks", "app.hooks"),
     ("app.demo", "app.servers"),
     ("app.runtime",),
     ("app.doors",),

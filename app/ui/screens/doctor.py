@@ -40,6 +40,7 @@ _TITLES = {
     _COMMANDS: "Commands",
     "own_commands": "Your commands",
     "skills": "Skills",
+    "hooks": "Hooks",
 }
 
 

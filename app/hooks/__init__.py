@@ -1,0 +1,1 @@
+"""Hooks on events: the user's commands, told of what happens. Nothing of what they do comes back."""

@@ -1,0 +1,120 @@
+"""Hooks as they run: told of one event after the other, ended with all they started, and never in the way."""
+
+import json
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.hook_table import Hook
+from app.hooks.documents import HookDocument
+from app.hooks.runner import MOST_WAITING, HookRunner
+from tests.unit.tools.processes import running
+
+PATH = os.environ["PATH"]
+
+
+class Told:
+    """What the user was told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.any = threading.Event()
+
+    def __call__(self, line: str) -> None:
+        self.lines.append(line)
+        self.any.set()
+
+
+def ended(number: int = 0) -> HookDocument:
+    return HookDocument(event="turn_ended", workspace="/w", session="s", time=1.0, message=str(number))
+
+
+def runner(root: Path, **environment: str) -> tuple[HookRunner, Told]:
+    made, told = HookRunner(root, {"PATH": PATH, **environment}), Told()
+    made.tell = told
+    return made, told
+
+
+def test_events_come_in_their_order_one_at_a_time(tmp_path: Path) -> None:
+    run = "test ! -e busy && touch busy && cat >>out && rm busy"
+    hooks, told = runner(tmp_path)
+    for number in range(12):
+        hooks.put([Hook(on="turn_ended", run=run), Hook(on="question", run="touch wrong")], ended(number))
+    hooks.close()
+    lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [line["message"] for line in lines] == [str(number) for number in range(12)]
+    assert told.lines == [] and not (tmp_path / "wrong").exists()
+
+
+def test_no_key_is_in_its_environment(tmp_path: Path) -> None:
+    keys = {"OPENAI_API_KEY": "sk-1", "SIGNOFF_API_KEY": "x", "MY_TOKEN": "t"}
+    hooks, _ = runner(tmp_path, SIGNOFF_HOME="/home/of/signoff", **keys)
+    hooks.put([Hook(on="turn_ended", run="env >out")], ended())
+    hooks.close()
+    variables = dict(line.split("=", 1) for line in (tmp_path / "out").read_text().splitlines() if "=" in line)
+    assert not keys.keys() & variables.keys()
+    assert (variables["SIGNOFF_HOME"], variables["SIGNOFF_IN_HOOK"]) == ("/home/of/signoff", "1")
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("echo out; echo 'no \033[31m such host' >&2; exit 3", "failed (exit 3): no ␛[31m such host"),
+        ("kill -9 $$", "ended by signal 9"),
+        ("exec /no/such/program", "failed (exit 127)"),
+    ],
+)
+def test_a_failure_is_one_line_and_said_once_in_a_row(tmp_path: Path, run: str, said: str) -> None:
+    hooks, told = runner(tmp_path)
+    for number in range(3):
+        hooks.put([Hook(on="turn_ended", run=run)], ended(number))
+    hooks.close()
+    (line,) = told.lines
+    assert said in line and "\n" not in line and "\033" not in line
+
+
+def test_a_flood_of_output_and_input_that_nobody_reads_keep_nobody_waiting(tmp_path: Path) -> None:
+    hooks, told = runner(tmp_path)
+    document = ended().model_copy(update={"message": "x" * 2_000_000})
+    hooks.put([Hook(on="turn_ended", run="head -c 50000000 /dev/zero; exit 1")], document)
+    hooks.close()
+    (line,) = told.lines
+    assert len(line) <= 160
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("why", ["limit", "exit"])
+def test_it_is_ended_with_all_that_it_started(tmp_path: Path, why: str) -> None:
+    mark = f"{random.randrange(10**6, 10**7)}.5"
+    hooks, told = runner(tmp_path)
+    hooks.patience = 0.0 if why == "exit" else None
+    # It tells by a pipe that it has begun: an exit that comes sooner ends it all the same.
+    os.mkfifo(tmp_path / "begun")
+    run = f"setsid sh -c 'trap \"\" TERM; echo >begun; sleep {mark}' & sleep {mark}"
+    hooks.put([Hook(on="turn_ended", run=run, seconds=0.5 if why == "limit" else 60)], ended())
+    if why == "exit":
+        (tmp_path / "begun").read_text()
+        hooks.put([Hook(on="turn_ended", run=run, seconds=60)], ended())
+    else:
+        threading.Thread(target=(tmp_path / "begun").read_text, daemon=True).start()
+    hooks.close()
+    assert not running(mark)
+    assert [line.partition(") ")[2] for line in told.lines] == (
+        ["was ended after 0.5 s, its time limit"] if why == "limit" else []
+    )
+
+
+def test_a_flood_of_events_leaves_the_oldest_out_and_piles_nothing_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    hooks, told = runner(tmp_path)
+    hook = Hook(on="turn_ended", run="test -e went || read x <go; touch went; cat >>out")
+    for number in range(MOST_WAITING + 50):
+        hooks.put([hook], ended(number))
+    assert told.any.is_set() and len(told.lines) == 1 and "oldest" in told.lines[0]
+    (tmp_path / "go").write_text("x\n")
+    hooks.close()
+    numbers = [int(json.loads(line)["message"]) for line in (tmp_path / "out").read_text().splitlines()]
+    assert numbers[-1] == MOST_WAITING + 49 and len(numbers) <= MOST_WAITING + 1 and numbers == sorted(numbers)

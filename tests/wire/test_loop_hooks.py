@@ -1,0 +1,110 @@
+"""Hooks over whole sessions: what they are told of, from whom, and that the model hears nothing of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.hooks.documents import HookDocument
+from app.runtime.workspace import open_runtime
+from app.workspace import trust
+from tests.wire.bench import FILE, bench, edit
+from tests.wire.hosting import Hosted
+from tests.wire.server import WireServer
+
+EVENTS = ("staged", "decided", "turn_ended", "question")
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def configured(out: Path, *events: str) -> str:
+    return "".join(f"[[hook]]\non = '{event}'\nrun = 'cat >>{out}'\n" for event in events)
+
+
+def told(out: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    for line in lines:
+        HookDocument.model_validate(line)
+    return lines
+
+
+async def test_they_are_told_of_what_happens_and_the_model_of_nothing(
+    tmp_path: Path, home: Path, server: WireServer
+) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config/config.toml").write_text(configured(tmp_path / "out", *EVENTS))
+    server.turn(calls=[edit(summary="Say hi")])
+    server.say("Have a look.")
+    server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})
+    async with bench(server, tmp_path) as table:
+        await table.say("Go")
+        await table.session.deny("P1", feedback="Not so.\nBut so.")
+        await table.session.settled()
+        bodies = json.dumps([request.body for request in server.requests])
+        session = table.session.id
+    events = sorted(told(tmp_path / "out"), key=lambda one: one["time"])
+    assert {one["session"] for one in events} == {session}
+    assert {one["workspace"] for one in events} == {str(tmp_path / "workspace")}
+    by_name = {name: [one for one in events if one["event"] == name] for name in EVENTS}
+    (staged,), (decided,), (question,) = by_name["staged"], by_name["decided"], by_name["question"]
+    assert (staged["proposal"], staged["origin"], staged["files"][0]["path"]) == ("P1", "signoff", "greet.py")
+    assert (decided["decision"], decided["feedback"]) == ("denied", "Not so.\nBut so.")
+    assert (question["message"], question["options"]) == ("Which?", ["a", "b"])
+    assert [one["stopped"] for one in by_name["turn_ended"]] == ["staged", "question"]
+    assert str(tmp_path / "out") not in bodies and "hook" not in bodies
+
+
+async def test_another_process_tells_of_what_it_does_and_no_window_twice(
+    tmp_path: Path, home: Path, hosted: Hosted, server: WireServer
+) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config/config.toml").write_text(configured(tmp_path / "out", "staged", "decided"))
+    hosted.open_session.runtime.reload()
+    server.turn(calls=[edit()])
+    await hosted.session.send("Go")
+    await hosted.until(lambda: bool(hosted.session.log.events) and not hosted.session.busy)
+    await hosted.other("approve", "P1")
+    await hosted.until(lambda: any(event.type == "proposal_decided" for event in hosted.session.log.events))
+    hosted.open_session.runtime.hooked.close()
+    assert [(one["event"], one["decision"]) for one in told(tmp_path / "out")] == [
+        ("staged", ""),
+        ("decided", "approved"),
+    ]
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+async def test_the_workspaces_run_once_they_are_trusted_and_beside_the_users(
+    tmp_path: Path, home: Path, server: WireServer, trusted: bool
+) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "greet.py").write_text(FILE)
+    (root / ".signoff.toml").write_text(configured(tmp_path / "theirs", "turn_ended"))
+    (home / "config").mkdir(parents=True)
+    (home / "config/config.toml").write_text(configured(tmp_path / "mine", "turn_ended"))
+    if trusted:
+        runtime = open_runtime(root, {}, {})
+        trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+        runtime.close()
+    server.say("Hello.")
+    async with bench(server, tmp_path) as table:
+        await table.say("Hi")
+    assert len(told(tmp_path / "mine")) == 1
+    assert len(told(tmp_path / "theirs")) == (1 if trusted else 0)
+
+
+async def test_one_that_hangs_holds_up_no_turn(tmp_path: Path, home: Path, server: WireServer) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config/config.toml").write_text("[[hook]]\non = 'turn_ended'\nrun = 'sleep 1000'\nseconds = 600\n")
+    server.say("One.")
+    server.say("Two.")
+    async with bench(server, tmp_path) as table:
+        table.runtime.hooked.patience = 0.0
+        await table.say("Hi")
+        await table.say("Again")
+        assert len(server.requests) == 2
