@@ -63,6 +63,28 @@ async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> 
             assert top <= view.rows.line_of(view.cursor.number) < top + view.size.height, key
 
 
+async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_changed_since() -> None:
+    block = ["def total(prices, rate):", "    net = sum(prices)", "    tax = net * rate", "    return net + tax"]
+    others = [f"line {number} stays" for number in range(8)]
+    changed = [line.replace("net * rate", "net * rate / 100") for line in block]
+    diffs = [file_diff("a.py", "\n".join([*block, *others, ""]), "\n".join([*others, *changed, ""]))]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await opened(pilot)
+        (line,) = [line for line in app.text().splitlines() if "/ 100" in line]
+        assert "«+ " in line
+        (line,) = [line for line in app.text().splitlines() if "net * rate" in line and "/ 100" not in line]
+        assert "»- " in line
+        await pilot.press("right_square_bracket", "j", "j")
+        assert "a.py:11" in app.text() and "moved from :3" in app.text()
+        number = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
+        segments = [segment for segment in view.render_line(number) if segment.text.strip() in ("/ 100", "/", "100")]
+        word = view.get_visual_style("diff--plain", "diff--moved", "diff--added-word").rich_style.bold
+        assert segments and all(segment.style and segment.style.bold == word for segment in segments)
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        assert "moved to :9" in app.text()
+
+
 async def test_a_fold_opens_where_it_is_and_closes_again() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:

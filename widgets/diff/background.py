@@ -6,8 +6,8 @@ from functools import partial
 
 from app.proposals.models import FileDiff
 from widgets.diff.layout import Layout
-from widgets.diff.marks import moved_lines
 from widgets.diff.measuring import widest
+from widgets.diff.moved import moved_lines
 from widgets.diff.rows import texts_of
 from widgets.diff.scene import Scene
 from widgets.diff.sheet import LAYOUT_SLICE, Sheet

@@ -2,27 +2,21 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from app.homoglyphs import lookalikes
 from app.proposals.models import FileDiff, Hunk
 from app.proposals.text.pairing import in_order, only_space_differs, pair_lines
 from app.proposals.text.words import changed_words
 from widgets.diff.cells import DisplayText, Span, Spans
+from widgets.diff.moved import Moved
 from widgets.diff.remembering import remembered
-from widgets.diff.rows import Place, Side, SourceLine, lines_of, texts_of
+from widgets.diff.rows import Place, Side, SourceLine, lines_of, text_of, texts_of
 
 _LONGEST_LINE = 2_000
 """Longer lines are marked from the first to the last difference."""
 
 _REWRITTEN = 0.75
 """From this share of changed characters on both sides, a line counts as rewritten and nothing in it is marked."""
-
-_MOVED_CHARACTERS = 20
-"""Letters and digits that a block needs before it counts as moved; shorter ones are coincidence."""
-
-_MOVED_LINES = 200_000
-"""Larger changes are not searched for moved lines."""
 
 _NOT_PLAIN = re.compile(r"[^\x20-\x7e\t]")
 
@@ -36,7 +30,7 @@ class Marks:
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
         self._diffs = diffs
         self._partners: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
-        self.moved: frozenset[SourceLine] = frozenset()
+        self.moved: Moved = {}
         """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
         self._parts: Mapping[tuple[int, int], Sequence[Place]] = {}
 
@@ -76,6 +70,17 @@ class Marks:
         old, new = (diff.old[line], diff.new[other]) if side == "old" else (diff.old[other], diff.new[line])
         before, after, spaces = compare(old, new)
         return (before if side == "old" else after), spaces
+
+    def words_since_moved(self, line: SourceLine) -> Spans:
+        """What a moved line has, but for indentation, that the one which it was, or has become, doesn't have."""
+        here, there = self._text(line), self._text(self.moved[line])
+        if here.strip() == there.strip():
+            return ()
+        before, after, _ = compare(here, there) if line.side == "old" else compare(there, here)
+        return tuple(span for span in (before if line.side == "old" else after) if here[slice(*span)].strip())
+
+    def _text(self, line: SourceLine) -> str:
+        return text_of(self._diffs[line.file], line.side)[line.line]
 
 
 @remembered(2048)
@@ -120,78 +125,6 @@ def _common(left: str, right: str) -> int:
         else:
             high = middle - 1
     return low
-
-
-def moved_lines(diffs: Sequence[FileDiff]) -> frozenset[SourceLine]:
-    """Blocks of lines that were taken away in one place and added, but for indentation, in another.
-
-    The rule is that of `git diff --color-moved=blocks`: runs of matching lines with enough letters and digits.
-    """
-    removed, added = _changed(diffs, "old"), _changed(diffs, "new")
-    if not removed or not added or len(removed) + len(added) > _MOVED_LINES:
-        return frozenset()
-    sources: dict[str, list[int]] = {}
-    for number, (_, text) in enumerate(removed):
-        if text:
-            sources.setdefault(text, []).append(number)
-    moved: set[SourceLine] = set()
-    at = 0
-    while at < len(added):
-        source, length = _longest(removed, added, at, sources.get(added[at].text, ()))
-        if (
-            length
-            and sum(sum(map(str.isalnum, added[at + step].text)) for step in range(length)) >= _MOVED_CHARACTERS
-        ):
-            for step in range(length):
-                moved.add(added[at + step].line)
-                moved.add(removed[source + step].line)
-        at += max(1, length)
-    return frozenset(moved)
-
-
-class _Changed(NamedTuple):
-    """A removed or added line."""
-
-    line: SourceLine
-    text: str
-    """Without indentation."""
-
-    def is_below(self, other: "_Changed", lines: int) -> bool:
-        """Whether it stands so many lines below another."""
-        return self.line.line == other.line.line + lines and self.line[:2] == other.line[:2]
-
-
-def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
-    """Every removed or added line."""
-    found: list[_Changed] = []
-    for file, diff in enumerate(diffs):
-        lines = diff.old if side == "old" else diff.new
-        for hunk in diff.change.hunks:
-            found += (_Changed(SourceLine(file, side, line), lines[line].strip()) for line in lines_of(hunk, side))
-    return found
-
-
-def _longest(
-    removed: Sequence[_Changed],
-    added: Sequence[_Changed],
-    at: int,
-    sources: Sequence[int],
-) -> tuple[int, int]:
-    """The longest run of removed lines equal to those from `at` on: where it begins, and its length."""
-    best, longest = 0, 0
-    for source in sources[:8]:
-        length = 0
-        while (
-            source + length < len(removed)
-            and at + length < len(added)
-            and removed[source + length].text == added[at + length].text
-            and removed[source + length].is_below(removed[source], length)
-            and added[at + length].is_below(added[at], length)
-        ):
-            length += 1
-        if length > longest:
-            best, longest = source, length
-    return best, longest
 
 
 def suspects(line: str, shown: DisplayText, first: int, last: int) -> list[Span]:

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from app.proposals.models import HunkState
 from widgets.diff.cells import DisplayText
 from widgets.diff.marks import suspects
-from widgets.diff.rows import LineRow, Side
+from widgets.diff.rows import LineRow, Side, SourceLine
 from widgets.diff.runs import Flagged, Run, Stretch, clipped, overlaid, runs
 from widgets.diff.scene import Scene, StyleOf
 
@@ -156,8 +156,10 @@ class CodePainter:
         sign, kind = ("-", "removed") if side == "old" else ("+", "added")
         if spaces:
             return Looks(kind, f"␣{sign} ", words, dim)
-        if (row.file, side, number) in self.scene.marks.moved:
-            return Looks("moved", f"»{sign} " if side == "old" else f"«{sign} ", (), dim)
+        line = SourceLine(row.file, side, number)
+        if line in self.scene.marks.moved:
+            since = self.scene.marks.words_since_moved(line)
+            return Looks("moved", f"»{sign} " if side == "old" else f"«{sign} ", since, dim)
         return Looks(kind, f" {sign} ", words, dim)
 
     def _code(self, at: Drawn, looks: Looks) -> list[Segment]:

@@ -69,6 +69,8 @@ class PositionBar(Widget):
         missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
         if missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
             parts.append(Part(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
+        if isinstance(row, LineRow) and (moved := _moved(view, row)):
+            parts.append(Part(5, Content(moved)))
         if not view.sheet.white_space:
             parts.append(Part(5, Content.styled(_spaces(view), "$text-warning")))
         if view.rows.complete:
@@ -77,6 +79,16 @@ class PositionBar(Widget):
             all_of_it = end >= total and not view.scroll_offset.y
             parts.append(Part(2, Content("all" if all_of_it else f"{100 * end // total} %")))
         return parts
+
+
+def _moved(view: DiffSurface, row: LineRow) -> str:
+    """From where to where a line was moved, if it was."""
+    line = row.newest
+    other = view.sheet.scene.marks.moved.get(line) if row.hunk is not None else None
+    if other is None:
+        return ""
+    path = display(view.diffs[other.file].change.path).text if other.file != line.file else ""
+    return f"moved {'from' if line.side == 'new' else 'to'} {path}:{other.line + 1}"
 
 
 def _spaces(view: DiffSurface) -> str:

@@ -39,6 +39,11 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     return pairs
 
 
+def are_similar(old: str, new: str) -> bool:
+    """Whether two lines count as one line, changed."""
+    return _similarity(set(_WORD.findall(old)), set(_WORD.findall(new))) > 0
+
+
 def only_space_differs(old: str, new: str) -> bool:
     """Whether two different lines are the same without their whitespace."""
     return old != new and "".join(old.split()) == "".join(new.split())

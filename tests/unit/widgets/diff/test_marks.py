@@ -3,13 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.proposals.models import FileDiff
 from app.proposals.text.pairing import only_space_differs, pair_lines
 from tests.ui.sample_diffs import file_diff, many_lines
 from widgets.diff.layout import Layout
-from widgets.diff.marks import Marks, compare, moved_lines
+from widgets.diff.marks import Marks, compare
 from widgets.diff.minimap import map_rows
+from widgets.diff.moved import moved_lines
 from widgets.diff.notes import warning_notes
-from widgets.diff.rows import Single
+from widgets.diff.rows import Single, SourceLine, lines_of
 from widgets.diff.syntax import WHOLE_FILE_LINES, Syntax, lex
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
@@ -55,15 +57,72 @@ def test_a_block_that_moved_is_marked_on_both_sides() -> None:
     old = block + "\n\nA = 1\nB = 2\nC = 3\n"
     new = "A = 1\nB = 2\nC = 3\n\n\n" + block
     moved = moved_lines([file_diff("a.py", old, new)])
-    assert {(0, "old", 0), (0, "old", 1), (0, "new", 5), (0, "new", 6)} <= moved
+    assert {(0, "old", 0), (0, "old", 1), (0, "new", 5), (0, "new", 6)} <= moved.keys()
+
+
+def shuffled(*, changed: bool) -> FileDiff:
+    """A function that was moved below others, as it was or with changes inside."""
+    block = [
+        "def total(prices, rate):",
+        "    net = sum(prices)",
+        "    tax = net * rate",
+        "    log(net)",
+        "    return net",
+    ]
+    others = [f"line {number} stays" for number in range(8)]
+    target = [line.replace("net * rate", "net * rate / 100").replace("def total", "def whole") for line in block]
+    target.insert(4, "    check(tax)")
+    moved = target if changed else [f"    {line}" for line in block]
+    return file_diff("a.py", "\n".join([*block, *others]) + "\n", "\n".join([*others, *moved]) + "\n")
+
+
+def test_a_block_that_was_moved_and_changed_inside_is_marked_with_what_changed_since() -> None:
+    diff = shuffled(changed=True)
+    marks = Marks([diff])
+    marks.moved = moved_lines([diff])
+    new = {line: other for line, other in marks.moved.items() if line.side == "new"}
+    assert {(line.line - 8, other.line) for line, other in new.items()} == {(0, 0), (1, 1), (2, 2), (3, 3), (5, 4)}
+    assert marks.words_since_moved(SourceLine(0, "new", 10)) == ((20, 26),)
+    assert diff.new[10][20:26].strip() == "/ 100"
+    assert marks.words_since_moved(SourceLine(0, "new", 8)) == ((4, 9),)
+    assert marks.words_since_moved(SourceLine(0, "old", 0)) == ((4, 9),)
+    assert marks.words_since_moved(SourceLine(0, "new", 9)) == ()
+
+
+def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
+    diff = shuffled(changed=False)
+    marks = Marks([diff])
+    marks.moved = moved_lines([diff])
+    assert len(marks.moved) == 10
+    assert all(marks.words_since_moved(line) == () for line in marks.moved)
+
+
+def test_a_block_of_which_less_than_half_stayed_has_not_moved_as_one() -> None:
+    block = ["def total(prices):", *(f"    step_{number}(prices)" for number in range(6)), "    return prices"]
+    other = [block[0], *(f"    {number} + {number}" for number in range(6)), block[-1]]
+    stays = [f"line {number} stays" for number in range(8)]
+    diff = file_diff("a.py", "\n".join([*block, *stays]) + "\n", "\n".join([*stays, *other]) + "\n")
+    assert moved_lines([diff]) == {}
+
+
+@given(st.lists(st.integers(0, 6), max_size=14), st.lists(st.integers(0, 6), max_size=14))
+def test_moved_lines_are_changed_lines_and_know_each_other(old: list[int], new: list[int]) -> None:
+    words = ["", "}", "alpha beta gamma", "alpha beta delta", "one_long_name_of_it()", "return value", "x = 1"]
+    texts = ["".join(f"{words[number]}\n" for number in numbers) for numbers in (old, new)]
+    diff = file_diff("a.py", *texts)
+    moved = moved_lines([diff])
+    for line, other in moved.items():
+        assert line.side != other.side
+        assert any(line.line in lines_of(hunk, line.side) for hunk in diff.change.hunks)
+        assert other in moved
 
 
 def test_short_coincidences_have_not_moved() -> None:
-    assert moved_lines([file_diff("a.py", "}\nx\n", "y\n}\nx\nz\n}\n")]) == frozenset()
+    assert moved_lines([file_diff("a.py", "}\nx\n", "y\n}\nx\nz\n}\n")]) == {}
 
 
 def test_moved_lines_cost_little_in_a_large_change() -> None:
-    assert moved_lines(many_lines(50_000)) == frozenset()
+    assert moved_lines(many_lines(50_000)) == {}
 
 
 def test_the_partner_of_a_line() -> None:

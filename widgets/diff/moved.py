@@ -1,0 +1,210 @@
+"""Which lines of a change were moved, also in a block that was changed inside, and which line each of them was.
+
+The rule is that of `git diff --color-moved=blocks`: runs of equal lines, but for indentation, with enough letters and
+digits. Runs that follow each other closely on both sides are one block; what stands between them, and right above and
+below, has moved with them as far as it is similar.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from app.proposals.models import FileDiff
+from app.proposals.text.pairing import are_similar, pair_lines
+from widgets.diff.rows import Side, SourceLine, lines_of
+
+Moved = Mapping[SourceLine, SourceLine]
+"""Each moved line, and the one that it was or has become."""
+
+_CHARACTERS = 20
+"""Letters and digits that a block needs before it counts as moved; shorter ones are coincidence."""
+_MOST_LINES = 200_000
+"""Larger changes are not searched."""
+_SOURCES = 8
+"""Places of a line that are looked at."""
+_GAP = 6
+"""Lines on either side, at most, between two runs of one block."""
+_EDGE = 3
+"""Lines above and below a block that may have moved with it."""
+
+
+class _Changed(NamedTuple):
+    """A removed or added line."""
+
+    line: SourceLine
+    text: str
+    """Without indentation."""
+    hunk: int
+    """Index of the hunk in its file."""
+
+    def is_below(self, other: "_Changed", lines: int) -> bool:
+        """Whether it stands so many lines below another, and nothing that stays between them."""
+        return self.line.line == other.line.line + lines and self.line[:2] == other.line[:2]
+
+
+class _Run(NamedTuple):
+    """Lines that are equal on both sides, by their numbers among all that were removed and all that were added."""
+
+    source: int
+    target: int
+    length: int
+
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Each of its lines on both sides."""
+        return zip(
+            range(self.source, self.source + self.length), range(self.target, self.target + self.length), strict=True
+        )
+
+
+def moved_lines(diffs: Sequence[FileDiff]) -> Moved:
+    """The moved lines of a change; of a large one they are looked for in a thread."""
+    removed, added = _changed(diffs, "old"), _changed(diffs, "new")
+    if not removed or not added or len(removed) + len(added) > _MOST_LINES:
+        return {}
+    moved: dict[SourceLine, SourceLine] = {}
+
+    def note(source: int, target: int) -> None:
+        old, new = removed[source].line, added[target].line
+        moved.setdefault(new, old)
+        moved.setdefault(old, new)
+
+    blocks = [block for runs in _blocks(removed, added) for block in _accepted(runs, added)]
+    for block in blocks:
+        for run in block:
+            for source, target in run.pairs:
+                note(source, target)
+    for block in blocks:
+        if removed[block[0].source].hunk == added[block[0].target].hunk and _in_one_file(block, removed, added):
+            # What was changed where it stands is told by the hunk.
+            continue
+        for source, target in _changed_inside(block, removed, added):
+            if removed[source].line not in moved and added[target].line not in moved:
+                note(source, target)
+    return moved
+
+
+def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
+    """Every removed or added line."""
+    found: list[_Changed] = []
+    for file, diff in enumerate(diffs):
+        lines = diff.old if side == "old" else diff.new
+        for number, hunk in enumerate(diff.change.hunks):
+            found += (
+                _Changed(SourceLine(file, side, line), lines[line].strip(), number) for line in lines_of(hunk, side)
+            )
+    return found
+
+
+def _in_one_file(block: Sequence[_Run], removed: Sequence[_Changed], added: Sequence[_Changed]) -> bool:
+    return removed[block[0].source].line.file == added[block[0].target].line.file
+
+
+def _runs(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[_Run]:
+    """The longest run from each added line on that is in none before."""
+    sources: dict[str, list[int]] = {}
+    for number, changed in enumerate(removed):
+        if changed.text:
+            sources.setdefault(changed.text, []).append(number)
+    at = following = 0
+    while at < len(added):
+        run = _longest(removed, added, at, _near(sources.get(added[at].text, ()), following))
+        if run.length:
+            following = run.source + run.length
+            yield run
+        at += max(1, run.length)
+
+
+def _near(sources: Sequence[int], following: int) -> Sequence[int]:
+    """A few places of a line, first those from where the run before has ended."""
+    first = bisect_left(sources, following)
+    return (*sources[first : first + _SOURCES // 2], *sources[: min(first, _SOURCES // 2)])
+
+
+def _longest(removed: Sequence[_Changed], added: Sequence[_Changed], at: int, sources: Sequence[int]) -> _Run:
+    """The longest run of removed lines equal to those from `at` on; of equally long ones the first."""
+    best, longest = 0, 0
+    for source in sources:
+        length = 0
+        while (
+            source + length < len(removed)
+            and at + length < len(added)
+            and removed[source + length].text == added[at + length].text
+            and removed[source + length].is_below(removed[source], length)
+            and added[at + length].is_below(added[at], length)
+        ):
+            length += 1
+        if length > longest:
+            best, longest = source, length
+    return _Run(best, at, longest)
+
+
+def _blocks(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
+    """Runs that follow each other closely on both sides."""
+    block: list[_Run] = []
+    for run in _runs(removed, added):
+        if block and not _follows(run, block[-1], removed, added):
+            yield block
+            block = []
+        block.append(run)
+    if block:
+        yield block
+
+
+def _follows(run: _Run, before: _Run, removed: Sequence[_Changed], added: Sequence[_Changed]) -> bool:
+    source, target = run.source - before.source, run.target - before.target
+    return (
+        0 <= source - before.length <= _GAP
+        and target - before.length <= _GAP
+        and removed[run.source].is_below(removed[before.source], source)
+        and added[run.target].is_below(added[before.target], target)
+    )
+
+
+def _accepted(block: list[_Run], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
+    """The block, if it says enough and at least half of it is the same; else those of its runs that say enough."""
+    same = sum(run.length for run in block)
+    last, first = block[-1], block[0]
+    lines = last.length + max(last.source - first.source, last.target - first.target)
+    if len(block) > 1 and 2 * same < lines:
+        for run in block:
+            yield from _accepted([run], added)
+    elif _characters(block, added) >= _CHARACTERS:
+        yield block
+
+
+def _characters(block: Sequence[_Run], added: Sequence[_Changed]) -> int:
+    texts = (added[target].text for run in block for target in range(run.target, run.target + run.length))
+    return sum(sum(map(str.isalnum, text)) for text in texts)
+
+
+def _changed_inside(
+    block: Sequence[_Run], removed: Sequence[_Changed], added: Sequence[_Changed]
+) -> Iterator[tuple[int, int]]:
+    """Lines of a block that were changed on the way: between its runs, and at its edges."""
+    for before, run in pairwise(block):
+        source, target = before.source + before.length, before.target + before.length
+        old = [changed.text for changed in removed[source : run.source]]
+        new = [changed.text for changed in added[target : run.target]]
+        for here, there in pair_lines(old, new):
+            if here is not None and there is not None and are_similar(old[here], new[there]):
+                yield source + here, target + there
+    first, last = block[0], block[-1]
+    yield from _edge(removed, added, first.source, first.target, -1)
+    yield from _edge(removed, added, last.source + last.length - 1, last.target + last.length - 1, 1)
+
+
+def _edge(
+    removed: Sequence[_Changed], added: Sequence[_Changed], source: int, target: int, by: int
+) -> Iterator[tuple[int, int]]:
+    """Lines beyond the edge of a block, as long as they are similar."""
+    for step in range(by, by * (_EDGE + 1), by):
+        here, there = source + step, target + step
+        if not (0 <= here < len(removed) and 0 <= there < len(added)):
+            return
+        old, new = removed[here], added[there]
+        near = old.is_below(removed[source], step) and new.is_below(added[target], step)
+        if not (near and are_similar(old.text, new.text)):
+            return
+        yield here, there
