@@ -57,6 +57,8 @@ class Turn:
     text: str = ""
     notes: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    images: int = 0
+    """How many came with what the user said."""
 
     @property
     def calls(self) -> list[Call]:
@@ -97,6 +99,7 @@ def read_history(messages: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
             case "user":
                 turn = _with_notes(turns, notes, by_user=True)
                 turn.text = "\n\n".join(filter(None, (turn.text, text)))
+                turn.images += _count_images(message.get("content"))
             case "assistant" if (made := message.get("tool_calls")) or not _PLACEHOLDER.fullmatch(text):
                 step = Step(text, [_call(call) for call in made or ()])
                 calls.update((call.id, call) for call in step.calls)
@@ -120,7 +123,13 @@ def _with_notes(turns: list[Turn], notes: list[str], *, by_user: bool = False) -
 
 def content_text(content: Any) -> str:
     """The text of a message's content, its parts joined."""
-    return content or "" if content is None or isinstance(content, str) else "".join(part["text"] for part in content)
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(part["text"] for part in content if part["type"] != "image_url")
+
+
+def _count_images(content: Any) -> int:
+    return sum(part["type"] == "image_url" for part in content) if isinstance(content, list) else 0
 
 
 def is_decision(note: str) -> bool:

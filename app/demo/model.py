@@ -15,6 +15,7 @@ from app.demo.conversation import Turn, content_text, is_decision, proposals_nam
 from app.demo.proposing import ask_for_another_way
 from app.demo.task import Task, current_task, read_intent
 from app.demo.words import WORDS, NewCall, Reply, listed, quoted, ticked
+from app.plural import plural
 
 _SKILLS = {
     "fix": editing_skills.fix,
@@ -27,6 +28,8 @@ _SKILLS = {
     "search": reading_skills.search,
     "run_tests": reading_skills.run_tests,
 }
+_DEEDS = frozenset({"fix", "rename", "docstrings", "move", "delete", "run_tests"})
+"""What is done without a look at an image; anything else may be about it."""
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """What the model writes, unasked, when nobody stops it."""
 
@@ -70,6 +73,8 @@ def _next_step(turns: Sequence[Turn]) -> Reply:
         return Reply(f"My edit was not taken:\n\n{quoted(failed[-1].result or 'It never ran.')}\n\nI stop here.")
     if task.intent.kind == "summary":
         return Reply(_summary(turns))
+    if turn.images and not turn.steps and task.intent.kind not in _DEEDS:
+        return Reply(WORDS["no_eyes"].format(images=plural(turn.images, "image")))
     if turn.told("ask_first") and not turn.answers:
         return ask_for_another_way(task)
     return _said_after(task) or _SKILLS.get(task.intent.kind, reading_skills.say_help)(task)

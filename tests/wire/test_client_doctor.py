@@ -198,7 +198,13 @@ async def test_a_web_page(server: WireServer) -> None:
     assert results(diagnosis)["streaming"] is False and not diagnosis.usable
 
 
-STALE = Profile(mid_system="fold_user", tool_choice_none="rejected", tools_supported=False, stream_usage=False)
+STALE = Profile(
+    mid_system="fold_user",
+    tool_choice_none="rejected",
+    tools_supported=False,
+    stream_usage=False,
+    images_supported=False,
+)
 
 
 async def test_what_cannot_be_examined_stays_as_it_was_learned(server: WireServer) -> None:
@@ -213,7 +219,9 @@ async def test_what_was_learned_before_is_examined_anew(server: WireServer) -> N
 
 async def test_what_was_refused_of_the_users_settings_is_asked_for_anew_afterwards(server: WireServer) -> None:
     server.model(lambda request: follows(request.messages))
-    assert (await examined(server, profile=Profile(refused={"top_k": 5}))).profile == Profile()
+    assert (
+        await examined(server, profile=Profile(refused={"top_k": 5}, refused_images=["a" * 64]))
+    ).profile == Profile()
 
 
 async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> None:

@@ -36,6 +36,7 @@ _BEST: dict[str, Any] = {
     "tools_supported": True,
     "tool_choice_none": "honoured",
     "mid_system": "inline",
+    "images_supported": None,
 }
 _PLACES: dict[Placement, str] = {
     "fold_first": "they are joined to the first one",
@@ -101,8 +102,11 @@ async def examine(
     finally:
         await client.aclose()
     final = _final_profile(client.profile, checks, profile, seed(endpoint.base_url, endpoint.model))
-    # No probe has the user's request settings: the next request finds out anew what is refused of them.
-    yield _diagnosis(checks, final.model_copy(update={"refused": {}}))
+    # No probe has the user's request settings or images: the next request finds out anew what is refused of them.
+    forgotten: dict[str, Any] = {"refused": {}, "refused_images": []}
+    if not any(check.name == "streaming" and check.ok for check in checks):
+        forgotten["images_supported"] = profile.images_supported
+    yield _diagnosis(checks, final.model_copy(update=forgotten))
 
 
 async def _checks(client: ModelClient) -> AsyncGenerator[Check]:

@@ -9,6 +9,8 @@ from app.agent.interventions import repeated_denials
 from app.conversation.compaction.summary_request import INSTRUCTION
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.conversation.payload.placement import BRIDGE
+from app.demo.model import respond
+from app.demo.words import Reply
 from tests.unit.demo.player import TOOLS, Player
 from tests.unit.demo.test_sample import run_tests
 
@@ -386,3 +388,15 @@ async def test_a_search_that_fails_is_not_taken_for_an_empty_one(player: Player)
     answer = await player.request()
     assert not answer.calls
     assert "the disk is gone" in answer.text
+
+
+def test_it_says_that_it_has_no_eyes_and_does_what_needs_none() -> None:
+    def replied(words: str) -> Reply:
+        content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
+        tools = [{"type": "function", "function": {"name": name}} for name in ("list_files", "read_file")]
+        said = {"role": "user", "content": [*content, {"type": "text", "text": words}]}
+        return respond({"messages": [said], "tools": tools})
+
+    looked = replied("What is in @shot.png?")
+    assert "1 image" in looked.text and "no eyes" in looked.text and not looked.calls
+    assert replied("Fix the failing tests as in @shot.png").calls
