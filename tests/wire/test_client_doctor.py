@@ -219,9 +219,8 @@ async def test_what_was_learned_before_is_examined_anew(server: WireServer) -> N
 
 async def test_what_was_refused_of_the_users_settings_is_asked_for_anew_afterwards(server: WireServer) -> None:
     server.model(lambda request: follows(request.messages))
-    assert (
-        await examined(server, profile=Profile(refused={"top_k": 5}, refused_images=["a" * 64]))
-    ).profile == Profile()
+    refused = Profile(refused={"top_k": 5}, refused_images=["a" * 64])
+    assert (await examined(server, profile=refused)).profile == Profile()
 
 
 async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> None:

@@ -1,0 +1,162 @@
+"""Images in the app: dropped or named, asked about where that is not clear, shown in a line, refused in one."""
+
+import os
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from app.conversation.events import Notice, UserMessage
+from app.ui.screens.wire import arranged, dumped
+from tests.oracles.reading import images
+from tests.ui.running_app import Running, running
+from tests.unit.images.pictures import gif, png
+from tests.wire.replies import Turn, error
+from tests.wire.server import WireServer
+
+PICTURE = png(1_280, 720)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+async def paste(run: Running, text: str) -> None:
+    """What the terminal sends for a file that is dropped on it."""
+    editor = run.app.workbench.composer.editor
+    before = editor.text
+    editor.post_message(events.Paste(text))
+    await run.until(lambda: editor.text != before, "the paste")
+
+
+def put(run: Running, name: str, data: bytes = PICTURE) -> Path:
+    path = run.runtime.workspace.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def sent(run: Running) -> list[UserMessage]:
+    return [event for event in run.app.session().log.events if isinstance(event, UserMessage)]
+
+
+async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, server: WireServer) -> None:
+    server.always(Turn("A wide button."))
+    async with running(folder, server) as run:
+        put(run, "docs/shot.png")
+        await run.say("Why is it so wide in @docs/shot.png?")
+        await run.see("▣ docs/shot.png", "1,280×720", "A wide button.")
+        assert images(server.last.body) == [("image/png", PICTURE)]
+        request = run.app.session().last_request
+        assert request is not None
+        shown = dumped(arranged(request.body()))
+        assert "of base64]" in shown and len(shown) < 40_000
+
+
+@pytest.mark.parametrize("form", ["{}", "'{}'", '"{}" ', "file://{}", "escaped"])
+async def test_a_dropped_file_becomes_a_name_in_the_text(folder: Path, server: WireServer, form: str) -> None:
+    server.always(Turn("I see."))
+    outside = folder / "two words.png"
+    outside.write_bytes(PICTURE)
+    async with running(folder, server) as run:
+        path = str(outside)
+        dropped = path.replace(" ", "\\ ") if form == "escaped" else form.format(path)
+        await run.write("Look: ")
+        await paste(run, dropped.replace(" ", "%20") if form.startswith("file") else dropped)
+        assert run.app.workbench.composer.draft == f'Look: @"{path}" '
+        await run.write("please")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.turns == 1, "the end of the turn")
+        assert images(server.last.body) == [("image/png", PICTURE)]
+        assert sent(run)[0].text == f'Look: @"{path}" please'
+
+
+async def test_other_pastes_are_what_they_were(folder: Path, server: WireServer) -> None:
+    async with running(folder, server) as run:
+        for text in (str(put(run, "a.py", b"x = 1")), "no path", "/usr/bin"):
+            run.app.workbench.composer.draft = ""
+            await paste(run, text)
+            assert run.app.workbench.composer.draft == text
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+async def test_an_image_outside_that_was_not_dropped_is_asked_about(
+    folder: Path, server: WireServer, answer: str
+) -> None:
+    server.always(Turn("I see."))
+    outside = folder / "elsewhere.png"
+    outside.write_bytes(PICTURE)
+    async with running(folder, server) as run:
+        run.app.workbench.composer.draft = f"See @{outside}"
+        await run.pilot.press("enter")
+        await run.screen("AskScreen")
+        await run.see("outside the workspace")
+        await run.pilot.press(answer)
+        await run.until(lambda: run.turns == 1, "the end of the turn")
+        assert len(images(server.last.body)) == (answer == "y")
+
+
+async def test_what_a_folded_paste_names_is_not_sent(folder: Path, server: WireServer) -> None:
+    server.always(Turn("I see."))
+    async with running(folder, server) as run:
+        put(run, "shot.png")
+        await paste(run, "see @shot.png\n" * 20)
+        await run.pilot.press("enter")
+        await run.until(lambda: run.turns == 1, "the end of the turn")
+        assert images(server.last.body) == [] and "@shot.png" in sent(run)[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("missing.png", "There is no missing.png."),
+        ("pipe.png", "is not a regular file"),
+        ("text.png", "is no PNG, JPEG, GIF or WebP"),
+        ("huge.png", "is too large"),
+        ("out.png", "leads out of the workspace"),
+    ],
+)
+async def test_what_cannot_be_sent_is_said_in_one_line_and_the_words_stay(
+    folder: Path, server: WireServer, name: str, line: str
+) -> None:
+    async with running(folder, server) as run:
+        root = run.runtime.workspace.root
+        os.mkfifo(root / "pipe.png")
+        put(run, "text.png", b"hello")
+        with put(run, "huge.png", PICTURE[:60]).open("r+b") as huge:
+            huge.truncate(200_000_000)
+        (folder / "elsewhere.png").write_bytes(PICTURE)
+        (root / "out.png").symlink_to(folder / "elsewhere.png")
+        run.app.workbench.composer.draft = f"See @{name}"
+        await run.pilot.press("enter")
+        told: list[str] = []
+
+        def says() -> bool:
+            told[:] = [one.message for one in run.app._notifications]
+            return any(line in one for one in told)
+
+        await run.until(says, line)
+        assert "Nothing was sent" in told[-1] and "\n" not in told[-1]
+        assert run.app.workbench.composer.draft == f"See @{name}" and server.requests == []
+
+
+async def test_a_hostile_name_is_shown_as_what_it_is(folder: Path, server: WireServer) -> None:
+    server.always(Turn("I see."))
+    async with running(folder, server) as run:
+        put(run, "[red]x[/]\u202egnp.png", gif(3, 2))
+        await run.say('See @"[red]x[/]\u202egnp.png"')
+        await run.see("▣ [red]x[/]")
+        assert "\u202e" not in run.text
+        assert images(server.last.body) == [("image/gif", gif(3, 2))]
+
+
+async def test_a_model_that_takes_none_is_told_so_and_the_user_once(folder: Path, server: WireServer) -> None:
+    server.insist(lambda body: error(400, "This model does not support image input") if images(body) else None)
+    server.always(Turn("I cannot see it."))
+    async with running(folder, server, size=(160, 45)) as run:
+        put(run, "shot.png")
+        await run.say("What is in @shot.png?")
+        await run.see("The model takes no images here", "I cannot see it.")
+        notices = [event.text for event in run.app.session().log.events if isinstance(event, Notice)]
+        assert sum("takes no images" in text for text in notices) == 1
