@@ -248,6 +248,23 @@ class SpentLine(Document):
     """US dollars; null where no price is known."""
 
 
+class AnswerDocument(Document):
+    """`signoff ask --json`."""
+
+    proposal: str
+    path: str
+    hunk: int | None
+    """Its number; null where the question was about the file."""
+    question: str
+    text: str
+    """The model's answer, Markdown."""
+    state: str
+    """complete, interrupted, truncated or failed."""
+    note: str
+    """What went wrong, or what was ignored, in a line; empty if nothing."""
+    spent: SpentLine
+
+
 class RunDocument(Document):
     """`signoff run --json`."""
 

@@ -106,6 +106,10 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             from app.cli.run import run
 
             return run
+        case "ask":
+            from app.cli.asking import ask
+
+            return ask
         case "proposals":
             from app.cli.waiting import list_proposals
 

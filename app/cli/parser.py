@@ -16,6 +16,7 @@ COMMANDS = (
     "run",
     "proposals",
     "show",
+    "ask",
     "approve",
     "deny",
     "check",
@@ -45,6 +46,7 @@ commands:
   run PROMPT          one turn without the screen: stage proposals, change nothing
   proposals           what waits for your decision in this workspace
   show ID             a proposal as a unified diff that `git apply` takes
+  ask ID QUESTION     ask the model about a hunk, aside from the conversation
   approve ID          write a proposal to disk, or some hunks of it
   check ID            run your checks on a proposal, before anything is written
   checks suggest      propose checks for this workspace, from what it has
@@ -159,6 +161,7 @@ def command_parser() -> argparse.ArgumentParser:
     show.add_argument(
         "--hunks", action="store_true", help="list the hunks by the numbers that `approve --hunks` takes instead"
     )
+    _add_ask(commands)
     approve = _proposals(commands, "approve", "Write a proposal to disk, all of it or nothing.")
     approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
     approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
@@ -214,6 +217,13 @@ def command_parser() -> argparse.ArgumentParser:
         "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
     )
     return parser
+
+
+def _add_ask(commands: Any) -> None:
+    ask = _proposal(commands, "ask", "Ask the model about a hunk, aside from the conversation; nothing is decided.")
+    ask.add_argument("question", type=_text, help='such as "what calls this?"')
+    ask.add_argument("--hunk", type=int, metavar="N", help="which hunk, by its number; not needed where there is one")
+    _add_model(ask)
 
 
 def _add_export(commands: Any) -> None:

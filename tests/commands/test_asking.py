@@ -1,0 +1,69 @@
+"""`signoff ask` as scripts use it: the answer, what it took, and what is wrong with a question."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_commands import PATCH, Run, processes, signoff, workspace
+from tests.wire.replies import Call, error
+from tests.wire.server import WireServer
+from tests.wire.test_side_questions import asked_aside
+
+__all__ = ["processes", "signoff", "workspace"]
+
+
+@pytest.fixture
+def model(signoff: Run) -> "dict[str, str]":
+    assert signoff("stage", "-", stdin=PATCH).returncode == 0
+    return {"OPENAI_API_KEY": "key", "SIGNOFF_MODEL": "test-model"}
+
+
+def test_the_answer_is_printed_and_nothing_is_done(
+    signoff: Run, model: dict[str, str], workspace: Path, tmp_path: Path
+) -> None:
+    with WireServer() as server:
+        where = {**model, "OPENAI_BASE_URL": server.base_url}
+        server.say("It is **louder**.\n\nThat is all.", prompt_tokens=700)
+        done = signoff("ask", "P1", "what is it?", "--hunk", "2", **where)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "It is **louder**.\n\nThat is all.\n", "")
+        assert asked_aside(server.last) and "+THREE" in str(server.last.body)
+        server.turn("Look.", calls=[Call("read_file", {"path": "notes.txt"})])
+        done = signoff("ask", "P1", "and why?", "--hunk", "2", "--json", **where)
+        answer = json.loads(done.stdout)
+        assert {key: answer[key] for key in ("proposal", "path", "hunk", "question", "state")} == {
+            "proposal": "P1",
+            "path": "notes.txt",
+            "hunk": 2,
+            "question": "and why?",
+            "state": "complete",
+        }
+        assert "what is it?" in [text for role, text in server.last.said if role == "user"], "it is the same thread"
+        server.script([error(500, "Oops")])
+        done = signoff("ask", "P1", "and now?", "--hunk", "1", **where)
+        assert (done.returncode, done.stdout) == (1, "") and "Ask again" in done.stderr
+    assert (workspace / "notes.txt").read_text() == "one\ntwo\nthree\n"
+    listed = json.loads(signoff("proposals", "--json").stdout)
+    assert [one["state"] for one in listed] == ["pending"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("P1", "why?"), 2, "has 2 hunks: name one with --hunk N"),
+        (("P1", "why?", "--hunk", "9"), 2, "has no hunk 9"),
+        (("P1", " "), 2, "nothing to ask"),
+        (("P9", "why?"), 3, "P9"),
+    ],
+    ids=["which", "none", "nothing", "unknown"],
+)
+def test_what_cannot_be_asked_is_said_in_a_line(
+    signoff: Run, model: dict[str, str], words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = signoff("ask", *words, OPENAI_BASE_URL="http://127.0.0.1:9/v1", **model)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1) and said in done.stderr
+
+
+def test_without_a_model_it_says_what_to_set(signoff: Run, model: dict[str, str]) -> None:
+    done = signoff("ask", "P1", "why?", "--hunk", "1")
+    assert done.returncode == 2 and "No model is set up" in done.stderr
