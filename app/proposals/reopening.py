@@ -11,14 +11,17 @@ from app.proposals.models import FileChange, FileVersion, HunkState, Op, Proposa
 from app.proposals.overlay import Contents, same
 from app.proposals.rebase import merged_bytes
 from app.proposals.states import advance
-from app.proposals.store import JournalRecord
+from app.proposals.store import JournalEntry, JournalRecord
 from app.proposals.text.hunks import in_force
 
 Versions = Mapping[str, FileVersion | None]
 
 
 def starts(contents: Contents, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
-    """What each file held before this proposal's first edit in it, as far back as nothing came between.
+    """What each file would hold without what was written of this proposal, as far back as that can be told.
+
+    That is what it held before where nothing came between; else it is merged out of what the file holds now, which of
+    a proposal on top of others is the disk with their edits.
 
     Args:
         contents: Where the bytes are.
@@ -30,13 +33,23 @@ def starts(contents: Contents, proposal: Proposal, records: Sequence[JournalReco
         version = change.base
         for record in records:
             for entry in record.entries:
-                if entry.path != change.path or version is None or entry.after != version.sha256:
-                    continue
-                if entry.before is not None:
-                    mode = version.mode if entry.before_mode is None else entry.before_mode
-                    version = measured(contents, FileVersion(sha256=entry.before, size=0, mode=mode))
+                if entry.path == change.path and version is not None:
+                    version = _without(contents, version, entry)
         found[change.path] = version
     return found
+
+
+def _without(contents: Contents, version: FileVersion, entry: JournalEntry) -> FileVersion:
+    """A version without what was written; as it is where that has changed since, or the file was not there."""
+    if entry.before is None or entry.after is None:
+        return version
+    mode = version.mode if entry.before_mode is None else entry.before_mode
+    before = contents.get(FileVersion(sha256=entry.before, size=0, mode=mode))
+    if entry.after == version.sha256:
+        return version_of(before, mode)
+    after = contents.get(FileVersion(sha256=entry.after, size=0))
+    merged, how = merged_bytes(after, contents.get(version), before)
+    return version if how.conflicts else contents.add(merged, version.mode)
 
 
 def reopened(

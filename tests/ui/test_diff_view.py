@@ -85,6 +85,18 @@ async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_cha
         assert "moved to :9" in app.text()
 
 
+async def test_a_rename_with_edits_shows_the_edits() -> None:
+    text = "".join(f"line {number}\n" for number in range(30))
+    diffs = [file_diff("new/b.py", text, text.replace("line 20\n", "line twenty\n"), old_path="old/a.py")]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(120, 30)) as pilot:
+        view = await opened(pilot)
+        text = app.text()
+        assert "old/a.py → new/b.py" in text and "renamed" in text
+        assert "line 20" in text and "line twenty" in text
+        assert view.cursor.hunk == diffs[0].change.hunks[0]
+
+
 async def test_a_fold_opens_where_it_is_and_closes_again() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:

@@ -40,6 +40,25 @@ def test_nothing_is_on_disk_before_the_approval(bench: Make) -> None:
     assert site.read("new/b.txt") == b"b\n"
 
 
+@pytest.mark.parametrize("edit_first", [False, True])
+def test_a_rename_with_edits_is_shown_with_the_edits(bench: Make, edit_first: bool) -> None:
+    site = bench({"old/a.txt": numbered(40)})
+    draft = site.service.draft("session")
+    if edit_first:
+        draft.edit("old/a.txt", [Replacement("line 30", "thirty")])
+    draft.rename("old/a.txt", "new/b.txt")
+    if not edit_first:
+        draft.edit("new/b.txt", [Replacement("line 30", "thirty")])
+    proposal = site.service.stage(draft, "Move")
+    (shown,) = site.service.diffs(proposal.id)
+    change = shown.change
+    assert (change.op, change.old_path, change.path) == (Op.RENAME, "old/a.txt", "new/b.txt")
+    (hunk,) = change.hunks
+    assert shown.old[hunk.old_start : hunk.old_start + hunk.old_count] == ("line 30",)
+    assert shown.new[hunk.new_start : hunk.new_start + hunk.new_count] == ("thirty",)
+    assert (change.added, change.removed) == (1, 1)
+
+
 def test_what_the_preview_shows_is_what_is_written(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\nand more\n"))

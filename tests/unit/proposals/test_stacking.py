@@ -43,6 +43,35 @@ def test_a_draft_reads_what_is_pending_and_says_so(bench: Make) -> None:
     assert second.files[0].stacked_on == (first.id,)
 
 
+@pytest.mark.parametrize("between", ["nothing", "the lower is approved", "the lower is denied", "the disk changes"])
+def test_what_was_written_of_a_proposal_on_another_is_shown_once_its_rest_is_decided(
+    bench: Make, between: str
+) -> None:
+    site = bench({"a.txt": numbered(60)})
+    lower = site.edit("a.txt", ("line 2\n", "two\n"))
+    upper = site.edit("a.txt", ("line 20\n", "twenty\n"), ("line 35\n", "x\ny\n"), ("line 50\n", "fifty\n"))
+    site.service.approve(upper.id, ("1",))
+    if between == "the lower is approved":
+        site.service.approve(lower.id)
+    if between == "the lower is denied":
+        site.service.deny(lower.id)
+    if between == "the disk changes":
+        site.put(**{"a.txt": site.read("a.txt").decode().replace("line 59\n", "mine\n")})
+        site.service.refresh()
+    site.service.approve(upper.id, ("2",))
+    decided = site.service.deny(upper.id).proposal
+    assert decided.state is ProposalState.APPLIED
+    assert (decided.added, decided.removed) == (3, 2)
+    shown = [(hunk.number, hunk.state.value, hunk.old_count, hunk.new_count) for hunk in decided.hunks]
+    assert shown == [(1, "applied", 1, 1), (2, "applied", 1, 2), (3, "denied", 0, 0)]
+    (diff,) = site.service.diffs(upper.id)
+    written = [diff.new[hunk.new_start : hunk.new_start + hunk.new_count] for hunk in decided.hunks]
+    assert written == [("twenty",), ("x", "y"), ()]
+    site.service.undo(upper.id)
+    text = site.read("a.txt").decode()
+    assert "line 20\n" in text and "line 35\n" in text and "twenty" not in text
+
+
 def test_stacked_edits_land_in_order(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
