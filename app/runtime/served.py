@@ -31,7 +31,8 @@ class Served:
         self._runtime = runtime
         self._tell = tell
         self._told: set[str] = set()
-        self._found = asyncio.Event()
+        self.found = asyncio.Event()
+        """Set once it is known which there are."""
         self.servers: Servers | None = None
         """None where no file names one."""
         self.known: Known | None = None
@@ -45,7 +46,7 @@ class Served:
             async with self._looking:
                 await self._look(settings)
         finally:
-            self._found.set()
+            self.found.set()
 
     async def _look(self, settings: Settings) -> None:
         known = await asyncio.to_thread(self._read, settings)
@@ -65,13 +66,13 @@ class Served:
     async def more(self, window: int | None) -> More:
         """The tools of the servers, once it is known which there are."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._found.wait(), _PATIENCE)
+            await asyncio.wait_for(self.found.wait(), _PATIENCE)
         return await self.servers.more(window) if self.servers is not None else More()
 
     async def close(self) -> None:
         """End all servers."""
         self._closed = True
-        self._found.set()
+        self.found.set()
         if self.servers is not None:
             await self.servers.close()
 

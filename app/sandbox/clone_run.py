@@ -28,7 +28,7 @@ from app.sandbox.upper import Upper
 from app.workspace.git import repository
 from app.workspace.paths import Workspace
 
-_DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")))
+DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")))
 """Not all of `/dev`: the workspace may lie in `/dev/shm`."""
 
 
@@ -88,7 +88,7 @@ class CloneRun:
             environment |= self._temporary(access)
             steps = [
                 each
-                for path in (self._clone, self._folder / "tmp", *access.writable, *_DEVICES)
+                for path in (self._clone, self._folder / "tmp", *access.writable, *DEVICES)
                 for each in ("write-below", str(path))
             ]
             where = self._clone / folder

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.sandbox.changes import Change, Found, Leaf, Pending
-from app.sandbox.clone_run import CloneRun, apart
+from app.sandbox.clone_run import DEVICES, CloneRun, apart
 from app.sandbox.cloning import can_clone
 from app.sandbox.enclosed import StepFailed
 from app.sandbox.guard import Guard, guard_of
@@ -160,7 +160,7 @@ class Sandbox:
         if not can_confine():
             return []
         may = apart(access((*self._writable, *writable), self._own), self._workspace.root)
-        places = (*may.writable, Path("/dev"), Path("/proc"))
+        places = (*may.writable, *DEVICES)
         return [word for path in places for word in ("write-below", str(path))]
 
     @asynccontextmanager

@@ -53,13 +53,21 @@ class StandingProcess:
 
     async def end(self) -> None:
         """End all of it; it may have ended."""
-        self.stdin.close()
+        if not self.stdin.transport.is_closing():
+            # What it has not read yet is of no use to anyone.
+            self.stdin.transport.abort()
         if PLATFORM == "linux":
             await end_enclosed(self._process)
         else:
             await end_tree(self._process, self._marker)
-        with suppress(OSError):
-            await self.stdin.wait_closed()
+
+    async def drain(self) -> None:
+        """Read what is left of its output, to no end but that of the pipes; it has ended, and nobody else reads."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                for pipe in (self.stdout, self.stderr):
+                    while await pipe.read(PIPE_LIMIT):
+                        continue
 
     async def ended(self) -> str:
         """Why it has ended, in words; waits for it."""

@@ -36,6 +36,19 @@ class ConnectionLost(Exception):
     """There is no server at the other end any more, or none to be talked to; the message says why."""
 
 
+class SessionEnded(ConnectionLost):
+    """The server knows nothing of us any more; it did not do what it was asked."""
+
+
+class SignInNeeded(ConnectionLost):
+    """The user has to sign in."""
+
+    def __init__(self, challenge: str) -> None:
+        """`challenge` is the header that says where."""
+        super().__init__("you have to sign in: /mcp")
+        self.challenge = challenge
+
+
 class TooSlow(Exception):
     """It did not answer within its time."""
 
@@ -139,6 +152,9 @@ class Connection(ABC):
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(ConnectionLost(why))
+
+    def greeted(self, version: str) -> None:  # noqa: B027
+        """The server speaks this version."""
 
     @abstractmethod
     async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:

@@ -12,7 +12,8 @@ from app.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.sandbox.changes import Pending
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.standing_layer import StandingLayer
-from app.servers.connection import Connection, ConnectionLost, ServerError, TooSlow
+from app.server_table import ServerTable
+from app.servers.connection import Connection, ConnectionLost, ServerError, SessionEnded, SignInNeeded, TooSlow
 from app.servers.definition import BadServer, Definition
 from app.servers.log import Log
 from app.servers.offers import MOST_TOOLS, Offer, read_offers
@@ -24,6 +25,8 @@ VERSION, STATELESS = "2025-11-25", "2026-07-28"
 _META = "io.modelcontextprotocol/"
 _CLIENT = {"name": "signoff", "title": "signoff", "version": __version__}
 _MOST_PAGES = 100
+_ROUSED = 2.0
+"""Seconds in which a server answers that is not at work."""
 
 
 class State(StrEnum):
@@ -33,6 +36,8 @@ class State(StrEnum):
     STARTING = "starting"
     READY = "ready"
     FAILED = "failed"
+    SIGN_IN = "sign in"
+    """The user has to sign in."""
 
 
 class Server:
@@ -72,6 +77,8 @@ class Server:
         self._program: Program | None = None
         self._connection: Connection | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._given_up = False
+        """The user has stopped a call, and the server may still be at it."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -88,13 +95,19 @@ class Server:
         """How far its writes go."""
         return await reach_of(self.definition, self._sandbox())
 
+    def begin(self) -> None:
+        """Begin to start it, unless it runs."""
+        if self.state is not State.READY and (self._starting is None or self._starting.done()):
+            self._become(State.STARTING)
+            self._starting = asyncio.create_task(self._start())
+            # Whoever waits for it hears of it; so does the user, by its state.
+            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+
     async def start(self) -> None:
         """Have it ready. Raises ConnectionLost."""
-        if self.state is State.READY:
-            return
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.create_task(self._start())
-        await asyncio.shield(self._starting)
+        self.begin()
+        if self.state is not State.READY and self._starting is not None:
+            await asyncio.shield(self._starting)
 
     async def settled(self) -> None:
         """Return once it is ready or has failed."""
@@ -104,6 +117,8 @@ class Server:
     async def lay(self, pending: Pending) -> None:
         """Have it ready, with these changes over the workspace. Raises ConnectionLost."""
         await self.start()
+        if self._given_up:
+            await self._rouse()
         if self._program is None:
             return
         try:
@@ -116,6 +131,18 @@ class Server:
         except OSError as error:
             raise ConnectionLost(f"its layer could not be laid: {error.strerror or error}") from error
 
+    async def _rouse(self) -> None:
+        """See that it listens again; another one takes its place if it doesn't. Raises ConnectionLost."""
+        self._given_up = False
+        try:
+            if self._connection is not None:
+                await self._connection.request("ping", {}, _ROUSED)
+        except ServerError:
+            return
+        except (TooSlow, ConnectionLost):
+            await self._fail("it still does what the user has stopped")
+            await self.start()
+
     async def call(self, tool: str, arguments: Mapping[str, object]) -> Message:
         """Call a tool.
 
@@ -123,18 +150,35 @@ class Server:
             ServerError: It said no.
             ConnectionLost: It is gone, or does not answer and was ended.
         """
-        if self._connection is None:
-            raise ConnectionLost(self.problem or "it is not running")
         params: Message = {"name": tool, "arguments": dict(arguments)}
         try:
-            result = await self._connection.request("tools/call", params, self.definition.table.timeout)
+            result = await self._request("tools/call", params)
+        except SessionEnded as error:
+            # Nothing was done; it has to be greeted anew.
+            await self._fail(str(error))
+            await self.start()
+            result = await self._request("tools/call", params)
+        if result.get("resultType", "complete") != "complete":
+            raise ServerError(0, "it asks for input of the user, which signoff does not offer")
+        return result
+
+    async def _request(self, method: str, params: Message) -> Message:
+        if self._connection is None:
+            raise ConnectionLost(self.problem or "it is not running")
+        try:
+            return await self._connection.request(method, params, self.definition.table.timeout)
+        except asyncio.CancelledError:
+            self._given_up = True
+            raise
         except TooSlow as slow:
             # It may go on for ever; the next call gets a new one.
             await self._fail(str(slow))
             raise ConnectionLost(f"{slow}, its time limit; it was ended") from slow
-        if result.get("resultType", "complete") != "complete":
-            raise ServerError(0, "it asks for input of the user, which signoff does not offer")
-        return result
+        except SessionEnded:
+            raise
+        except ConnectionLost as error:
+            await self._fail(str(error))
+            raise
 
     async def stop(self) -> None:
         """End it; it can be started again."""
@@ -145,7 +189,6 @@ class Server:
         self._become(State.OFF)
 
     async def _start(self) -> None:
-        self._become(State.STARTING)
         try:
             async with asyncio.timeout(self.definition.table.start_timeout):
                 await self._connect()
@@ -156,7 +199,7 @@ class Server:
             why = str(error)
             if isinstance(error, TimeoutError | TooSlow):
                 why = f"it did not start within {self.definition.table.start_timeout:g} s"
-            await self._fail(why)
+            await self._fail(why, State.SIGN_IN if isinstance(error, SignInNeeded) else State.FAILED)
             raise ConnectionLost(why) from error
         self._become(State.READY)
 
@@ -165,25 +208,37 @@ class Server:
         table = self.definition.expanded(self._environment)
         reach = await self.reach()
         self.log.note(f"starting {self.definition.origin}")
-        self._program = program = await start_program(
-            table,
-            reach,
-            self._sandbox(),
-            self._root,
-            self._environment,
-            notified=self._notified,
-            log=self.log.feed,
-        )
-        self._connection = program.connection
-        self._spawn(self._mourn(program))
-        await self._greet(program.connection)
-        await self._list(program.connection)
+        if self.definition.is_remote:
+            self._connection = await asyncio.to_thread(self._address, table)
+        else:
+            self._program = program = await start_program(
+                table,
+                reach,
+                self._sandbox(),
+                self._root,
+                self._environment,
+                notified=self._notified,
+                log=self.log.feed,
+            )
+            self._connection = program.connection
+            self._spawn(self._mourn(program))
+        await self._greet(self._connection)
+        await self._list(self._connection)
+
+    def _address(self, table: ServerTable) -> Connection:
+        # It brings an HTTP client along, which takes a moment to be imported and made.
+        from app.servers.http import AddressConnection
+
+        return AddressConnection(table.url, table.headers, self._root, self._notified, self._authorise)
+
+    async def _authorise(self) -> Mapping[str, str]:
+        return {}
 
     async def _greet(self, connection: Connection) -> None:
         params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT}
         seconds = self.definition.table.start_timeout
         try:
-            await connection.request("initialize", params, seconds)
+            greeting = await connection.request("initialize", params, seconds)
         except ServerError as error:
             if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION):
                 raise
@@ -192,7 +247,10 @@ class Server:
                 f"{_META}clientInfo": _CLIENT,
                 f"{_META}clientCapabilities": {},
             }
+            connection.greeted(STATELESS)
             return
+        spoken = greeting.get("protocolVersion")
+        connection.greeted(spoken if isinstance(spoken, str) and spoken[:40].isascii() else VERSION)
         await connection.notify("notifications/initialized")
 
     async def _list(self, connection: Connection) -> None:
@@ -237,24 +295,24 @@ class Server:
             await program.close()
             self._failed(program.connection.why)
 
-    async def _fail(self, why: str) -> None:
+    async def _fail(self, why: str, state: State = State.FAILED) -> None:
         await self._close()
-        self._failed(why)
+        self._failed(why, state)
 
-    def _failed(self, why: str) -> None:
-        self.problem = why
+    def _failed(self, why: str, state: State = State.FAILED) -> None:
         self.log.note(why)
-        self._become(State.FAILED)
+        self._become(state, why)
 
     async def _close(self) -> None:
-        program, self._program, self._connection = self._program, None, None
+        program, self._program = self._program, None
+        connection, self._connection = self._connection, None
         if program is not None:
             await program.close()
+        elif connection is not None:
+            await connection.close()
 
-    def _become(self, state: State) -> None:
-        if state is not State.FAILED:
-            self.problem = ""
-        self.state = state
+    def _become(self, state: State, problem: str = "") -> None:
+        self.state, self.problem = state, problem
         self._changed()
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str = "") -> None:

@@ -2,13 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from app.sandbox.sandbox import Sandbox
-from app.servers.connection import ConnectionLost
 from app.servers.definition import Definition
 from app.servers.finding import CallTool, FindTool, fits
 from app.servers.server import Server, State
@@ -53,7 +51,6 @@ class Servers:
         self._switched: dict[str, bool] = {}
         self._tools: dict[str, tuple[object, tuple[ServerTool, ...]]] = {}
         self._changed = asyncio.Event()
-        self._beginning: set[asyncio.Task[None]] = set()
 
     @property
     def all(self) -> list[Server]:
@@ -80,7 +77,7 @@ class Servers:
         }
         for server in self.all:
             if self.is_on(server) and server.state is State.OFF:
-                self._begin(server)
+                server.begin()
         self._changed.set()
 
     def is_on(self, server: Server) -> bool:
@@ -92,14 +89,14 @@ class Servers:
         await asyncio.to_thread(self._around.store.set_setting, f"{_SWITCHED}{server.name}", "on" if on else "off")
         self._switched[server.name] = on
         if on:
-            self._begin(server)
+            server.begin()
         else:
             await server.stop()
 
     async def restart(self, server: Server) -> None:
         """End it and start it again."""
         await server.stop()
-        self._begin(server)
+        server.begin()
 
     async def more(self, window: int | None) -> More:
         """The tools of all that are ready, behind a search where they would take too much of the context.
@@ -126,15 +123,4 @@ class Servers:
 
     async def close(self) -> None:
         """End all of them."""
-        for task in self._beginning:
-            task.cancel()
         await asyncio.gather(*(each.stop() for each in self.all))
-
-    def _begin(self, server: Server) -> None:
-        async def begin() -> None:
-            with suppress(ConnectionLost):
-                await server.start()
-
-        task = asyncio.create_task(begin())
-        self._beginning.add(task)
-        task.add_done_callback(self._beginning.discard)

@@ -11,9 +11,11 @@ from app.sandbox.standing import StandingProcess
 from app.servers.connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified
 
 _CHUNK = 64 * 1024
+MOST_UNREAD = 32 * 1024 * 1024
+"""Bytes that it has not read yet."""
 _LONG_LINE = 256 * 1024
 """Bytes from which on a line is parsed on a thread."""
-_PAUSE = 0.05
+_PAUSE = 0.005
 """Seconds between two pieces of a log that comes as fast as it can, so that it costs next to nothing."""
 
 
@@ -37,13 +39,19 @@ class ProgramConnection(Connection):
         await self._send(message)
 
     async def _send(self, message: Message) -> None:
-        if self.why:
-            raise ConnectionLost(self.why)
+        self._write(message)
         try:
-            self._process.stdin.write(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
             await self._process.stdin.drain()
         except OSError as error:
             raise ConnectionLost(self.why or "it does not listen any more") from error
+
+    def _write(self, message: Message) -> None:
+        if self.why:
+            raise ConnectionLost(self.why)
+        pipe = self._process.stdin
+        if pipe.transport.get_write_buffer_size() > MOST_UNREAD:
+            raise ConnectionLost("it reads nothing of what it is told")
+        pipe.write(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
 
     async def close(self) -> None:
         """End the program with all that it has started."""
@@ -52,6 +60,7 @@ class ProgramConnection(Connection):
         for task in self._listening:
             task.cancel()
         await asyncio.wait(self._listening)
+        await self._process.drain()
 
     async def _listen(self) -> None:
         why = ""
@@ -95,7 +104,8 @@ class ProgramConnection(Connection):
             self._log(line[:2000] + b"\n")
             message = None
         for answer in self._take(message, len(line)):
-            await self._send(answer)
+            # Not waited for: one that asks and asks and never reads would have to be waited for without end.
+            self._write(answer)
 
     async def _listen_to_log(self) -> None:
         while chunk := await self._process.stderr.read(_CHUNK):

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from app.agent.updates import ConfirmationRequested, Failed, Update
 from app.conversation.events import ToolResult
 from app.runtime.open_session import OpenSession
 from app.runtime.workspace import open_runtime
+from app.sandbox.sandbox import Sandbox, Way
 from app.servers.server import Server, State
 from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.wire.bench import FILE
@@ -83,6 +84,7 @@ class Stage:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition over the servers."""
+        await self.host.served.found.wait()
         assert self.host.served.servers is not None
         while not condition():
             await self.host.served.servers.changed()
@@ -110,6 +112,7 @@ async def stage(
     *,
     environment: dict[str, str] | None = None,
     behaviour: Behaviour = OBEYS,
+    ways: Sequence[Way] = (),
     **flags: Any,
 ) -> AsyncIterator[Stage]:
     """Open a workspace below `folder` with these servers."""
@@ -124,6 +127,8 @@ async def stage(
             table["env"] = {"PLAYED": str(log), **table.get("env", {})}
     given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
     runtime = open_runtime(root, given, {**ENVIRONMENT, **(environment or {})})
+    if ways:
+        runtime._sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(runtime.places.state,), ways=ways)
     on = Stage(root, wire, log)
     on.host = OpenSession(runtime, runtime.settings, on.take)
     await on.host.start()

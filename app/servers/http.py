@@ -1,0 +1,231 @@
+"""A server at an address: Streamable HTTP, each message a request, its answer a document or a stream of events."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+
+from app.json_rpc import Message, Refusal, parse
+from app.llm.response.limits import TooLarge
+from app.llm.response.sse import EventDecoder
+from app.servers.connection import (
+    LONGEST_MESSAGE,
+    Connection,
+    ConnectionLost,
+    Notified,
+    SessionEnded,
+    SignInNeeded,
+)
+
+_ACCEPTED = "application/json, text/event-stream"
+_EVENTS = "text/event-stream"
+_CONNECT, _WRITE, _PARTING = 15.0, 30.0, 2.0
+_REDIRECTS = 3
+_PAUSES = (1.0, 2.0, 5.0, 15.0)
+"""Seconds before what the server tells unasked is asked for again."""
+_LARGEST_ERROR = 64 * 1024
+
+Authorise = Callable[[], Awaitable[Mapping[str, str]]]
+"""Gives the headers by which the user is known."""
+
+
+class AddressConnection(Connection):
+    """To a server at an address."""
+
+    def __init__(
+        self, url: str, headers: Mapping[str, str], root: Path, notified: Notified, authorise: Authorise
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            url: Its address.
+            headers: More for each request.
+            root: The workspace.
+            notified: Takes what it tells unasked.
+            authorise: Gives what is known of the user.
+
+        Raises:
+            ConnectionLost: This is no address.
+        """
+        super().__init__(root, notified)
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise ConnectionLost(f"{url!r} is no address of a server")
+        self._url = url
+        self._authorise = authorise
+        self._session = ""
+        self._version = ""
+        self._client = httpx2.AsyncClient(
+            # What is packed could unpack to a thousand times as much.
+            headers={"Accept-Encoding": "identity", **headers},
+            timeout=httpx2.Timeout(None, connect=_CONNECT, write=_WRITE),
+            follow_redirects=False,
+        )
+        self._unasked_for: asyncio.Task[None] | None = None
+
+    def greeted(self, version: str) -> None:
+        """The server speaks this version: say so from now on, and hear what it tells unasked."""
+        self._version = version
+        if not self.meta:
+            self._unasked_for = asyncio.create_task(self._hear_unasked())
+
+    async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
+        await self._post(message, answer)
+        if not answer.done():
+            raise ConnectionLost("it answered with nothing")
+
+    async def _send(self, message: Message) -> None:
+        await self._post(message, None)
+
+    async def close(self) -> None:
+        """Say goodbye."""
+        self._lost("it was stopped")
+        if self._unasked_for is not None:
+            self._unasked_for.cancel()
+            await asyncio.wait({self._unasked_for})
+        if self._session:
+            with contextlib.suppress(httpx2.HTTPError, ConnectionLost, TimeoutError):
+                async with asyncio.timeout(_PARTING):
+                    await self._client.delete(self._url, headers=await self._headers({}))
+        await self._client.aclose()
+
+    async def _post(self, message: Message, answer: "asyncio.Future[Message] | None") -> None:
+        content = json.dumps(message, separators=(",", ":")).encode("ascii")
+        with _failures():
+            async with self._opened(message, content) as response:
+                if response.status_code >= 400:
+                    await self._refused(response)
+                self._session = response.headers.get("mcp-session-id", self._session)
+                if not _kind(response).startswith((_EVENTS, "application/json")):
+                    return
+                if _kind(response).startswith(_EVENTS):
+                    await self._events(response, answer)
+                else:
+                    await self._whole(await _body(response, LONGEST_MESSAGE))
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, message: Message, content: bytes) -> AsyncIterator[httpx2.Response]:
+        """The response to a message; a redirection within the same server is followed."""
+        headers = {"Accept": _ACCEPTED, "Content-Type": "application/json", **await self._headers(message)}
+        url = self._url
+        for _ in range(_REDIRECTS):
+            async with self._client.stream("POST", url, content=content, headers=headers) as response:
+                target = urljoin(url, response.headers.get("location", ""))
+                if response.status_code in (307, 308) and _origin(target) == _origin(self._url):
+                    url = target
+                    continue
+                if response.is_redirect:
+                    raise ConnectionLost(f"it has moved to {target}; change its url if you know that address")
+                yield response
+                return
+        raise ConnectionLost("it leads round in a circle")
+
+    async def _headers(self, message: Message) -> dict[str, str]:
+        headers = dict(await self._authorise())
+        if self._session:
+            headers["Mcp-Session-Id"] = self._session
+        if self._version:
+            headers["MCP-Protocol-Version"] = self._version
+        if self.meta:
+            headers["Mcp-Method"] = str(message.get("method", ""))
+            if name := message.get("params", {}).get("name"):
+                headers["Mcp-Name"] = name
+        return headers
+
+    async def _refused(self, response: httpx2.Response) -> None:
+        """Take the error that stands in a refusal, or raise what it means."""
+        if response.status_code == 401:
+            raise SignInNeeded(response.headers.get("www-authenticate", ""))
+        if response.status_code == 404 and self._session:
+            raise SessionEnded("its session has ended")
+        body = await _body(response, _LARGEST_ERROR)
+        with contextlib.suppress(Refusal):
+            if isinstance(message := parse(body), dict) and "error" in message:
+                await self._whole(body)
+                return
+        raise ConnectionLost(f"it answers with HTTP status {response.status_code}")
+
+    async def _whole(self, body: bytes) -> None:
+        if not body.strip():
+            return
+        try:
+            message = await asyncio.to_thread(parse, body)
+        except Refusal as refusal:
+            raise ConnectionLost("its answer is no JSON") from refusal
+        await self._reply(self._take(message, len(body)))
+
+    async def _events(self, response: httpx2.Response, answer: "asyncio.Future[Message] | None") -> None:
+        """Take the events of a stream until the answer is among them."""
+        decoder = EventDecoder()
+        async for piece in _pieces(response):
+            for event in decoder.feed(piece):
+                await self._event(event.data)
+            if answer is not None and answer.done():
+                return
+        for event in decoder.finish():
+            await self._event(event.data)
+
+    async def _event(self, data: str) -> None:
+        message: Any = None
+        with contextlib.suppress(Refusal):
+            message = parse(data.encode("utf-8", "replace"))
+        await self._reply(self._take(message, len(data)))
+
+    async def _reply(self, answers: list[Message]) -> None:
+        for each in answers:
+            await self._send(each)
+
+    async def _hear_unasked(self) -> None:
+        """Hear what the server tells by itself, such as that its tools are others; many have no such stream."""
+        for pause in _PAUSES:
+            try:
+                headers = {"Accept": _EVENTS, **await self._headers({})}
+                async with self._client.stream("GET", self._url, headers=headers) as response:
+                    if response.status_code != 200 or not _kind(response).startswith(_EVENTS):
+                        return
+                    await self._events(response, None)
+            except (httpx2.HTTPError, TooLarge, ConnectionLost, OSError):
+                await asyncio.sleep(pause)
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    """What goes wrong on the way, in a line."""
+    try:
+        yield
+    except TooLarge as error:
+        raise ConnectionLost(f"its answer is too long: {error}") from error
+    except httpx2.TimeoutException as error:
+        raise ConnectionLost("it cannot be reached in time") from error
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        raise ConnectionLost(f"it cannot be reached: {error or type(error).__name__}") from error
+
+
+def _kind(response: httpx2.Response) -> str:
+    return str(response.headers.get("content-type", "")).lower()
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """The body as it comes; raises ConnectionLost where it is packed, which nobody asked for."""
+    if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+        raise ConnectionLost("its answer is packed, which was not asked for")
+    async for piece in response.aiter_raw():
+        yield piece
+
+
+async def _body(response: httpx2.Response, most: int) -> bytes:
+    body = bytearray()
+    async for piece in _pieces(response):
+        body += piece
+        if len(body) > most:
+            raise ConnectionLost(f"its answer has more than {most // 1024} kB")
+    return bytes(body)

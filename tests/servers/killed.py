@@ -1,0 +1,24 @@
+"""A program to kill: signoff with a server that has started something. Arguments: folder, and how it may run."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from app.sandbox.sandbox import Way
+from tests.servers.stage import player, stage
+from tests.wire.server import WireServer
+
+
+async def main(folder: str, *ways: str) -> None:
+    """Start it and wait."""
+    os.environ["SIGNOFF_HOME"] = f"{folder}/home"
+    code = "import subprocess; subprocess.Popen(['sleep', '98762'], start_new_session=True)"
+    with WireServer() as wire:
+        async with stage(wire, Path(folder), {"play": player()}, ways=[Way(way) for way in ways]) as on:
+            await on.say(("play__run", {"code": code}))
+            print("ready", flush=True)
+            await asyncio.Event().wait()
+
+
+asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,189 @@
+"""Servers over Streamable HTTP: those of the `mcp` package, and hostile ones."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.servers import connection, http
+from app.servers.server import State
+from tests.servers.address import Answer, Heard, address, document, result
+from tests.servers.stage import stage
+from tests.wire.server import WireServer
+
+SDK = Path(__file__).with_name("sdk_server.py")
+
+
+@pytest.fixture(params=["events", "json"])
+def port(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Where a server of the package listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = free.getsockname()[1]
+    words = [sys.executable, str(SDK), str(number), request.param]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "running on" in line:
+                break
+        yield number
+        process.terminate()
+
+
+async def test_a_server_of_the_package_is_used(port: int, wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"sdk": {"url": f"http://127.0.0.1:{port}/mcp"}}) as on:
+        said = await on.say(("sdk__add", {"first": 2, "second": 3}))
+        assert json.loads(said) == {"value": 5, "words": ["sum"]}
+        failed = await on.say(("sdk__fail", {}))
+        assert failed == "Error executing tool fail"
+        assert on.results[-1].failed
+        assert on.asked[0].notes[0] == "This server runs elsewhere: the arguments leave this machine."
+
+
+async def test_a_server_of_the_package_is_used_over_its_own_pipes(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"sdk": {"command": sys.executable, "args": [str(SDK)]}}) as on:
+        await on.ready("sdk")
+        assert json.loads(await on.say(("sdk__add", {"first": 2, "second": 3})))["value"] == 5
+
+
+async def test_each_request_names_session_and_version_and_the_last_says_goodbye(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with address() as played:
+        headers = {"X-Token": "${TOKEN}"}
+        table = {"url": played.url, "headers": headers}
+        async with stage(wire, tmp_path, {"far": table}, environment={"TOKEN": "t1"}) as on:
+            assert await on.say(("far__echo", {"text": "hello"})) == "hello"
+        called = next(each for each in played.heard if b"tools/call" in each.body)
+        assert called.headers["mcp-session-id"] == "s1"
+        assert called.headers["mcp-protocol-version"] == "2025-11-25"
+        assert called.headers["x-token"] == "t1"
+        assert played.heard[-1].method == "DELETE"
+
+
+async def test_a_session_that_has_ended_is_begun_anew(wire: WireServer, tmp_path: Path) -> None:
+    async with address() as played, stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+        await on.ready("far")
+
+        async def forget(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            del played.tricks["tools/call"]
+            writer.write(document(b"", status=404))
+
+        played.tricks["tools/call"] = forget
+        assert await on.say(("far__echo", {"text": "hello"})) == "hello"
+
+
+def _raw(data: bytes) -> Answer:
+    async def send(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+
+    return send
+
+
+async def _endless(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 X\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+        await writer.drain()
+
+
+async def _endless_line(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+        await writer.drain()
+
+
+async def _endless_events(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+    note = json.dumps({"jsonrpc": "2.0", "method": "notifications/x", "params": {"x": "x" * 60_000}})
+    event = f"data: {note}\n\n".encode()
+    while True:
+        writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+        await writer.drain()
+
+
+async def _silent(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def _hangs_up(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+
+
+HOSTILE: dict[str, tuple[Answer, str]] = {
+    "endless document": (_endless, "more than"),
+    "endless line": (_endless_line, "too long"),
+    "endless events": (_endless_events, "nobody asked for"),
+    "silent": (_silent, "its time limit"),
+    "hangs up": (_hangs_up, "cannot be reached"),
+    "no JSON": (_raw(document(b"{nope")), "no JSON"),
+    "a page": (_raw(document(b"<h1>hi</h1>", kind="text/html")), "answered with nothing"),
+    "another answer": (_raw(document(b'{"jsonrpc":"2.0","id":99999,"result":{}}')), "answered with nothing"),
+    "an error": (_raw(document(b"oh", status=500)), "HTTP status 500"),
+    "packed": (_raw(document(b"x", Content_Encoding="gzip")), "packed"),
+    "elsewhere": (_raw(document(b"", status=307, Location="http://127.0.0.1:9/mcp")), "has moved"),
+    "in a circle": (_raw(document(b"", status=307, Location="/mcp")), "in a circle"),
+    "no result": (_raw(document(b"[[[]]]")), "answered with nothing"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_answer_is_an_error_line(
+    name: str, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "LONGEST_MESSAGE", 2**20)
+    monkeypatch.setattr(connection, "MOST_UNASKED", 2**20)
+    trick, told = HOSTILE[name]
+    async with address() as played:
+        table: dict[str, Any] = {"url": played.url, "timeout": 0.5 if name == "silent" else 60}
+        async with stage(wire, tmp_path, {"far": table}) as on:
+            await on.ready("far")
+            played.tricks["tools/call"] = trick
+            said = await on.say(("far__echo", {"text": "hello"}))
+            assert told in said
+            assert "Done." in str(on.host.session and on.host.session.log.events)
+            del played.tricks["tools/call"]
+            assert await on.say(("far__echo", {"text": "again"})) == "again"
+
+
+async def test_an_address_where_nobody_listens_is_a_line(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp"}}) as on:
+        await on.until(lambda: on.server("far").state is State.FAILED)
+        assert "cannot be reached" in on.server("far").problem
+        assert await on.say() == ""
+        assert "far__echo" not in on.offered
+
+
+async def test_what_a_server_tells_unasked_changes_its_tools_for_the_next_turn(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with address() as played:
+        changed = asyncio.Event()
+
+        async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
+            await writer.drain()
+            await changed.wait()
+            writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+            await writer.drain()
+            await asyncio.Event().wait()
+
+        played.tricks["GET"] = stream
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.ready("far")
+
+            async def fewer(heard: Heard, writer: asyncio.StreamWriter) -> None:
+                writer.write(result(heard, {"tools": []}))
+
+            played.tricks["tools/list"] = fewer
+            changed.set()
+            await on.until(lambda: not on.server("far").offers)
+            await on.say()
+            assert "far__echo" not in on.offered

@@ -1,0 +1,241 @@
+"""A server that is a program and misbehaves is an error line and nothing else, and nothing of it is left."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import Outcome
+from app.sandbox.sandbox import Way
+from app.servers import connection, stdio
+from app.servers.log import LONGEST, MOST_LINES
+from app.servers.reach import Reach
+from app.servers.server import State
+from tests.servers.stage import Stage, player, stage
+from tests.waiting import until
+from tests.wire.server import WireServer
+
+SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True); found['said'] = 'spawned'"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds that are met soon."""
+    monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 2**20)
+    monkeypatch.setattr(connection, "MOST_UNASKED", 2**20)
+
+
+async def run(on: Stage, code: str) -> str:
+    """Have the server run Python in a call."""
+    return await on.say(("play__run", {"code": code}))
+
+
+HABITS = {
+    "dies": ("os._exit(3)", "exit code 3"),
+    "is killed": ("import signal; os.kill(os.getpid(), signal.SIGKILL)", "signal 9"),
+    "hangs": ("time.sleep(3600)", "its time limit"),
+    "stops listening": ("sys.stdin.close(); os.close(0); time.sleep(3600)", "its time limit"),
+    "closes its output": ("os.close(1); time.sleep(3600)", "can't be used"),
+    "writes a line without end": ("while True: sys.stdout.write('x' * 65536)", "a line of more than"),
+    "floods with notifications": ("while True: send({'method': 'notifications/x'})", "nobody asked for"),
+    "floods with questions": (
+        "while True: send({'id': 'r', 'method': 'sampling/createMessage'})",
+        "nobody asked for",
+    ),
+    "floods with answers": ("while True: send({'id': 12345678, 'result': {}})", "nobody asked for"),
+    "floods with no JSON": ("while True: sys.stdout.write('nope\\n')", "nobody asked for"),
+    "answers with a list": ("sys.stdout.write('[1]\\n'); sys.stdout.flush(); os._exit(0)", "exit code 0"),
+}
+
+
+@pytest.mark.parametrize("habit", HABITS)
+async def test_it_is_an_error_line_and_the_next_call_gets_another_one(
+    habit: str, wire: WireServer, tmp_path: Path
+) -> None:
+    code, told = HABITS[habit]
+    seconds = 1.5 if "time limit" in told or "can't be used" in told else 60
+    async with stage(wire, tmp_path, {"play": player(timeout=seconds)}) as on:
+        await on.ready("play")
+        assert told in await run(on, code)
+        assert on.results[-1].outcome is Outcome.ERROR
+        assert await run(on, "found['said'] = 'well'") == "well"
+
+
+async def test_one_that_does_not_start_says_why(wire: WireServer, tmp_path: Path) -> None:
+    missing = {"command": "no-such-program-here"}
+    servers = {"dies": player("die"), "missing": missing, "unset": player(env={"A": "${NOT_SET}"})}
+    async with stage(wire, tmp_path, servers) as on:
+        await on.until(lambda: all(on.server(name).state is State.FAILED for name in servers))
+        assert "exit code 1" in on.server("dies").problem
+        assert "I would rather not." in on.server("dies").log.lines
+        assert "no program 'no-such-program-here'" in on.server("missing").problem
+        assert "${NOT_SET} is not set" in on.server("unset").problem
+        await on.say()
+        assert not [name for name in on.offered if "__" in name]
+
+
+async def test_escape_stops_a_call_and_the_server_is_roused_for_the_next(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        session = on.host.session
+        assert session is not None
+        wire.turn(calls=[("play__sleep", {})])
+        await session.send("Sleep.")
+        await until(lambda: "sleeps" in on.server("play").log.lines)
+        session.interrupt()
+        await session.settled()
+        assert on.results[-1].outcome is Outcome.ABORTED
+        assert await run(on, "found['said'] = 'well'") == "well"
+
+
+async def test_a_flood_on_its_log_is_bounded_and_costs_no_answer(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        flood = "sys.stderr.write('\\x1b[31mred\\x07' + 'x' * 3_000_000 + '\\n' + 'y\\n' * 500_000)"
+        code = f"{flood}; found['said'] = 'well'"
+        assert await run(on, code) == "well"
+        lines = on.server("play").log.lines
+        assert len(lines) <= MOST_LINES + 1
+        assert all(len(line) <= LONGEST and "\x1b" not in line for line in lines)
+
+
+async def test_what_would_drive_a_terminal_is_taken_out(wire: WireServer, tmp_path: Path) -> None:
+    evil = "\x1b]0;title\x07\x1b[31mred\u202e\u200b"
+    tools = [{"name": "give", "description": evil, "inputSchema": {"properties": {"a": {"description": evil}}}}]
+    environment = {"TOOLS": json.dumps({"tools": tools})}
+    async with stage(wire, tmp_path, {"play": player(env=environment)}) as on:
+        said = await on.say(("play__give", {"content": [{"type": "text", "text": f"{evil}\nhello"}]}))
+        assert said == "red\nhello"
+        offered = json.dumps(wire.last.body["tools"])
+        assert not [each for each in ("\\u001b", "\\u202e", "\\u200b") if each in offered]
+
+
+async def test_the_question_says_what_its_arguments_hide(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.say(("play__echo", {"text": "safe\u202eevil"}))
+        assert "bidirectional control" in on.asked[0].notes[0]
+        assert on.asked[0].detail == "echo\ntext: safe\u202eevil"
+
+
+async def test_lines_that_are_no_messages_are_kept_as_its_log(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        assert await run(on, "print('Welcome!'); print('{\"broken\": '); found['said'] = 'well'") == "well"
+        assert {"Welcome!", '{"broken": '.strip()} <= {line.strip() for line in on.server("play").log.lines}
+
+
+@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "anything"])
+async def test_what_it_asks_of_the_user_is_declined(method: str, wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        ask = f"send({{'id': 'r1', 'method': {method!r}, 'params': {{}}}}); found['said'] = sys.stdin.readline()"
+        reply = json.loads(await run(on, ask))
+        assert reply["id"] == "r1"
+        assert reply["error"]["code"] == -32601
+        roots = "send({'id': 2, 'method': 'roots/list'}); found['said'] = sys.stdin.readline()"
+        assert json.loads(await run(on, roots))["result"]["roots"][0]["uri"] == on.root.as_uri()
+
+
+async def test_a_server_of_the_generation_without_a_greeting_is_spoken_to(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player("stateless")}) as on:
+        assert await on.say(("play__echo", {"text": "hello"})) == "hello"
+        meta = on.played[-1]["params"]["_meta"]
+        assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+
+
+async def test_the_list_of_tools_stays_the_same_within_a_turn(wire: WireServer, tmp_path: Path) -> None:
+    fewer = "TOOLS[:] = [each for each in TOOLS if each['name'] != 'echo']"
+    change = f"{fewer}; send({{'method': 'notifications/tools/list_changed'}})"
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        await on.say(
+            ("play__run", {"code": change}), ("play__run", {"code": "time.sleep(0.5)"}), ("play__echo", {"text": "x"})
+        )
+        first, *others = [request.body["tools"] for request in wire.requests]
+        assert all(each == first for each in others)
+        assert "has no tool echo any more" in on.results[-1].text
+        await on.say()
+        assert "play__echo" not in on.offered
+
+
+async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        assert await run(on, SPAWN.format(98761)) == "spawned"
+        await until(lambda: running("98761"))
+    assert not running("98761")
+    assert not zombies()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is left is found in /proc")
+@pytest.mark.parametrize("ways", [(), (Way.IN_PLACE,)], ids=["layer", "read-only"])
+async def test_nothing_of_it_is_left_when_signoff_is_killed(ways: tuple[Way, ...], tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tests.servers.killed", str(tmp_path), *ways]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        await until(lambda: running("98762"))
+        process.kill()
+    await until(lambda: not running("98762"))
+
+
+async def test_where_there_is_no_layer_it_cannot_write_and_the_question_says_so(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with stage(wire, tmp_path, {"play": player()}, ways=(Way.IN_PLACE,)) as on:
+        path = on.root / "new.txt"
+        said = await on.say(("play__write", {"path": str(path), "text": "x"}))
+        if await on.server("play").reach() is Reach.READ_ONLY:
+            assert "PermissionError" in said
+            assert not path.exists()
+            assert on.asked[0].notes[0] == "This server can read your files, and can't write to them."
+        else:
+            assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
+
+
+async def test_one_without_a_layer_says_so_and_stays_out_of_plan_mode(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player(layer=False)}) as on:
+        await on.say(("play__echo", {"text": "x"}))
+        assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
+    async with stage(wire, tmp_path, {"play": player(layer=False)}, plan=True) as on:
+        assert "Plan mode" in await on.say(("play__echo", {"text": "x"}))
+        assert on.asked == []
+
+
+async def test_no_secret_of_signoff_reaches_it(wire: WireServer, tmp_path: Path) -> None:
+    secrets = {"OPENAI_API_KEY": "sk-secret", "MY_TOKEN": "t0p", "PLAIN": "seen"}
+    given = player(env={"GIVEN": "${MY_TOKEN}"})
+    async with stage(wire, tmp_path, {"play": given}, environment=secrets) as on:
+        variables = json.loads(await run(on, "found['said'] = json.dumps(dict(os.environ))"))
+        assert "OPENAI_API_KEY" not in variables
+        assert "MY_TOKEN" not in variables
+        assert (variables["GIVEN"], variables["PLAIN"]) == ("t0p", "seen")
+
+
+def running(argument: str) -> bool:
+    """Whether there is a `sleep` with this argument."""
+    wanted = f"sleep\0{argument}\0".encode()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if (folder / "cmdline").read_bytes() == wanted and b"State:\tZ" not in (
+                    folder / "status"
+                ).read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+def zombies() -> list[str]:
+    """Children of this process that nobody has buried."""
+    own = f"\nPPid:\t{os.getpid()}\n"
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                status = (folder / "status").read_text()
+            except OSError:
+                continue
+            if own in status and "State:\tZ" in status:
+                found.append(status)
+    return found
