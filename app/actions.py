@@ -281,8 +281,17 @@ ACTIONS: tuple[Action, ...] = (
         "",
         "app.command('trust')",
         "app",
-        "Trust the workspace's .signoff.toml as it is now.",
+        "Trust what files of the workspace would set and start, as they are now.",
         command="trust",
+    ),
+    Action(
+        "app.mcp",
+        "MCP servers",
+        "",
+        "app.command('mcp')",
+        "app",
+        "MCP servers, their tools and logs; switch them on and off.",
+        command="mcp",
     ),
     Action(
         "app.layout",

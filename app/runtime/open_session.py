@@ -176,6 +176,8 @@ class OpenSession:
 
     def apply(self, settings: Settings) -> None:
         """Put changed settings in force: gate policy, limits of a turn, commits; the endpoint is `connect`'s."""
+        if (settings.mcp, settings.mcp_of_others) != (self.settings.mcp, self.settings.mcp_of_others):
+            self._spawn(self.served.look(settings))
         self.settings = settings
         if self.session is None:
             return

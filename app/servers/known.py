@@ -1,6 +1,7 @@
 """Which servers there are for a workspace: signoff's own configuration first, then what is written for others."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from app.safe_text import visible
@@ -35,17 +36,9 @@ def known_servers(
         environment: Says where the user's home is; empty to leave out what is written there for other agents.
     """
     found = [Found(tuple(Definition(name, table, OWN) for name, table in own.items() if table.command or table.url))]
-    untrusted = []
-    for name in IN_WORKSPACE:
-        content, problem = _content(workspace, name)
-        if problem:
-            found.append(Found(problems=(problem,)))
-        elif content:
-            inside = of_workspace(name, content)
-            if trust.is_trusted(content, store, name):
-                found.append(inside)
-            elif inside.definitions:
-                untrusted.append(name)
+    files = server_files(workspace, store)
+    found += [each.found for each in files if each.trusted]
+    untrusted = [each.name for each in files if not each.trusted]
     found.append(of_user(environment, workspace.root))
     definitions: dict[str, Definition] = {}
     problems = [visible(line, keep="") for one in found for line in one.problems]
@@ -61,9 +54,23 @@ def known_servers(
     return Known(tuple(definitions.values()), tuple(problems), tuple(untrusted))
 
 
-def _content(workspace: Workspace, name: str) -> tuple[bytes, str]:
-    """The bytes of a file of the workspace, and why it can't be read."""
-    try:
-        return trust.configuration(workspace, name), ""
-    except (OSError, WorkspaceError) as error:
-        return b"", f"{name} is left alone: {error}"
+@dataclass(frozen=True, slots=True)
+class ServerFile:
+    """A file of the workspace, for another agent, that names servers."""
+
+    name: str
+    content: bytes
+    trusted: bool
+    found: Found
+
+
+def server_files(workspace: Workspace, store: trust.TrustStore) -> list[ServerFile]:
+    """Those that there are; blocks. One that can't be read is none that counts."""
+    files = []
+    for name in IN_WORKSPACE:
+        with suppress(OSError, WorkspaceError):
+            content = trust.configuration(workspace, name)
+            found = of_workspace(name, content) if content else Found()
+            if found.definitions or (content and trust.is_trusted(content, store, name)):
+                files.append(ServerFile(name, content, trust.is_trusted(content, store, name), found))
+    return files

@@ -22,6 +22,15 @@ class Reach(StrEnum):
     """It runs elsewhere and has no files of ours."""
 
 
+REACH_WORDS = {
+    Reach.LAYER: "What it changes in your files will wait as a proposal.",
+    Reach.READ_ONLY: "This server can read your files, and can't write to them.",
+    Reach.DIRECT: "This server can write to your files directly, without review.",
+    Reach.REMOTE: "This server runs elsewhere: the arguments leave this machine.",
+}
+"""What the user has to know of it."""
+
+
 async def reach_of(definition: Definition, sandbox: Sandbox) -> Reach:
     """How far a server's writes go here."""
     if definition.is_remote:

@@ -9,7 +9,7 @@ from app.safe_text import inspect
 from app.sandbox.changes import Change
 from app.servers.connection import ConnectionLost, ServerError
 from app.servers.offers import Offer
-from app.servers.reach import Reach
+from app.servers.reach import REACH_WORDS, Reach
 from app.servers.results import plain, told
 from app.servers.server import Server
 from app.tools.command.outcome import settle, staged
@@ -24,13 +24,6 @@ from app.tools.contract import (
     escape_surrogates,
 )
 from app.tools.tool_form import ToolForm
-
-_REACH_NOTES = {
-    Reach.LAYER: "What it changes in your files will wait as a proposal.",
-    Reach.READ_ONLY: "This server can read your files, and can't write to them.",
-    Reach.DIRECT: "This server can write to your files directly, without review.",
-    Reach.REMOTE: "This server runs elsewhere: the arguments leave this machine.",
-}
 
 
 class ServerTool(Tool):
@@ -89,7 +82,7 @@ class ServerTool(Tool):
 
     def _question(self, values: Mapping[str, object], reach: Reach, *, planning: bool) -> Confirmation:
         server, offer = self.server, self.offer
-        notes = [_REACH_NOTES[reach]]
+        notes = [REACH_WORDS[reach]]
         if reach is Reach.LAYER and planning:
             notes = ["Plan mode: what it changes in the workspace is thrown away."]
         if offer.says_read_only:
@@ -102,10 +95,10 @@ class ServerTool(Tool):
 
 
 def shown_call(tool: str, values: Mapping[str, object]) -> str:
-    """A call as the user reads it: the tool, and each argument whole."""
+    """A call as the user reads it: the tool, and each argument whole; no line of one passes for another one."""
     lines = [tool]
     for name, value in values.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
         first, *rest = escape_surrogates(text).split("\n")
-        lines += [f"{name}: {first}", *(f"  {line}" for line in rest)]
+        lines += [f"{name}: {first}", *(f"│ {line}" for line in rest)]
     return "\n".join(lines)

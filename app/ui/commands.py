@@ -98,6 +98,7 @@ class CommandRunner:
             "settings": self._settings,
             "interventions": self._interventions,
             "trust": self._trust,
+            "mcp": self._mcp,
             "layout": self._layout,
             "wrap": self._wrap,
         }
@@ -153,6 +154,12 @@ class CommandRunner:
         await self.own.look()
         if await self._preferences.reload():
             await self._connector.use(self._preferences.settings)
+        await self._session.open_session.served.look(self._preferences.settings)
+
+    async def _mcp(self, _: str) -> None:
+        from app.ui.screens.servers import ServersScreen
+
+        await self._means.ask(ServersScreen(self._session.open_session.served))
 
     async def _theme(self, argument: str) -> None:
         name = slash_commands.word("theme", argument)

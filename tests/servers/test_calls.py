@@ -20,7 +20,7 @@ async def test_a_tool_of_a_server_is_offered_asked_for_and_called(wire: WireServ
         assert said == "hello\nthere"
         assert "play__echo" in on.offered
         asked = on.asked[0]
-        assert (asked.kind, asked.detail) == ("server", "echo\ntext: hello\n  there")
+        assert (asked.kind, asked.detail) == ("server", "echo\ntext: hello\n│ there")
         assert "says that it only reads" in " ".join(asked.notes)
         assert on.called == ["echo"]
 

@@ -14,6 +14,7 @@ from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
 from app.own_commands.finding import Found, in_workspace
 from app.runtime.workspace import Runtime
 from app.safe_text import inspect, visible
+from app.servers.known import ServerFile, server_files
 from app.storage.errors import StorageError
 from app.toml import parse_toml
 from app.ui.screens.dialog import Dialog
@@ -35,16 +36,19 @@ class Examined:
     values: dict[str, Any] = field(default_factory=dict)
     commands: Found = field(default_factory=Found)
     commands_trusted: bool = True
+    servers: tuple[ServerFile, ...] = ()
+    """Files of other agents that name MCP servers."""
 
     @property
     def all_trusted(self) -> bool:
         """Whether nothing here awaits trust."""
-        return self.trusted and self.commands_trusted
+        return self.trusted and self.commands_trusted and all(each.trusted for each in self.servers)
 
     @property
     def parts(self) -> list[tuple[bytes, str]]:
         """What trust is given to, each with the name by which the store keeps that."""
         parts = [(self.content, trust.FILE_NAME), (self.commands.content, trust.COMMANDS)]
+        parts += [(each.content, each.name) for each in self.servers]
         return [(content, name) for content, name in parts if content]
 
 
@@ -56,7 +60,8 @@ def examine(runtime: Runtime) -> Examined:
         commands = in_workspace(runtime.workspace)
         store = runtime.sessions
         commands_trusted = trust.is_trusted(commands.content, store, trust.COMMANDS)
-        return Examined(runtime, content, trust.is_trusted(content, store), "", values, commands, commands_trusted)
+        trusted, servers = trust.is_trusted(content, store), tuple(server_files(runtime.workspace, store))
+        return Examined(runtime, content, trusted, "", values, commands, commands_trusted, servers)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
         return Examined(runtime, problem=str(error))
 
@@ -108,7 +113,7 @@ class TrustScreen(Dialog[bool]):
             return
         if not found.parts:
             yield Static(
-                Content("This workspace has no .signoff.toml and no commands, so there is nothing to trust."),
+                Content("This workspace has no .signoff.toml, commands or MCP servers: there is nothing to trust."),
                 classes="text",
             )
             return
@@ -152,6 +157,9 @@ def effects(found: Examined) -> Content:
     if names := [f"/{one.name}" for one in found.commands.commands]:
         title = "Trusted commands" if found.commands_trusted else "Commands that wait for your trust"
         rows.append(_row(title, names, "$text-warning"))
+    for each in found.servers:
+        title = f"{'Trusted servers' if each.trusted else 'Servers that wait for your trust'} in {each.name}"
+        rows.append(_row(title, [f"{one.name} ({one.origin})" for one in each.found.definitions], "$text-warning"))
     for path, text in _texts(found):
         if found_odd := inspect(text):
             careful = f"Careful: {visible(path, keep='')} holds {found_odd}."
@@ -162,7 +170,8 @@ def effects(found: Examined) -> Content:
 def _texts(found: Examined) -> list[tuple[str, str]]:
     """Path and text of each file."""
     configuration = [(trust.FILE_NAME, found.content.decode("utf-8", "replace"))] if found.content else []
-    return [*configuration, *found.commands.texts]
+    servers = [(each.name, each.content.decode("utf-8", "replace")) for each in found.servers]
+    return [*configuration, *found.commands.texts, *servers]
 
 
 def _loosens(key: str, value: Any) -> bool:

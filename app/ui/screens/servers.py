@@ -1,0 +1,191 @@
+"""The MCP servers: what each is doing, its tools and its log; switched on and off, started again, signed in to."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.plural import plural
+from app.runtime.served import Served
+from app.safe_text import visible
+from app.servers.reach import REACH_WORDS
+from app.servers.server import Server, State
+from app.storage.errors import StorageError
+from app.ui.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
+from widgets.common.search_list import Choice, SearchList
+
+_NONE = "No file names an MCP server: a [mcp.NAME] table in config.toml does, or the files of other agents."
+_MARKS = {
+    State.OFF: ("○", "$foreground 65%"),
+    State.STARTING: ("◐", "$text-accent"),
+    State.READY: ("●", "$text-success"),
+    State.FAILED: ("✗", "$text-error"),
+    State.SIGN_IN: ("?", "$text-warning"),
+}
+_DESCRIPTION = 100
+"""Characters of a tool's description that the list shows."""
+QUIET = "$foreground 65%"
+
+
+class ServersScreen(Dialog[None]):
+    """A list to search, with a look at the one under the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "restart", "Restart", priority=True),
+        Binding("ctrl+l", "log", "Log", priority=True),
+    ]
+    HEADING = "MCP servers"
+    KEYS = (
+        KeyHint("", "type to search"),
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "on or off"),
+        KeyHint("ctrl+r", "restart"),
+        KeyHint("ctrl+l", "tools or log"),
+        KeyHint("escape", "close"),
+    )
+    DEFAULT_CSS = """
+    ServersScreen {
+        & > #dialog { width: 130; }
+        #server-panes { height: 1fr; }
+        SearchList { width: 5fr; }
+        #server-look { width: 6fr; height: 1fr; padding: 0 1; border-left: vkey $foreground 15%; }
+        #server-text { height: auto; }
+        &.-narrow {
+            #server-panes { layout: vertical; }
+            SearchList { width: 1fr; height: 1fr; }
+            #server-look { width: 1fr; height: 50%; border-left: none; border-top: solid $foreground 15%; }
+        }
+    }
+    """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
+
+    def __init__(self, served: Served) -> None:
+        """Whose servers."""
+        super().__init__()
+        self._served = served
+        self._log = False
+
+    def body(self) -> Iterable[Widget]:
+        """List and look."""
+        with Horizontal(id="server-panes"):
+            yield SearchList("Search servers and tools", empty=_NONE)
+            with VerticalScroll(id="server-look", can_focus=False):
+                yield Static(id="server-text", markup=False)
+
+    def on_mount(self) -> None:
+        """Show them, and what changes."""
+        self._follow()
+
+    @work(group="follow", exclusive=True, exit_on_error=False, description="follow the MCP servers")
+    async def _follow(self) -> None:
+        await self._served.found.wait()
+        self.query_one("#server-look").display = bool(self._all)
+        while True:
+            self._show()
+            if self._served.servers is None:
+                return
+            await self._served.servers.changed()
+
+    @property
+    def _all(self) -> list[Server]:
+        return self._served.servers.all if self._served.servers is not None else []
+
+    @property
+    def _chosen(self) -> Server | None:
+        choice = self.query_one(SearchList).choice
+        return next((each for each in self._all if choice and each.name == choice.key), None)
+
+    def _show(self) -> None:
+        self.query_one(SearchList).set_choices([_choice(each) for each in self._all])
+        ready = [each for each in self._all if each.state is State.READY]
+        tools = sum(len(each.offers) for each in ready)
+        self.say(f"{len(ready)} of {len(self._all)} ready, {plural(tools, 'tool')}" if self._all else "")
+        self._look()
+
+    @on(SearchList.Highlighted)
+    def _look_at(self) -> None:
+        self._look()
+
+    @work(group="look", exclusive=True, exit_on_error=False, description="look at an MCP server")
+    async def _look(self) -> None:
+        server = self._chosen
+        if server is None:
+            self.query_one("#server-text", Static).update("")
+            return
+        shown = _log(server) if self._log else _tools(server)
+        head = _head(server, REACH_WORDS[await server.reach()])
+        self.query_one("#server-text", Static).update(Content("\n\n").join([head, shown]))
+        look = self.query_one("#server-look", VerticalScroll)
+        if self._log:
+            look.scroll_end(animate=False)
+        else:
+            look.scroll_home(animate=False)
+
+    @on(SearchList.Picked)
+    @work(group="switch", exit_on_error=False, description="switch an MCP server")
+    async def _switch(self, event: SearchList.Picked) -> None:
+        server = self._chosen
+        if server is None or self._served.servers is None:
+            return
+        try:
+            await self._served.servers.switch(server, on=not self._served.servers.is_on(server))
+        except StorageError as error:
+            self.say(str(error))
+
+    @work(group="switch", exit_on_error=False, description="restart an MCP server")
+    async def action_restart(self) -> None:
+        """Start the one under the cursor again."""
+        if (server := self._chosen) is not None and self._served.servers is not None:
+            await self._served.servers.restart(server)
+
+    def action_log(self) -> None:
+        """Show its log in the place of its tools, or the tools again."""
+        self._log = not self._log
+        self._look()
+
+
+def _choice(server: Server) -> Choice:
+    mark, style = _MARKS[server.state]
+    what = server.problem or (plural(len(server.offers), "tool") if server.state is State.READY else server.state)
+    label = Content.assemble(
+        (f"{mark} ", style),
+        (visible(server.name, keep=""), "bold"),
+        "\n  ",
+        (visible(what, keep=""), "$text-error" if server.problem else QUIET),
+    )
+    tools = " ".join(offer.tool for offer in server.offers)
+    return Choice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
+
+
+def _head(server: Server, reach: str) -> Content:
+    definition = server.definition
+    rows = [
+        Content.styled(visible(definition.origin, keep=""), "bold"),
+        Content.styled(visible(f"from {definition.source}", keep=""), QUIET),
+        Content.styled(reach, QUIET),
+    ]
+    if server.problem:
+        rows.append(Content.styled(visible(server.problem, keep=""), "$text-error"))
+    return Content("\n").join(rows)
+
+
+def _tools(server: Server) -> Content:
+    rows = []
+    for offer in server.offers:
+        said = visible(" ".join((offer.description or offer.title).split()), keep="")
+        short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
+        rows.append(Content.assemble((visible(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))
+    rows += [Content.styled(visible(line, keep=""), "$text-warning") for line in server.left_out]
+    return Content("\n").join(rows) if rows else Content.styled("It has told no tools yet.", QUIET)
+
+
+def _log(server: Server) -> Content:
+    lines = server.log.lines
+    text = visible("\n".join(lines)) if lines else "It has printed nothing."
+    return Content.styled(text, QUIET)

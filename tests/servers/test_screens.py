@@ -1,0 +1,142 @@
+"""MCP servers on the screen: the list, the switches, the question before a call, the trust in a workspace's own."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.servers.server import Server, State
+from tests.servers.stage import ENVIRONMENT, player
+from tests.ui.running_app import Running, running
+from tests.wire.server import WireServer
+
+SIZES = pytest.mark.parametrize("size", [(140, 44), (80, 24)], ids=["wide", "narrow"])
+
+
+def server_of(run: Running, name: str) -> Server:
+    """One of the servers."""
+    servers = run.app.current.open_session.served.servers
+    assert servers is not None
+    return next(each for each in servers.all if each.name == name)
+
+
+async def ready(run: Running, name: str) -> None:
+    """Wait until it is."""
+    served = run.app.current.open_session.served
+    await run.until(lambda: served.servers is not None and server_of(run, name).state is State.READY, f"{name} ready")
+
+
+@SIZES
+async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: WireServer, tmp_path: Path) -> None:
+    servers = {"play": player(), "gone": {"command": "no-such-program"}}
+    async with running(tmp_path, wire, size=size, mcp=servers) as run:
+        await ready(run, "play")
+        await run.command("mcp")
+        await run.screen("ServersScreen")
+        await run.see("play", "6 tools", "1 of 2 ready", "Say it again.")
+        await run.pilot.press("ctrl+l")
+        await run.see("here I am")
+        await run.pilot.press("enter")
+        await run.until(lambda: server_of(run, "play").state is State.OFF, "the switch")
+        await run.see("0 of 2 ready")
+        await run.pilot.press("down", "ctrl+l")
+        await run.see("there is no program 'no-such-program'")
+        await run.pilot.press("escape")
+        await run.say("Hello.")
+        assert not [each for each in wire.last.body["tools"] if "__" in each["function"]["name"]]
+    async with running(tmp_path, wire, size=size, mcp=servers) as again:
+        # It was remembered, and is undone by the same key, without a restart.
+        await again.until(lambda: again.app.current.open_session.served.servers is not None, "the servers")
+        assert server_of(again, "play").state is State.OFF
+        await again.command("mcp")
+        await again.screen("ServersScreen")
+        await again.see("0 of 2 ready")
+        await again.pilot.press("enter")
+        await again.see("1 of 2 ready")
+        await again.pilot.press("escape")
+        await again.say("Hello.")
+        assert [each for each in wire.last.body["tools"] if each["function"]["name"] == "play__echo"]
+
+
+async def test_nothing_is_listed_where_no_file_names_a_server(wire: WireServer, tmp_path: Path) -> None:
+    async with running(tmp_path, wire) as run:
+        await run.command("mcp")
+        await run.screen("ServersScreen")
+        await run.see("No file names an MCP server")
+
+
+async def ask(run: Running, wire: WireServer, text: str) -> None:
+    """Have the model call a tool, up to the question."""
+    wire.turn(calls=[("play__echo", {"text": text})])
+    wire.say("Done.")
+    await run.app.opened()
+    run.app.workbench.composer.draft = "Call it."
+    await run.pilot.press("enter")
+    await run.until(lambda: bool(run.app.session().confirmations.waiting), "the question")
+
+
+def results(run: Running) -> list[str]:
+    """What calls came to."""
+    return [event.text for event in run.app.session().log.events if event.type == "tool_result"]
+
+
+@SIZES
+async def test_a_call_asks_with_its_arguments_and_may_be_allowed_for_good(
+    size: Any, wire: WireServer, tmp_path: Path
+) -> None:
+    async with running(tmp_path, wire, size=size, mcp={"play": player()}) as run:
+        await ready(run, "play")
+        await ask(run, wire, "hi \x1b]0;evil\x07 \u202eleaks [bold]markup[/]")
+        await run.review()
+        await run.see("Call a tool of play?", "echo", "Careful: the arguments hold")
+        assert "\x1b" not in run.text
+        assert "\u202e" not in run.text
+        await run.pilot.press("n")
+        await run.settled()
+        assert "did not allow" in results(run)[-1]
+        await ask(run, wire, "two")
+        await run.review()
+        await run.see("whatever its arguments", "What it changes in your files will wait")
+        await run.pilot.press("A")
+        await run.settled()
+        assert results(run)[-1] == "two"
+        wire.turn(calls=[("play__echo", {"text": "three"})])
+        wire.say("Done.")
+        await run.say("Again.")
+        assert results(run)[-1] == "three"
+    async with running(tmp_path, wire, mcp={"play": player()}) as again:
+        await ready(again, "play")
+        wire.turn(calls=[("play__echo", {"text": "four"})])
+        wire.say("Done.")
+        await again.say("Again.")
+        assert results(again)[-1] == "four"
+    # Another program of the same name is not what was allowed.
+    async with running(tmp_path, wire, mcp={"play": player("other")}) as other:
+        await ready(other, "play")
+        await ask(other, wire, "five")
+
+
+async def test_servers_of_a_workspace_start_only_once_they_are_trusted(wire: WireServer, tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    started = tmp_path / "started"
+    code = f"open({str(started)!r}, 'a').write('x')"
+    file = root / ".mcp.json"
+    table = {"command": "${PYTHON}", "args": ["-c", code]}
+    environment = {**ENVIRONMENT, "PYTHON": sys.executable}
+    file.write_text(json.dumps({"mcpServers": {"theirs": table}}))
+    async with running(tmp_path, wire, environment=environment) as run:
+        await run.see(".mcp.json names MCP servers")
+        assert not started.exists()
+        await run.command("trust")
+        await run.screen("TrustScreen")
+        await run.see("theirs", "${PYTHON}")
+        await run.pilot.press("y")
+        await run.until(started.exists, "the start")
+    started.unlink()
+    file.write_text(json.dumps({"mcpServers": {"theirs": {**table, "env": {"A": "b"}}}}))
+    async with running(tmp_path, wire, environment=environment) as changed:
+        await changed.see(".mcp.json names MCP servers")
+        assert not started.exists()
