@@ -14,6 +14,7 @@ from textual.binding import BindingType
 
 from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
 from app.conversation.events import AssistantMessage
+from app.ui.terminal import garbage_collection
 from tests.ui.chat_app import ChatApp
 from tests.wire.replies import BREAK, DONE, Action, Reply, call_delta, chunk, event, stream
 from tests.wire.server import Request, WireServer
@@ -130,8 +131,16 @@ async def receive(base_url: str) -> None:
         print(time.process_time() - started, flush=True)
 
 
-class RenderOnce(ChatApp):
-    """The chat alone, which shows the whole text when asked to."""
+class Chat(ChatApp):
+    """The chat alone, with garbage collected as in signoff."""
+
+    def on_ready(self) -> None:
+        """All is loaded."""
+        garbage_collection.go_on()
+
+
+class RenderOnce(Chat):
+    """It shows the whole text when asked to."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("f9", "show")]
 
@@ -146,8 +155,8 @@ class RenderOnce(ChatApp):
         self.pane.open_log([AssistantMessage(id=1, text=f"{self._text}{END} {self._shown}.\n")])
 
 
-class Stream(ChatApp):
-    """The chat alone, into which a model writes when asked to, so many tokens a second."""
+class Stream(Chat):
+    """A model writes into it when asked to, so many tokens a second."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("f9", "write")]
 
@@ -182,8 +191,10 @@ if __name__ == "__main__":
         case ["receive", base_url]:
             asyncio.run(receive(base_url))
         case ["render", tokens]:
+            garbage_collection.pause()
             RenderOnce(int(tokens)).run()
         case ["stream", rate, seconds]:
+            garbage_collection.pause()
             Stream(int(rate), float(seconds)).run()
         case ["busy"]:
             while True:
