@@ -248,3 +248,11 @@ def test_a_key_is_taken_without_its_line_end(tmp_path: Path) -> None:
     environment = {"OPENAI_API_KEY": "secret\r\n"}
     settings = load(user_file=tmp_path / "config.toml", project=b"", flags={}, environment=environment).settings
     assert settings.api_key is not None and settings.api_key.get_secret_value() == "secret"
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\\n", "x" * 41])
+@pytest.mark.parametrize("table", ['[mcp."{}"]\ncommand = "serve"', '[[check]]\nname = "{}"\nrun = "true"'])
+def test_the_name_of_a_server_or_a_check_stays_part_of_one_line(table: str, name: str) -> None:
+    merged(table.format("täst").encode(), trusted=True)
+    with pytest.raises(ConfigError):
+        merged(table.format(name).encode(), trusted=True)
