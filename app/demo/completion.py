@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+from app.demo.conversation import content_text
 from app.demo.words import MODEL_ID, Reply
 
 _CHARACTERS_PER_TOKEN = 4
@@ -27,7 +28,9 @@ class Completion:
             for call in reply.calls
         ]
         self._head = {"id": f"chatcmpl-{uuid4().hex[:24]}", "created": int(time.time()), "model": MODEL_ID}
-        asked = len(json.dumps([request["messages"], request.get("tools")])) // _CHARACTERS_PER_TOKEN
+        # Of a message with images it reads the text alone.
+        read = [{**message, "content": content_text(message.get("content"))} for message in request["messages"]]
+        asked = len(json.dumps([read, request.get("tools")])) // _CHARACTERS_PER_TOKEN
         said = len(json.dumps([reply.text, self._calls])) // _CHARACTERS_PER_TOKEN
         self._usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
         self._finish_reason = "tool_calls" if reply.calls else "stop"
