@@ -32,6 +32,7 @@ def as_proposal(
     # Nothing is saved, so that no store is asked for anything.
     contents = Contents(cast(ProposalStore, None))
     changes: list[FileChange] = []
+    number = 1
     for path, texts in sorted(files.items()):
         old_mode, new_mode = (modes or {}).get(path, (0o644, 0o644))
         base, result = (
@@ -39,7 +40,8 @@ def as_proposal(
             for text, mode in zip(texts, (old_mode, new_mode), strict=True)
         )
         if base != result:
-            changes.append(make_change(contents, path, base, result, next_number=next_number(changes)))
+            changes.append(make_change(contents, path, base, result, next_number=number))
+            number = max(number, next_number(changes[-1:]))
     proposal = Proposal(id="P1", workspace="/", created=0.0, summary="", files=tuple(changes))
     return looked_through(contents, proposal, request)
 
