@@ -14,14 +14,14 @@ import pytest
 from app.agent.turns import OpenElsewhere
 from app.agent.updates import GateChanged, ProposalsChanged
 from app.conversation.events import Event, Notice, ProposalDecided, UserMessage
+from tests.processes.test_other_processes import PATCH
 from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.hosting import Hosted
 from tests.wire.replies import STALL, Reply
 from tests.wire.server import WireServer
-from tests.wire.test_loop_processes import PATCH
 
-MODULE = "tests.wire.second_window"
+MODULE = "tests.processes.second_window"
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -15,7 +15,7 @@ from app.sandbox.sandbox import Sandbox, Way
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_scripts import make, state
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def going_on(mark: str, place: Path) -> bool:
@@ -46,7 +46,7 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
             f"mkdir -p d/e/$i; "
             f"echo $i > d/e/$i/new; ln -sfn $i link; mv d/x d/x2; mv d/x2 d/x; done"
         )
-        program = [sys.executable, "-m", "tests.unit.sandbox.one_run", str(root), str(runs), way, command]
+        program = [sys.executable, "-m", "tests.processes.one_run", str(root), str(runs), way, command]
         with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"

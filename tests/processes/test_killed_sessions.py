@@ -43,7 +43,7 @@ def run_and_kill(root: Path, server: WireServer, seed: int, home: Path) -> list[
     source = random.Random(seed)
     things = source.randint(0, 5)
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.wire.crashing_session", str(root), server.base_url, str(seed)],
+        [sys.executable, "-m", "tests.processes.crashing_session", str(root), server.base_url, str(seed)],
         cwd=ROOT,
         env={**os.environ, "SIGNOFF_HOME": str(home)},
         stdout=subprocess.PIPE,
