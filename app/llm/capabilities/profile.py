@@ -44,7 +44,7 @@ class Profile(BaseModel):
     """The chat template takes one call per assistant message: split the others."""
     merge_users: bool = True
     """Join user messages that follow each other into one."""
-    tool_id: str = Field(default="any", pattern=r"^(?:any|alnum9|word64|max[1-9]\d{1,2})$")
+    tool_id: str = Field(default="any", pattern=r"^(?:any|alnum9|word64|max[1-9][0-9]{1,2})$")
     """What ids of tool calls may look like: anything within reason, nine letters and digits (`alnum9`, Mistral),
     at most so many characters (`max64`), or 64 letters, digits, `_` and `-` (`word64`, Anthropic)."""
     tool_name_on_result: bool = False
