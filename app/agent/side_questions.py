@@ -158,11 +158,13 @@ class SideQuestions:
     async def _answer(self, question: SideQuestion, subject: Subject, thread: tuple[Exchange, ...]) -> None:
         asked = self._out.setdefault(question.uid, _Asked())
         try:
+            facts = await self._facts()
+            told = await asyncio.to_thread(lambda: tuple(briefs(subject, question, thread)))
             request = SideRequest(
                 settled(self._log.events, self._unfinished()),
-                await self._facts(),
+                facts,
                 self._meter,
-                tuple(briefs(subject, question, thread)),
+                told,
                 question.text,
                 tuple((one.question.text, one.answered) for one in thread),
             )

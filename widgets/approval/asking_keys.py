@@ -9,7 +9,7 @@ from textual import on
 
 from app.agent.updates import Recorded, SideUpdate
 from app.conversation.event_base import EventBase
-from app.conversation.side_events import Place
+from app.conversation.side_events import Exchange, Place
 from app.proposals.models import FileDiff, Hunk
 from widgets.approval import messages
 from widgets.approval.ask_panel import AskPanel, Topic
@@ -19,7 +19,7 @@ from widgets.chat.transcript import Transcript
 from widgets.diff.arrange import Comment
 from widgets.diff.messages import AskWanted
 from widgets.diff.picking import Picked
-from widgets.diff.rows import SourceLine, lines_of
+from widgets.diff.rows import Side, SourceLine, lines_of
 
 _MOST_PICKED = 200
 """Picked lines that go out with a question; of more, the first."""
@@ -131,14 +131,14 @@ class AskingKeys(CountingKeys):
 
     def _show_asked(self) -> None:
         """Put a mark at each hunk that something was asked about."""
-        proposal_id, marks = self.state.current, list[Comment]()
-        if self.preview.comparing or not self.threads.on(proposal_id):
-            self.diff_pane.set_asked(())
-            return
-        for number, diff in enumerate(self.view.diffs):
-            for hunk in diff.change.hunks:
-                asked = self.threads.of(Place(proposal_id, diff.change.path, hunk.id))
-                if asked and (line := _first_line(number, hunk)) is not None:
+        latest: dict[Place, list[Exchange]] = {}
+        for one in () if self.preview.comparing else self.threads.on(self.state.current):
+            latest.setdefault(one.question.place, []).append(one)
+        marks: list[Comment] = []
+        for number, diff in enumerate(self.view.diffs if latest else ()):
+            hunks = {hunk.id: hunk for hunk in diff.change.hunks}
+            for place, asked in latest.items():
+                if place.path == diff.change.path and (line := _last_line(number, hunks.get(place.hunk))) is not None:
                     more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
                     words = f"You asked: {' '.join(asked[-1].question.text.split())}{more}"
                     marks.append(Comment(line, f"{words} ({self.key_of('ask')} shows the answer)", "asked"))
@@ -170,12 +170,13 @@ class AskingKeys(CountingKeys):
         self.post_message(messages.LinkWanted(event.href))
 
 
-def _first_line(file: int, hunk: Hunk) -> SourceLine | None:
-    """Where the mark of a hunk stands: under its last line."""
-    for side in ("new", "old"):
-        if lines := lines_of(hunk, side):
-            return SourceLine(file, side, lines[-1])
-    return None
+def _last_line(file: int, hunk: Hunk | None) -> SourceLine | None:
+    """Under which line of a hunk its mark stands; None if it has none any more."""
+    if hunk is None:
+        return None
+    side: Side = "new" if hunk.new_count else "old"
+    lines = lines_of(hunk, side)
+    return SourceLine(file, side, lines[-1]) if lines else None
 
 
 def _quoted(diff: FileDiff, picked: Picked) -> str:
