@@ -6,6 +6,7 @@ from threading import Event
 import pytest
 
 from app.conversation.events import ProposalDecided, TurnStarted
+from app.proposals.facts import LineComment
 from app.proposals.models import ProposalState
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
@@ -195,6 +196,29 @@ async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, se
         await run.settled()
         assert run.app.workbench.composer.draft == ""
         assert run.runtime.sessions.settings("review:") == {}, "what was said is not begun any more"
+
+
+async def test_comments_of_several_denials_keep_their_order_over_a_restart(
+    tmp_path: Path, server: WireServer
+) -> None:
+    server.always(Turn("I see."))
+    first, second = (
+        LineComment(path="greet.py", line=1, side="new", quote="", text=text) for text in ("name it", "say more")
+    )
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        session = run.app.session()
+        await session.deny("P1", None, "", [first])
+        await run.settled()
+        await session.undo("P1")
+        await session.deny("P1", None, "", [second])
+        await run.settled()
+    async with running(tmp_path, server, resume=True) as run:
+        await run.pilot.press("f4")
+        await run.until(lambda: run.reviewed, "the review")
+        sent = run.app.workbench.review.state.unsaid.sent
+        await run.until(lambda: "P1" in sent, "the comments")
+        assert sent["P1"] == (first, second)
 
 
 async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path: Path, server: WireServer) -> None:

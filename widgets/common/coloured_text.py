@@ -21,6 +21,8 @@ _SEQUENCE = re.compile(
 
 _ON = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
 _OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
+_TAB = 8
+"""Where a terminal has its tab stops."""
 _PALETTE, _DIRECT = 5, 2
 """How a colour is given after 38 or 48: by number, or red, green and blue."""
 
@@ -88,11 +90,16 @@ def coloured_lines(text: str) -> list[Line]:
 
 
 def _pieces(line: str, pen: Pen) -> Iterator[tuple[str, Style]]:
-    at = 0
-    for match in _SEQUENCE.finditer(line):
-        if match.start() > at:
-            yield line[at : match.start()], pen.style
-        if match["final"] == "m":
-            pen.turn(match["parameters"])
-        at = match.end()
-    yield line[at:], pen.style
+    at = column = 0
+    for match in (*_SEQUENCE.finditer(line), None):
+        piece = line[at : len(line) if match is None else match.start()]
+        if "\t" in piece:
+            before = " " * (column % _TAB)
+            piece = f"{before}{piece}".expandtabs(_TAB)[len(before) :]
+        column += len(piece)
+        if piece or match is None:
+            yield piece, pen.style
+        if match is not None:
+            if match["final"] == "m":
+                pen.turn(match["parameters"])
+            at = match.end()

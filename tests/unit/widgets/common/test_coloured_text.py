@@ -43,6 +43,10 @@ def test_a_colour_goes_on_over_lines_and_ends_where_it_is_ended() -> None:
     assert second.pieces == (("b", Style(color="color(1)")), ("c", Style()))
 
 
+def test_tabs_lead_to_the_stops_of_a_terminal_whatever_is_coloured() -> None:
+    assert "".join(words for words, _ in pieces("ab\x1b[31mc\td\x1b[0m\te")) == "abc     d       e"
+
+
 @pytest.mark.parametrize(
     "sequence",
     [
