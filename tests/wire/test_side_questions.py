@@ -18,7 +18,7 @@ from app.proposals.models import Proposal
 from tests.waiting import until
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.driving import FAST
-from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE
+from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE, LEAKS_CALLS
 from tests.wire.replies import CUT, STALL, Call, Reply, Turn, chunk, error, stream
 from tests.wire.server import Request, WireServer
 from tests.wire.test_loop_context import FULL, LONG
@@ -359,3 +359,32 @@ async def test_of_a_file_that_looks_like_a_secret_nothing_is_sent_unasked(
             await on.session.aside.ask(place_of(proposal), "what is it?")
         assert not server.requests and not [one for one in on.events if isinstance(one, SideQuestion)]
         assert not on.session.aside.is_out(place_of(proposal))
+
+
+async def test_a_call_that_leaks_into_the_text_is_no_answer(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        proposal = await stage(on)
+        server.behave(LEAKS_CALLS)
+        server.turn("Let me see. ", calls=[EDIT])
+        answer = await ask(on, proposal, "why?")
+        assert answer.text.strip() == "Let me see." and "tool_call" not in answer.text
+        assert [one.id for one in on.runtime.service.all()] == ["P1"]
+
+
+async def test_a_window_that_only_looks_on_can_ask_and_both_see_the_answer(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        proposal = await stage(on)
+        async with bench(server, tmp_path / "a", retry=FAST) as other:
+            assert other.session.follows
+            server.say("Because.")
+            assert (await ask(other, proposal, "why?")).text == "Because."
+            assert len(server.last.said) == len(server.requests[-2].said) + 2, (
+                "the same conversation, and the question"
+            )
+        await on.session.catch_up()
+        assert [one.answered for one in exchanges(on.events)] == ["Because."]
+        assert on.session.gate.closed and not on.session.busy
