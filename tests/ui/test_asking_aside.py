@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 from textual.widgets import TextArea
 
+from app.agent.updates import Recorded
 from app.conversation.events import MessageQueued
-from app.conversation.side_events import SideAnswer
+from app.conversation.side_events import Place, SideAnswer, SideQuestion
 from app.proposals.models import ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.running_app import Running, running
+from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_app_decisions import stage
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
 from tests.wire.bench import FILE, of_role
@@ -198,3 +200,29 @@ async def test_who_types_on_after_the_field_has_gone_decides_nothing() -> None:
         await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
+    old = "".join(f"line {number}\n" for number in range(40))
+    diffs = [file_diff("a.py", old, old.replace("line", "row"))]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        view, place = app.review.view, Place("P1", "a.py", diffs[0].change.hunks[0].id)
+        await pilot.press("j")
+        while view.cursor.number < view.scroll_offset.y + view.size.height - 4:
+            await pilot.press("j")
+        row = view.cursor.number
+        question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
+        for told in (
+            None,
+            Recorded(question),
+            Recorded(SideAnswer(question="q", proposal="P1", text="So.\n\n" * 40)),
+        ):
+            if told is None:
+                await pilot.press("q")
+            else:
+                app.review.take_aside(told)
+            await pilot.pause()
+            top, room = view.scroll_offset.y, view.scrollable_content_region.height
+            assert view.cursor.number == row and top <= view.rows.line_of(row) < top + room, told

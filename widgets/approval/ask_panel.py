@@ -115,6 +115,11 @@ class AskPanel(Column):
         return self.topic is not None
 
     @property
+    def has_thread(self) -> bool:
+        """Whether something was asked there, which takes more room."""
+        return self.has_class("-thread")
+
+    @property
     def has_keys(self) -> bool:
         """Whether the user writes in it."""
         return self.is_open and self.screen.focused is self._editor
@@ -208,7 +213,7 @@ class AskPanel(Column):
 
     def _steer(self, key: str) -> bool:
         """The thread takes the keys of the field that turn pages."""
-        if key not in ("page_up", "page_down") or not self.has_class("-thread"):
+        if key not in ("page_up", "page_down") or not self.has_thread:
             return False
         getattr(self._answers, f"action_{key}")()
         return True

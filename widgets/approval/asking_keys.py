@@ -70,6 +70,7 @@ class AskingKeys(CountingKeys):
         self.post_message(messages.ThreadsWanted(topic.place.proposal))
         self.add_class("-aside")
         self.asking.open(topic, self.threads.entries(topic.place), waits=bool(self.threads.awaited(topic.place)))
+        self._keep_line_in_view()
 
     @on(AskPanel.Asked)
     def _send_question(self, event: AskPanel.Asked) -> None:
@@ -126,8 +127,15 @@ class AskingKeys(CountingKeys):
 
     def _show_thread(self) -> None:
         if (topic := self.asking.topic) is not None:
+            before = self.asking.has_thread
             waits = bool(self.threads.awaited(topic.place))
             self.asking.show(self.threads.entries(topic.place), waits=waits)
+            if self.asking.has_thread != before:
+                self._keep_line_in_view()
+
+    def _keep_line_in_view(self) -> None:
+        """What is asked about stays in view above the panel, which takes its room from the diff."""
+        self.call_after_refresh(lambda: self.view.cursor.move_to(self.view.cursor.number))
 
     def _show_asked(self) -> None:
         """Put a mark at each hunk that something was asked about."""
