@@ -1,0 +1,153 @@
+"""Which servers there are: as each agent writes them down, whose word counts, and what is wrong told in a line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.server_table import ServerTable
+from app.servers.definition import BadServer, Definition
+from app.servers.known import Known, known_servers
+from app.workspace import trust
+from app.workspace.paths import Workspace
+from tests.unit.workspace.test_trust import MemoryStore
+
+PROGRAM = {"command": "prog", "args": ["-a", "b"], "env": {"A": "${B}"}}
+CODEX = """
+[mcp_servers.one]
+command = "prog"
+args = ["-a", "b"]
+tool_timeout_sec = 9
+startup_timeout_sec = 8.5
+[mcp_servers.far]
+url = "https://far.example/mcp"
+bearer_token_env_var = "FAR_TOKEN"
+env_http_headers = { X-Other = "OTHER" }
+[mcp_servers.off]
+command = "prog"
+enabled = false
+"""
+
+
+class Home:
+    """A user's home and a workspace."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "workspace"
+        self.root.mkdir()
+        self.store = MemoryStore()
+
+    def write(self, name: str, content: Any) -> bytes:
+        """A file in the home."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path.read_bytes()
+
+    def known(self, own: dict[str, ServerTable] | None = None) -> Known:
+        """What there is."""
+        return known_servers(own or {}, Workspace(self.root), self.store, {"HOME": str(self.folder)})
+
+    def names(self, **own: ServerTable) -> list[str]:
+        """The names of what there is."""
+        return [each.name for each in self.known(own).definitions]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_claude_code_keeps_them_for_all_and_for_a_project(user: Home) -> None:
+    here = {"mcpServers": {"one": {"command": "mine"}, "two": {"type": "http", "url": "https://far.example/mcp"}}}
+    user.write(".claude.json", {"mcpServers": {"one": PROGRAM}, "projects": {str(user.root): here}})
+    one, two = user.known().definitions
+    assert (one.name, one.table.command) == ("one", "mine")
+    assert (two.table.url, two.is_remote) == ("https://far.example/mcp", True)
+
+
+def test_gemini_names_addresses_in_its_own_way_and_counts_milliseconds(user: Home) -> None:
+    servers = {"one": {**PROGRAM, "timeout": 5000}, "far": {"httpUrl": "https://far.example", "headers": {"A": "b"}}}
+    user.write(".gemini/settings.json", {"theme": "x", "mcpServers": servers})
+    one, far = user.known().definitions
+    assert (one.table.timeout, one.table.args, one.table.env) == (5, ("-a", "b"), {"A": "${B}"})
+    assert (far.table.url, far.table.headers) == ("https://far.example", {"A": "b"})
+
+
+def test_codex_takes_tokens_from_the_environment(user: Home) -> None:
+    user.write(".codex/config.toml", CODEX)
+    one, far, off = user.known().definitions
+    assert (one.table.timeout, one.table.start_timeout) == (9, 8.5)
+    headers = far.expanded({"FAR_TOKEN": "t", "OTHER": "o"}).headers
+    assert headers == {"Authorization": "Bearer t", "X-Other": "o"}
+    assert not off.table.enabled
+
+
+@pytest.mark.parametrize("name", [".mcp.json", ".gemini/settings.json", ".codex/config.toml"])
+def test_those_of_a_workspace_count_once_their_file_is_trusted_as_it_is(name: str, user: Home) -> None:
+    text = CODEX if name.endswith("toml") else json.dumps({"mcpServers": {"one": PROGRAM}})
+    content = user.write(f"workspace/{name}", text)
+    assert user.names() == []
+    assert user.known().untrusted == (name,)
+    trust.trust(content, user.store, name)
+    assert "one" in user.names()
+    assert user.known().untrusted == ()
+    user.write(f"workspace/{name}", text.replace('"prog"', '"evil"'))
+    assert user.names() == []
+    # Trust in one file is none in another.
+    trust.trust((user.root / name).read_bytes(), user.store)
+    assert user.names() == []
+
+
+def test_signoff_s_own_word_counts_before_all_others(user: Home) -> None:
+    user.write(".claude.json", {"mcpServers": {"one": PROGRAM, "two": PROGRAM}})
+    own = {
+        "one": ServerTable(command="own"),
+        "two": ServerTable.model_validate({"enabled": False, "layer": False}),
+        "three": ServerTable(),
+    }
+    one, two = user.known(own).definitions
+    assert (one.table.command, one.source) == ("own", "signoff's configuration")
+    assert (two.table.command, two.table.enabled, two.table.layer) == ("prog", False, False)
+    assert "[mcp.three] has neither a command nor a url" in user.known(own).problems[0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{nope",
+        "[]",
+        "3",
+        '{"mcpServers": 3}',
+        '{"mcpServers": {"a": 3}}',
+        '{"mcpServers": {"a": {}}}',
+        '{"mcpServers": {"a": {"command": ["x"]}}}',
+        '{"mcpServers": {"a": {"command": "x", "url": "y"}}}',
+        '{"mcpServers": {"a": {"type": "sse", "url": "https://far.example/sse"}}}',
+        '{"mcpServers": {"a": {"command": "x", "timeout": -1}}}',
+        '{"mcpServers": {"a": {"command": "x", "env": [1]}}}',
+        '{"a": ' * 100_000,
+        "\udcff",
+    ],
+)
+def test_what_cannot_be_used_is_a_line_and_the_rest_counts(content: str, user: Home) -> None:
+    user.write(".codex/config.toml", CODEX)
+    path = user.folder / ".gemini/settings.json"
+    path.parent.mkdir()
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    known = user.known()
+    assert len(known.definitions) == 3
+    (line,) = known.problems
+    assert line.startswith("~/.gemini/settings.json")
+    assert "\n" not in line
+
+
+def test_variables_are_those_of_the_environment_or_a_default() -> None:
+    table = ServerTable(command="${HOME}/x", args=("${A:-b c}", "$A", "${A:-}"), url="", cwd="${HOME}")
+    definition = Definition("one", table, "a file")
+    expanded = definition.expanded({"HOME": "/home/me"})
+    assert (expanded.command, expanded.args, expanded.cwd) == ("/home/me/x", ("b c", "$A", ""), "/home/me")
+    with pytest.raises(BadServer, match=r"\$\{HOME\} is not set"):
+        definition.expanded({})

@@ -1,0 +1,134 @@
+"""What servers offer is made fit for endpoints, whatever they say; what answers say is bounded text."""
+
+import json
+import re
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.servers.offers import LONGEST_NAME, read_offers, wire_name
+from app.servers.results import told
+from app.tools.contract import LONGEST_TEXT
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = st.sampled_from(["type", "properties", "required", "$ref", "$defs", "items", "anyOf", "description", "enum"])
+VALUES = st.recursive(
+    JSON | st.sampled_from(["object", "#/$defs/a", "#", "#/properties/a", "https://far.example/s"]),
+    lambda inner: st.dictionaries(KEYS | st.just("a"), inner, max_size=4) | st.lists(inner, max_size=3),
+    max_leaves=16,
+)
+TOOLS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.text(max_size=90) | JSON},
+        optional={"description": st.text() | JSON, "inputSchema": VALUES, "annotations": JSON, "title": JSON},
+    )
+    | JSON,
+    max_size=6,
+)
+
+
+@given(st.text(min_size=1, max_size=40), TOOLS)
+def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) -> None:
+    offers, problems = read_offers(server, listed)
+    assert len(offers) + len(problems) == len(listed)
+    names = [offer.name for offer in offers]
+    assert len(set(names)) == len(names)
+    for offer in offers:
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", offer.name)
+        assert offer.parameters["type"] == "object"
+        assert isinstance(offer.parameters["properties"], dict)
+        assert "$ref" not in offer.parameters
+        json.dumps(offer.parameters, allow_nan=False).encode()
+    assert read_offers(server, listed) == (offers, problems)
+
+
+def test_names_that_had_to_change_are_told_apart() -> None:
+    names = {wire_name("s", tool) for tool in ("a.b", "a b", "a_b", "ä", "x" * 80, "x" * 81)}
+    assert len(names) == 6
+    assert wire_name("s", "a_b") == "s__a_b"
+    assert all(len(name) <= LONGEST_NAME for name in names)
+
+
+def offered(schema: Any) -> tuple[Any, list[str]]:
+    """The schema as it is offered, or why it is not."""
+    offers, problems = read_offers("s", [{"name": "t", "inputSchema": schema}])
+    return (offers[0].parameters if offers else None), problems
+
+
+def test_references_are_written_out_and_circles_cut() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "definitions": {"type": "string"}}}
+    schema, _ = offered({"properties": {"root": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}})
+    root = schema["properties"]["root"]
+    assert root["type"] == "object"
+    assert root["properties"] == {"next": {}, "definitions": {"type": "string"}}
+    schema, _ = offered({"properties": {"a": {"$ref": "https://far.example/schema"}}})
+    assert schema["properties"] == {"a": {}}
+
+
+def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
+    bomb: dict[str, Any] = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {}}
+    for number in range(10):
+        inner = {"$ref": f"#/$defs/d{number + 1}"}
+        bomb["$defs"][f"d{number}"] = {"properties": dict.fromkeys("abcde", inner)}
+    deep: Any = {}
+    for _ in range(60):
+        deep = {"items": deep}
+    reasons = {
+        "more than 64 kB": bomb,
+        "too deep": {"properties": {"a": deep}},
+        "no object": [],
+        "are no object": {"type": "array"},
+        "damaged": {"properties": []},
+    }
+    for reason, schema in reasons.items():
+        assert offered(schema)[0] is None
+        assert reason in offered(schema)[1][0]
+    long = {"properties": {"a": {"description": "x" * 100_000}}}
+    assert "more than 64 kB" in offered(long)[1][0]
+
+
+def test_a_flood_of_tools_is_cut() -> None:
+    offers, problems = read_offers("s", [{"name": f"t{number}"} for number in range(1500)])
+    assert len(offers) == 1000
+    assert "500 more tools" in problems[-1]
+
+
+@given(JSON | st.fixed_dictionaries({"content": st.lists(JSON, max_size=5)}, optional={"isError": JSON}))
+def test_whatever_is_answered_is_bounded_text(answer: Any) -> None:
+    said = told(answer if isinstance(answer, dict) else {"content": answer})
+    assert len(said.text) <= LONGEST_TEXT
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", said.text)
+
+
+def test_each_kind_of_answer_is_said() -> None:
+    content = [
+        {"type": "text", "text": "one\r\ntwo"},
+        {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+        {"type": "resource_link", "uri": "file:///x", "name": "x"},
+        {"type": "resource", "resource": {"uri": "file:///y", "text": "inside"}},
+        {"type": "resource", "resource": {"uri": "file:///z", "blob": "aGVsbG8="}},
+        {"type": "hologram"},
+    ]
+    said = told({"content": content, "isError": True})
+    assert said.text.split("\n") == [
+        "one",
+        "two",
+        "[an image of 5 B, which can't be shown to you]",
+        "[a resource: x file:///x]",
+        "[file:///y]",
+        "inside",
+        "[file:///z: 5 B]",
+        "[a part of kind 'hologram', which signoff doesn't know]",
+    ]
+    assert said.failed
+    assert told({"content": [], "structuredContent": {"a": 1}}).text == '{\n "a": 1\n}'
+    assert len(told({"content": [{"type": "text", "text": "x" * 10_000_000}]}).text) < 40_000
