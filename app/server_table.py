@@ -22,6 +22,8 @@ class ServerTable(BaseModel):
     """Where it listens, by Streamable HTTP."""
     headers: dict[str, str] = Field(default_factory=dict)
     """More headers of each request; `${NAME}` as in `env`."""
+    client_id: str = ""
+    """Of signoff, where one signs in to it; it registers itself if empty."""
     enabled: bool = True
     timeout: float = Field(default=60, gt=0, le=3600)
     """Seconds that one call may take."""

@@ -84,7 +84,14 @@ class Served:
 
     def _load(self) -> "Servers":
         from app.servers.servers import Servers, Surroundings
+        from app.servers.tokens import Tokens
 
         runtime = self._runtime
-        around = Surroundings(lambda: runtime.sandbox, runtime.workspace.root, runtime.environment, runtime.sessions)
+        around = Surroundings(
+            lambda: runtime.sandbox,
+            runtime.workspace.root,
+            runtime.environment,
+            runtime.sessions,
+            Tokens(runtime.places.tokens),
+        )
         return Servers(around)

@@ -12,6 +12,8 @@ from app.tools.command.output import PlainText
 MOST_LINES = 400
 LONGEST = 500
 """Characters of one line."""
+_LONGEST_NOTE = 4_000
+"""Characters of a line of signoff's own: an address at which to sign in is long."""
 
 
 class Log:
@@ -40,4 +42,4 @@ class Log:
         if self._begun:
             self._lines.append(self._begun)
             self._begun = ""
-        self._lines.append(f"{time.strftime('%H:%M:%S')} signoff: {strip_unsafe(text[:LONGEST], keep='')}")
+        self._lines.append(f"{time.strftime('%H:%M:%S')} signoff: {strip_unsafe(text[:_LONGEST_NOTE], keep='')}")

@@ -1,11 +1,11 @@
 """One server: started, asked and ended, and what is known of it meanwhile."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app import __version__
 from app.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
@@ -19,6 +19,10 @@ from app.servers.log import Log
 from app.servers.offers import MOST_TOOLS, Offer, read_offers
 from app.servers.program import Program, start_program
 from app.servers.reach import Reach, reach_of
+from app.servers.tokens import Tokens
+
+if TYPE_CHECKING:
+    from app.servers.signed_in import SignedIn
 
 VERSION, STATELESS = "2025-11-25", "2026-07-28"
 """The version that is asked for with a greeting, and the one for servers that know none any more."""
@@ -49,6 +53,7 @@ class Server:
         sandbox: Callable[[], Sandbox],
         root: Path,
         environment: Mapping[str, str],
+        tokens: Tokens,
         changed: Callable[[], None],
     ) -> None:
         """Nothing is started.
@@ -58,6 +63,7 @@ class Server:
             sandbox: Gives where its program runs.
             root: The workspace.
             environment: signoff's own.
+            tokens: Where it is kept who the user is to servers.
             changed: Called when its state or its tools are others.
         """
         self.definition = definition
@@ -77,6 +83,9 @@ class Server:
         self._program: Program | None = None
         self._connection: Connection | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._tokens = tokens
+        self._signed_in: SignedIn | None = None
+        self._challenge = ""
         self._given_up = False
         """The user has stopped a call, and the server may still be at it."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,8 +162,13 @@ class Server:
         params: Message = {"name": tool, "arguments": dict(arguments)}
         try:
             result = await self._request("tools/call", params)
-        except SessionEnded as error:
+        except (SessionEnded, SignInNeeded) as error:
             # Nothing was done; it has to be greeted anew.
+            if isinstance(error, SignInNeeded):
+                self._challenge = error.challenge
+                if not await self._who().renew():
+                    await self._fail(str(error), State.SIGN_IN)
+                    raise
             await self._fail(str(error))
             await self.start()
             result = await self._request("tools/call", params)
@@ -174,7 +188,7 @@ class Server:
             # It may go on for ever; the next call gets a new one.
             await self._fail(str(slow))
             raise ConnectionLost(f"{slow}, its time limit; it was ended") from slow
-        except SessionEnded:
+        except (SessionEnded, SignInNeeded):
             raise
         except ConnectionLost as error:
             await self._fail(str(error))
@@ -191,15 +205,24 @@ class Server:
     async def _start(self) -> None:
         try:
             async with asyncio.timeout(self.definition.table.start_timeout):
-                await self._connect()
+                try:
+                    await self._connect()
+                except SignInNeeded:
+                    if not await self._who().renew():
+                        raise
+                    await self._connect()
         except asyncio.CancelledError:
             await self._close()
+            raise
+        except SignInNeeded as error:
+            self._challenge = error.challenge
+            await self._fail(str(error), State.SIGN_IN)
             raise
         except (ConnectionLost, ServerError, BadServer, TooSlow, OSError) as error:
             why = str(error)
             if isinstance(error, TimeoutError | TooSlow):
                 why = f"it did not start within {self.definition.table.start_timeout:g} s"
-            await self._fail(why, State.SIGN_IN if isinstance(error, SignInNeeded) else State.FAILED)
+            await self._fail(why)
             raise ConnectionLost(why) from error
         self._become(State.READY)
 
@@ -232,7 +255,29 @@ class Server:
         return AddressConnection(table.url, table.headers, self._root, self._notified, self._authorise)
 
     async def _authorise(self) -> Mapping[str, str]:
-        return {}
+        return await self._who().headers()
+
+    def _who(self) -> "SignedIn":
+        if self._signed_in is None:
+            from app.servers.signed_in import SignedIn
+
+            table = self.definition.expanded(self._environment)
+            self._signed_in = SignedIn(table.url, self._tokens, table.client_id)
+        return self._signed_in
+
+    async def sign_in(self, show: Callable[[str], Awaitable[None]]) -> None:
+        """Have the user sign in, and start it then; `show` opens an address in the browser.
+
+        Raises:
+            ConnectionLost: It came to nothing.
+        """
+        from app.servers.sign_in import SignInFailed
+
+        try:
+            await self._who().sign_in(self._challenge, show)
+        except SignInFailed as error:
+            raise ConnectionLost(str(error)) from error
+        await self.start()
 
     async def _greet(self, connection: Connection) -> None:
         params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT}

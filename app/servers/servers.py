@@ -10,6 +10,7 @@ from app.sandbox.sandbox import Sandbox
 from app.servers.definition import Definition
 from app.servers.finding import CallTool, FindTool, fits
 from app.servers.server import Server, State
+from app.servers.tokens import Tokens
 from app.servers.tool import ServerTool
 from app.tools.registry import More
 
@@ -39,6 +40,7 @@ class Surroundings:
     root: Path
     environment: Mapping[str, str]
     store: SwitchStore
+    tokens: Tokens
 
 
 class Servers:
@@ -64,7 +66,8 @@ class Servers:
 
     async def know(self, definitions: Sequence[Definition]) -> None:
         """Have exactly these servers: those that are new or others are started, those that are gone are ended."""
-        kept = await asyncio.to_thread(self._around.store.settings, _SWITCHED)
+        around = self._around
+        kept = await asyncio.to_thread(around.store.settings, _SWITCHED)
         self._switched = {key.removeprefix(_SWITCHED): value == "on" for key, value in kept.items()}
         wanted = {each.name: each for each in definitions}
         gone = [each for each in self.all if wanted.get(each.name) != each.definition]
@@ -72,7 +75,7 @@ class Servers:
         before = {each.name: each for each in self.all if each not in gone}
         self._servers = {
             name: before.get(name)
-            or Server(each, self._around.sandbox, self._around.root, self._around.environment, self._changed.set)
+            or Server(each, around.sandbox, around.root, around.environment, around.tokens, self._changed.set)
             for name, each in wanted.items()
         }
         for server in self.all:

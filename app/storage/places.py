@@ -67,6 +67,11 @@ class Places:
         return self.locks / f"session-{session_id}.lock"
 
     @property
+    def tokens(self) -> Path:
+        """The file of tokens, of servers that the user has signed in to."""
+        return self.state / "tokens.json"
+
+    @property
     def log(self) -> Path:
         """The file that tells what went wrong inside."""
         return self.state / "signoff.log"

@@ -48,7 +48,11 @@ class Address:
     url: str = ""
     heard: list[Heard] = field(default_factory=list)
     tricks: dict[str, Answer] = field(default_factory=dict)
-    """By method of MCP, or of HTTP: what it does instead."""
+    """By method of MCP, or of HTTP, or by path: what it does instead."""
+    token: str = ""
+    """What has to come with each message."""
+    challenge: str = ""
+    """What it answers to whoever comes without."""
 
     async def answer(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
         """Do as a good server does, but for its tricks."""
@@ -56,6 +60,8 @@ class Address:
         method = message.get("method", heard.method)
         if trick := self.tricks.get(heard.path) or self.tricks.get(method):
             await trick(heard, writer)
+        elif self.token and heard.headers.get("authorization") != f"Bearer {self.token}":
+            writer.write(document(b"", status=401, WWW_Authenticate=self.challenge))
         elif method == "initialize":
             said = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {}, "serverInfo": {}}
             writer.write(result(heard, said, Mcp_Session_Id="s1"))

@@ -1,5 +1,6 @@
 """The MCP servers: what each is doing, its tools and its log; switched on and off, started again, signed in to."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from textual.widgets import Static
 from app.plural import plural
 from app.runtime.served import Served
 from app.safe_text import visible
+from app.servers.connection import ConnectionLost
 from app.servers.reach import REACH_WORDS
 from app.servers.server import Server, State
 from app.storage.errors import StorageError
@@ -39,6 +41,7 @@ class ServersScreen(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "restart", "Restart", priority=True),
         Binding("ctrl+l", "log", "Log", priority=True),
+        Binding("ctrl+s", "sign_in", "Sign in", priority=True),
     ]
     HEADING = "MCP servers"
     KEYS = (
@@ -47,6 +50,7 @@ class ServersScreen(Dialog[None]):
         KeyHint("enter", "on or off"),
         KeyHint("ctrl+r", "restart"),
         KeyHint("ctrl+l", "tools or log"),
+        KeyHint("ctrl+s", "sign in"),
         KeyHint("escape", "close"),
     )
     DEFAULT_CSS = """
@@ -143,6 +147,28 @@ class ServersScreen(Dialog[None]):
         """Start the one under the cursor again."""
         if (server := self._chosen) is not None and self._served.servers is not None:
             await self._served.servers.restart(server)
+
+    @work(group="sign-in", exclusive=True, exit_on_error=False, description="sign in to an MCP server")
+    async def action_sign_in(self) -> None:
+        """Sign in to the one under the cursor, in the browser."""
+        server = self._chosen
+        if server is None or not server.definition.is_remote:
+            self.say("There is nothing to sign in to.")
+            return
+
+        async def show(address: str) -> None:
+            server.log.note(f"sign in at {address}")
+            self._log = True
+            self._look()
+            self.say("Waiting for your browser; the address is in the log.")
+            await asyncio.to_thread(self.app.open_url, address)
+
+        try:
+            await server.sign_in(show)
+        except ConnectionLost as error:
+            server.log.note(f"not signed in: {error}")
+            self._look()
+            self.say("You are not signed in.")
 
     def action_log(self) -> None:
         """Show its log in the place of its tools, or the tools again."""

@@ -1,0 +1,260 @@
+"""Signing in to a server in the user's browser: OAuth 2.1 with PKCE, as MCP's specification asks for it.
+
+Where to sign in is found by RFC 9728 (of the resource) and RFC 8414 (of the authorization server); who asks is
+registered there by RFC 7591 where the user has given no client id; the browser comes back to a port of this machine.
+"""
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx2
+
+from app.servers.tokens import Token
+
+LARGEST = 256 * 1024
+"""Bytes of what is read here, each time."""
+PATIENCE = 300.0
+"""Seconds that the user has for it."""
+_SECONDS = 20.0
+_CHALLENGE = re.compile(r'resource_metadata="([^"]{1,2000})"')
+_PAGE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%s You can close this page."
+
+
+class SignInFailed(Exception):
+    """The user is not signed in; the message is one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where to sign in."""
+
+    issuer: str
+    authorization: str
+    token: str
+    registration: str
+    scope: str
+    resource: str
+
+
+class SignIn:
+    """To one server."""
+
+    def __init__(self, url: str, client: httpx2.AsyncClient, *, client_id: str = "") -> None:
+        """`client` makes the requests; without a client id signoff registers itself."""
+        self._url = url
+        self._client = client
+        self._client_id = client_id
+
+    async def begin(self, challenge: str, show: Callable[[str], Awaitable[None]]) -> Token:
+        """Have the user sign in.
+
+        Args:
+            challenge: The header with which the server has asked for it.
+            show: Opens an address in the browser.
+
+        Raises:
+            SignInFailed: It came to nothing.
+        """
+        place = await self._place(challenge)
+        state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
+        arrived: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        server = await asyncio.start_server(_answering(state, arrived), "127.0.0.1", 0, limit=16_384)
+        async with server:
+            back = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/callback"
+            client_id, secret = await self._registered(place, back)
+            asked = {
+                "response_type": "code",
+                "client_id": client_id,
+                "redirect_uri": back,
+                "state": state,
+                "code_challenge": _challenge_of(verifier),
+                "code_challenge_method": "S256",
+                "resource": place.resource,
+                **({"scope": place.scope} if place.scope else {}),
+            }
+            joint = "&" if urlsplit(place.authorization).query else "?"
+            await show(f"{place.authorization}{joint}{urlencode(asked)}")
+            try:
+                answer = await asyncio.wait_for(arrived, PATIENCE)
+            except TimeoutError as error:
+                raise SignInFailed("nobody signed in within five minutes") from error
+        if (issuer := answer.get("iss")) and issuer != place.issuer:
+            raise SignInFailed("somebody else than the authorization server has answered")
+        if "code" not in answer:
+            raise SignInFailed(
+                f"it was refused: {answer.get('error_description') or answer.get('error') or 'no code'}"
+            )
+        grant = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": back}
+        given = Token(
+            access_token="",
+            token_endpoint=place.token,
+            client_id=client_id,
+            client_secret=secret,
+            resource=place.resource,
+        )
+        return await self._granted(given, {**grant, "code_verifier": verifier})
+
+    async def renew(self, token: Token) -> Token:
+        """Another token for one that has ended; raises SignInFailed."""
+        if not token.refresh_token:
+            raise SignInFailed("the sign-in has ended")
+        return await self._granted(token, {"grant_type": "refresh_token", "refresh_token": token.refresh_token})
+
+    async def _granted(self, token: Token, grant: Mapping[str, str]) -> Token:
+        form = {**grant, "client_id": token.client_id, "resource": token.resource}
+        if token.client_secret:
+            form["client_secret"] = token.client_secret
+        answer = await self._json("POST", token.token_endpoint, data=form)
+        access, refresh, lasts = (answer.get(key) for key in ("access_token", "refresh_token", "expires_in"))
+        if not isinstance(access, str) or not access.isascii() or not access.isprintable():
+            raise SignInFailed("the authorization server gave no token")
+        return token.model_copy(
+            update={
+                "access_token": access,
+                "refresh_token": refresh if isinstance(refresh, str) else token.refresh_token,
+                "expires": time.time() + lasts if isinstance(lasts, int | float) else 0,
+            }
+        )
+
+    async def _place(self, challenge: str) -> _Place:
+        resource = await self._resource(challenge)
+        issuers = resource.get("authorization_servers")
+        issuer = str(issuers[0]) if isinstance(issuers, list) and issuers else _origin(self._url)
+        found = await self._metadata(issuer)
+        methods = found.get("code_challenge_methods_supported")
+        if isinstance(methods, list) and "S256" not in methods:
+            raise SignInFailed("the authorization server does not know PKCE")
+        base = issuer.rstrip("/")
+        scopes = resource.get("scopes_supported") or []
+        return _Place(
+            str(found.get("issuer") or issuer),
+            self._safe(str(found.get("authorization_endpoint") or f"{base}/authorize")),
+            self._safe(str(found.get("token_endpoint") or f"{base}/token")),
+            self._safe(str(found.get("registration_endpoint") or f"{base}/register")),
+            " ".join(map(str, scopes)) if isinstance(scopes, list) else "",
+            str(resource.get("resource") or self._url),
+        )
+
+    async def _resource(self, challenge: str) -> dict[str, Any]:
+        """What the server says of itself; what is for another one is left alone."""
+        origin, path = _origin(self._url), urlsplit(self._url).path.rstrip("/")
+        named = _CHALLENGE.search(challenge)
+        where = f"{origin}/.well-known/oauth-protected-resource"
+        for address in ([named[1]] if named else []) + [f"{where}{path}", where]:
+            found = await self._found(address)
+            if found is not None and self._url.startswith(str(found.get("resource") or self._url).rstrip("/")):
+                return found
+        return {}
+
+    async def _metadata(self, issuer: str) -> dict[str, Any]:
+        origin, path = _origin(self._safe(issuer)), urlsplit(issuer).path.rstrip("/")
+        known = f"{origin}/.well-known"
+        ends = (f"oauth-authorization-server{path}", f"openid-configuration{path}")
+        for address in (*(f"{known}/{end}" for end in ends), f"{origin}{path}/.well-known/openid-configuration"):
+            found = await self._found(address)
+            if found is not None and str(found.get("issuer", issuer)).rstrip("/") == issuer.rstrip("/"):
+                return found
+        return {}
+
+    async def _found(self, address: str) -> dict[str, Any] | None:
+        try:
+            return await self._json("GET", self._safe(address))
+        except SignInFailed:
+            return None
+
+    async def _registered(self, place: _Place, back: str) -> tuple[str, str]:
+        if self._client_id:
+            return self._client_id, ""
+        wanted = {
+            "client_name": "signoff",
+            "redirect_uris": [back],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+        }
+        try:
+            answer = await self._json("POST", place.registration, json=wanted)
+        except SignInFailed as error:
+            raise SignInFailed(f"signoff could not register ({error}); give a client_id in [mcp.NAME]") from error
+        client_id, secret = answer.get("client_id"), answer.get("client_secret")
+        if not isinstance(client_id, str):
+            raise SignInFailed("signoff could not register; give a client_id in [mcp.NAME]")
+        return client_id, secret if isinstance(secret, str) else ""
+
+    async def _json(self, method: str, address: str, **what: Any) -> dict[str, Any]:
+        """An answer; raises SignInFailed."""
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        host = urlsplit(address).netloc
+        body = bytearray()
+        try:
+            async with (
+                asyncio.timeout(_SECONDS),
+                self._client.stream(method, address, headers=headers, **what) as response,
+            ):
+                async for piece in response.aiter_raw():
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise SignInFailed(f"{host} answers without end")
+                status = response.status_code
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise SignInFailed(f"{host} cannot be reached: {error or type(error).__name__}") from error
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):
+            found = None
+        if status >= 300 or not isinstance(found, dict):
+            why = found.get("error_description") or found.get("error") if isinstance(found, dict) else ""
+            raise SignInFailed(f"{host} answers with {why or f'HTTP status {status}'}")
+        return found
+
+    def _safe(self, address: str) -> str:
+        """The address, if it is encrypted, or on this machine as the server is; raises SignInFailed."""
+        parts, own = urlsplit(address), urlsplit(self._url)
+        local = ("127.0.0.1", "localhost", "::1")
+        if parts.scheme == "https" or (parts.scheme == "http" and {parts.hostname, own.hostname} <= set(local)):
+            return address
+        raise SignInFailed(f"{address[:200]} is not encrypted")
+
+
+def _answering(
+    state: str, arrived: "asyncio.Future[Mapping[str, str]]"
+) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    """What answers the browser when it comes back with this state, and nobody else."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                line = (await reader.readuntil(b"\r\n")).decode("ascii", "replace")
+            _, target, _ = line.split(" ", 2)
+            given = {key: values[0] for key, values in parse_qs(urlsplit(target).query).items()}
+            known = urlsplit(target).path == "/callback" and secrets.compare_digest(given.get("state", ""), state)
+            page = _PAGE % (b"signoff has your answer." if known else b"This is nothing that signoff asked for.")
+            head = f"HTTP/1.1 {200 if known else 404} X\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
+            writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
+            await writer.drain()
+            if known and not arrived.done():
+                arrived.set_result(given)
+        except (OSError, ValueError, TypeError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return
+        finally:
+            writer.close()
+
+    return answer
+
+
+def _challenge_of(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
