@@ -195,13 +195,14 @@ async def test_a_key_begins_it_on_the_screen(
         authority = Authority(played)
         async with running(tmp_path, wire, mcp={"far": {"url": played.url}}) as run:
             opened: list[str] = []
+            monkeypatch.setenv("DISPLAY", ":0")
             monkeypatch.setattr(run.app, "open_url", lambda location, **_: opened.append(location))
             await run.command("mcp")
             await run.screen("ServersScreen")
             await run.see("you have to sign in")
             await run.pilot.press("ctrl+s")
             await run.until(lambda: bool(opened), "the browser")
-            await run.see("sign in at http")
+            await run.see("signoff: sign in at")
             await authority.browse(opened[0])
             await run.until(lambda: server_of(run, "far").state is State.READY, "the server")
             await run.see("1 of 1 ready")

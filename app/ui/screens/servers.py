@@ -1,6 +1,8 @@
 """The MCP servers: what each is doing, its tools and its log; switched on and off, started again, signed in to."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -161,7 +163,8 @@ class ServersScreen(Dialog[None]):
             self._log = True
             self._look()
             self.say("Waiting for your browser; the address is in the log.")
-            await asyncio.to_thread(self.app.open_url, address)
+            if _has_browser():
+                await asyncio.to_thread(self.app.open_url, address)
 
         try:
             await server.sign_in(show)
@@ -174,6 +177,11 @@ class ServersScreen(Dialog[None]):
         """Show its log in the place of its tools, or the tools again."""
         self._log = not self._log
         self._look()
+
+
+def _has_browser() -> bool:
+    """Whether there is one in a window: one for the terminal would draw over the app."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _choice(server: Server) -> Choice:
