@@ -37,6 +37,7 @@ OPENS_OTHER_FILES = {
     "app/checks/running.py": "a run",
     "app/sandbox/standing.py": "what a helper process reports",
     "app/servers/elsewhere.py": "the user's own files for other agents",
+    "app/servers/tokens.py": "signoff's own file of tokens",
     "app/tools/command/run_command.py": "a run",
     "app/workspace/paths.py": "folders",
     "app/workspace/reading.py": "the door itself",
