@@ -1,6 +1,8 @@
 """The configuration: flags, then environment, then the workspace's file, then the user's file.
 
 Each layer is parsed into the same strict model, so a misspelt key is an error with a name, not a silent default.
+
+Kept whole: all settings with their defaults, and how the layers become one.
 """
 
 import contextlib
@@ -35,7 +37,9 @@ ENVIRONMENT = {
 UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate"})
 """What a workspace may set before the user has trusted its file. `gate` only ever to `every-edit`."""
 
-NEVER_FROM_WORKSPACE = frozenset({"anthropic_api_key", "api_key", "headers", "keys", "editor", "external_diff"})
+NEVER_FROM_WORKSPACE = frozenset(
+    {"anthropic_api_key", "api_key", "headers", "keys", "vim", "editor", "external_diff"}
+)
 """What a workspace may never set, trusted or not."""
 
 
@@ -198,6 +202,8 @@ class Settings(BaseModel):
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     external_diff: str = ""
     """Command of the diff program; `$GIT_EXTERNAL_DIFF`, git's `diff.external` or `difft` if empty."""
+    vim: bool = False
+    """Vim's keys in the composer and where a proposed text is edited."""
     keys: dict[str, str] = Field(default_factory=dict)
     """Remapped keys: action id to comma-separated keys."""
 

@@ -281,6 +281,16 @@ EVERYWHERE: tuple[Action, ...] = (
         command="skills",
     ),
     Action(
+        "app.vim",
+        "Vim keys",
+        "",
+        "app.command('vim')",
+        "app",
+        "Vim's keys in the composer and where a proposed text is edited.",
+        command="vim",
+        argument="[on|off]",
+    ),
+    Action(
         "app.keys",
         "Keys",
         "",

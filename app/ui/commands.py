@@ -101,6 +101,7 @@ class CommandRunner:
             "mcp": self._mcp,
             "layout": self._layout,
             "wrap": self._wrap,
+            "vim": self._vim,
         }
 
     @property
@@ -186,6 +187,12 @@ class CommandRunner:
         wrap = slash_commands.switch("wrap", argument, self._preferences.settings.wrap)
         self._preferences.change(wrap=wrap)
         self._means.tell("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
+
+    async def _vim(self, argument: str) -> None:
+        vim = slash_commands.switch("vim", argument, self._preferences.settings.vim)
+        self._preferences.change(vim=vim)
+        self._preferences.save(vim=vim)
+        self._means.tell("Vim's keys: Escape goes to normal mode." if vim else "Vim's keys are off.")
 
     # Sessions
 

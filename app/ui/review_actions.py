@@ -65,6 +65,7 @@ class Decisions:
         self._checks = checks
         self._show_proposals = show_proposals
         self.aftermath = Aftermath(review, session, preferences, leave)
+        self._preferences = preferences
         self.outside = ExternalDiffs(review, runtime, means)
 
     async def carry_out(self, event: Decided) -> None:
@@ -291,7 +292,16 @@ class Decisions:
 
         text, tell = proposed_text(diff), self._means.tell
         await self._means.ask(
-            EditScreen(event.proposal_id, event.path, text, save, self._editor, tell, line=event.line)
+            EditScreen(
+                event.proposal_id,
+                event.path,
+                text,
+                save,
+                self._editor,
+                tell,
+                line=event.line,
+                vim=self._preferences.settings.vim,
+            )
         )
 
     def confirm(self, event: messages.Confirmed) -> None:

@@ -151,6 +151,7 @@ class Startup:
             self._parts.runtime.workspace.root,
         )
         problems = preferences.load_keymap()
+        self._workbench.composer.set_vim(settings.vim)
         self._draw_status()
         return problems
 

@@ -320,6 +320,7 @@ class Workbench(Screen[None]):
 
     def apply_settings(self, settings: "Settings") -> None:
         """Bring both sides in line with the settings."""
+        self.composer.set_vim(settings.vim)
         for side in (self._chat_side, self._review_side):
             if side is not None:
                 side.apply_settings(settings)

@@ -51,6 +51,8 @@ class Composer(Column):
             height: auto;
             padding: 0 1 0 0;
             border-top: solid $foreground 15%;
+            border-title-color: $text-accent;
+            border-title-style: bold;
         }
         &:focus-within > #composer-row { border-top: solid $accent 60%; }
         #composer-prompt {
@@ -216,6 +218,13 @@ class Composer(Column):
             if self.popup.is_open and self.popup.source == "command":
                 self._offer_commands(self.editor.text.removeprefix("/").lower())
 
+    def set_vim(self, on: bool) -> None:
+        """Have vim's keys or not; the mode stands in the line above the text."""
+        self.editor.set_vim(on, self._tell_mode)
+
+    def _tell_mode(self, mode: str) -> None:
+        self.query_one("#composer-row").border_title = Content(mode)
+
     def set_max_height(self, rows: int) -> None:
         """How far the text field may grow before it scrolls."""
         self.editor.styles.max_height = max(3, rows)
@@ -261,6 +270,8 @@ class Composer(Column):
         self._history_index = len(self._history)
         self._unsent = Draft("")
         self._set_text("")
+        if self.editor.vim is not None:
+            self.editor.vim.reset()
 
     def _set_text(self, text: str) -> None:
         self._close_popup()

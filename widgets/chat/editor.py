@@ -1,7 +1,7 @@
 """The text field of the composer: pastes that behave as one character, and keys that others may take first."""
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import events, on
@@ -9,6 +9,9 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from widgets.chat.pastes import Draft, Pastes, is_big
+
+if TYPE_CHECKING:
+    from widgets.common.vim_keys import VimKeys
 
 _STEERED = frozenset({"tab", "escape"})
 """Keys that the list above the composer takes while it is open, besides those that are actions of the text area."""
@@ -47,6 +50,8 @@ class Editor(TextArea):
         self._steer = steer
         self._pasted = pasted
         self._last_cursor: Location = (0, 0)
+        self.vim: VimKeys | None = None
+        """Vim's keys, where the user wants them."""
 
     @property
     def draft(self) -> Draft:
@@ -74,11 +79,11 @@ class Editor(TextArea):
         what the chat has to lay out.
         """
         key = event.key
-        if key in _STEERED or (key.isdigit() and not self.text):
-            done = self._steer(key)
-        elif event.is_printable:
-            done = False
-        else:
+        steers = key in _STEERED or (key.isdigit() and not self.text)
+        done = steers and self._steer(key)
+        if not done and self.vim is not None:
+            done = self.vim.take(event)
+        if not done and not steers and not event.is_printable:
             done = await self._run_binding(key)
         if done:
             event.stop()
@@ -139,6 +144,25 @@ class Editor(TextArea):
     def on_last_row(self) -> bool:
         """Whether the cursor is on the last row as shown."""
         return self.navigator.is_last_wrapped_line(self.cursor_location)
+
+    def set_vim(self, on: bool, tell: Callable[[str], None]) -> None:
+        """Have vim's keys or not; `tell` takes the mode."""
+        if on and self.vim is None:
+            from widgets.common.vim_keys import VimKeys
+
+            self.vim = VimKeys(self, tell, widen=self._whole_markers, at_edge=self._steer)
+        elif not on:
+            self.vim = None
+            tell("")
+
+    def _whole_markers(self, text: str, span: tuple[int, int]) -> tuple[int, int]:
+        """A stretch that holds each paste marker wholly or not at all."""
+        start, end = span
+        first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+        for left, right in self.pastes.spans(text[first : last if last >= 0 else len(text)]):
+            if start < first + right and end > first + left:
+                start, end = min(start, first + left), max(end, first + right)
+        return start, end
 
     # Paste markers are one character to the cursor and to deletion.
 

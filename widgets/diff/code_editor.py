@@ -5,16 +5,21 @@ coloured by Pygments in stretches of some fifty lines, so neither opening nor ty
 """
 
 from collections import OrderedDict
-from typing import ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
 from widgets.common.text_colours import syntax_classes, syntax_css
 from widgets.diff.runs import Stretch
 from widgets.diff.syntax import LONGEST_LINE, lex
+
+if TYPE_CHECKING:
+    from widgets.common.vim_keys import VimKeys
 
 STRETCH = 50
 """Lines that are coloured at a time."""
@@ -62,6 +67,29 @@ class CodeEditor(TextArea):
         self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[Stretch, ...]]] = OrderedDict()
         """By the lines that the lexer was shown, so that only what was touched is coloured again."""
         self._colours: dict[str, Style] = {}
+        self._vim: VimKeys | None = None
+
+    def use_vim(self, tell: Callable[[str], None]) -> None:
+        """Have vim's keys from now on; `tell` takes the mode."""
+        from widgets.common.vim_keys import VimKeys
+
+        self._vim = VimKeys(self, tell)
+        self.take_escape()
+
+    @property
+    def mode(self) -> str:
+        """What the user has to know of the mode of vim's keys."""
+        return self._vim.told if self._vim is not None else ""
+
+    def take_escape(self) -> bool:
+        """Whether vim's keys had a use for Escape."""
+        return self._vim is not None and self._vim.take(events.Key("escape", None))
+
+    def on_key(self, event: events.Key) -> None:
+        """Vim's keys come first."""
+        if self._vim is not None and event.key != "escape" and self._vim.take(event):
+            event.stop()
+            event.prevent_default()
 
     def get_line(self, line_index: int) -> Text:
         """The line with its colours."""

@@ -59,6 +59,7 @@ class EditScreen(Dialog[bool]):
         tell: Callable[..., None],
         *,
         line: int = 0,
+        vim: bool = False,
     ) -> None:
         """Make the screen.
 
@@ -70,6 +71,7 @@ class EditScreen(Dialog[bool]):
             editor: the user's own.
             tell: shows a line.
             line: where the cursor begins, from 0.
+            vim: whether the user wants vim's keys.
         """
         super().__init__(classes="-large")
         self._proposal_id = proposal_id
@@ -79,6 +81,7 @@ class EditScreen(Dialog[bool]):
         self._editor = editor
         self._tell = tell
         self._line = line
+        self._vim = vim
 
     def heading(self) -> str:
         """Which file of which proposal."""
@@ -106,6 +109,8 @@ class EditScreen(Dialog[bool]):
         editor = self.query_one(CodeEditor)
         editor.focus()
         editor.move_cursor((min(self._line, editor.document.line_count - 1), 0), center=True)
+        if self._vim:
+            editor.use_vim(lambda mode: self._tell_place())
         self._tell_place()
 
     @on(CodeEditor.Changed)
@@ -113,7 +118,9 @@ class EditScreen(Dialog[bool]):
     def _tell_place(self) -> None:
         """Where the cursor is, and whether there is anything to save."""
         row, column = self.query_one(CodeEditor).cursor_location
-        self.say(f"{'changed, not saved · ' if self.changed else ''}line {row + 1}, column {column + 1}")
+        mode = self.query_one(CodeEditor).mode
+        changed = "changed, not saved · " if self.changed else ""
+        self.say(f"{f'{mode} · ' if mode else ''}{changed}line {row + 1}, column {column + 1}")
 
     @property
     def changed(self) -> bool:
@@ -149,7 +156,9 @@ class EditScreen(Dialog[bool]):
             area.text = text
 
     def action_leave(self) -> None:
-        """Leave; ask if something would be lost."""
+        """Leave; ask if something would be lost. Where vim's keys have a use for Escape, that comes first."""
+        if self.query_one(CodeEditor).take_escape():
+            return
         if not self.changed:
             self.dismiss(False)
             return

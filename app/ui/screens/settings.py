@@ -44,6 +44,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             Row("theme", "Theme", "own, Textual's, or of the themes folder", "theme"),
             Row("layout", "Diff layout", "auto goes by the width", "choice", ("auto", "unified", "split")),
             Row("wrap", "Wrap long lines", "in the diff", "switch"),
+            Row("vim", "Vim keys", "in the composer and where a text is edited", "switch"),
             Row("white_space", "Show white space", "changes in it that say nothing", "switch"),
             Row("show_interventions", "Show signoff's words", "what signoff tells the model", "switch"),
         ),

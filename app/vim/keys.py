@@ -1,0 +1,77 @@
+"""What was typed in normal and visual mode, as a command: count, operator, motion or text object."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.vim.objects import QUOTES
+from app.vim.words import PAIRS
+
+OPERATORS = frozenset("dcy><")
+_WITH_CHARACTER = frozenset("fFtTr")
+_AFTER_G = frozenset("geE")
+MOTIONS = frozenset("hjklwbeWBE0^$G%;,{}fFtT") | {"gg", "ge", "gE"}
+_OBJECTS = frozenset("wW") | frozenset(QUOTES) | PAIRS.keys()
+_SAME = {"space": "l", " ": "l", "backspace": "h"}
+_MOST = 100_000
+"""A count is never higher: whoever holds a digit key down waits for nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command."""
+
+    name: str
+    """Of a motion or of what else there is; `line` for an operator that is doubled, `object` for a text object."""
+    count: int | None = None
+    operator: str = ""
+    argument: str = ""
+    """The character of `f` and its like, or the text object: `iw`."""
+
+    @property
+    def times(self) -> int:
+        """The count, 1 if there is none."""
+        return self.count or 1
+
+
+def parse(keys: Sequence[str], *, visual: bool) -> Command | Literal["more", "none"]:  # noqa: PLR0911
+    """The command that the keys are, whether they begin one, or neither."""
+    names = [_SAME.get(key, key) for key in keys]
+    count, rest = _count(names)
+    if not rest:
+        return "more"
+    operator = ""
+    if rest[0] in OPERATORS and not visual:
+        operator = rest[0]
+        further, rest = _count(rest[1:])
+        if further:
+            count = min(_MOST, (count or 1) * further)
+        if not rest:
+            return "more"
+        if rest[0] == operator:
+            return Command("line", count, operator)
+    first = rest[0]
+    if first in ("i", "a") and (operator or visual):
+        if len(rest) < 2:
+            return "more"
+        return Command("object", count, operator, first + rest[1]) if rest[1] in _OBJECTS else "none"
+    if first == "g":
+        if len(rest) < 2:
+            return "more"
+        return Command(f"g{rest[1]}", count, operator) if rest[1] in _AFTER_G else "none"
+    if operator and first not in MOTIONS:
+        return "none"
+    if first in _WITH_CHARACTER:
+        if len(rest) < 2:
+            return "more"
+        # The characters themselves, before one of them counts as a motion.
+        return Command(first, count, operator, " " if keys[-1] == "space" else keys[-1])
+    return Command(first, count, operator)
+
+
+def _count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
+    """The number in front, and what comes behind it; a 0 in front is none."""
+    length = 0
+    while length < len(keys) and keys[length] in "0123456789" and (length or keys[0] != "0"):
+        length += 1
+    return (min(_MOST, int("".join(keys[:length]))) if length else None), keys[length:]

@@ -1,0 +1,203 @@
+"""Where a motion leads, and what an operator takes of the way there."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.vim.keys import Command
+from app.vim.objects import text_object
+from app.vim.words import (
+    find_in_line,
+    first_nonblank,
+    line_end,
+    line_start,
+    matching_bracket,
+    next_paragraph,
+    next_word,
+    on_character,
+    previous_paragraph,
+    previous_word,
+    previous_word_end,
+    word_end,
+)
+
+Way = Literal["exclusive", "inclusive", "lines"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where a motion leads."""
+
+    to: int
+    way: Way = "exclusive"
+    to_end: bool = False
+    """It goes to the end of lines from here on, however long they are."""
+    keeps_column: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What an operator works on: of whole lines the last one's newline is not in it."""
+
+    start: int
+    end: int
+    lines: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What `f` and its like looked for last."""
+
+    key: str
+    character: str
+
+
+def move(  # noqa: PLR0911
+    text: str, at: int, command: Command, column: float, sought: Sought | None, *, onto_end: bool = False
+) -> Move | None:
+    """Where the motion of a command leads; None if it cannot be made.
+
+    Args:
+        text: the text.
+        at: the cursor.
+        command: with a motion.
+        column: where `j` and `k` want to be.
+        sought: for `;` and `,`.
+        onto_end: whether the cursor may stand on the end of a line, as it may where one selects.
+    """
+    times, operates = command.times, bool(command.operator) or onto_end
+    start, end = line_start(text, at), line_end(text, at)
+    match command.name:
+        case "h":
+            return Move(max(start, at - times)) if at > start or command.operator else None
+        case "l":
+            last = end if operates else end - 1
+            return Move(min(at + times, last)) if at < last else None
+        case "j" | "k":
+            return _vertical(text, at, times if command.name == "j" else -times, column, onto_end=onto_end)
+        case "0":
+            return Move(start)
+        case "^":
+            return Move(first_nonblank(text, at))
+        case "$":
+            return _to_end(text, at, times, onto_end=onto_end)
+        case "gg" | "G":
+            return _to_line(text, command)
+        case "%":
+            found = matching_bracket(text, at)
+            return None if found is None else Move(found, "inclusive")
+        case "{" | "}":
+            return _by_paragraphs(text, at, times, forward=command.name == "}")
+        case "f" | "F" | "t" | "T":
+            found = find_in_line(text, at, command.name, command.argument, times)
+            return None if found is None else Move(found, "inclusive" if command.name in "ft" else "exclusive")
+        case ";" | ",":
+            return _again(text, at, command, sought)
+    return _by_words(text, at, command)
+
+
+def _by_words(text: str, at: int, command: Command) -> Move | None:
+    name, operates = command.name, bool(command.operator)
+    big, started = name[-1].isupper(), at
+    if name in "wW":
+        if command.operator == "c" and at < line_end(text, at) and not text[at].isspace():
+            for number in range(command.times):
+                at = word_end(text, at, big, stay=not number)
+            return Move(at, "inclusive")
+        at, found = next_word(text, at, big, command.times, within_line=operates)
+        return Move(at if operates else on_character(text, at)) if found or operates else None
+    step = {"b": previous_word, "e": word_end, "ge": previous_word_end}[name.lower()]
+    for _ in range(command.times):
+        before, at = at, step(text, at, big)
+        if at == before and name in ("ge", "gE"):
+            return None
+    if at == started and not (operates and name in "eE"):
+        return None
+    return Move(at, "exclusive" if name in "bB" else "inclusive")
+
+
+def _vertical(text: str, at: int, lines: int, column: float, *, onto_end: bool = False) -> Move | None:
+    moved = 0
+    place = line_start(text, at)
+    while moved < abs(lines):
+        if lines > 0:
+            end = line_end(text, place)
+            if end == len(text):
+                break
+            place = end + 1
+        else:
+            if not place:
+                break
+            place = line_start(text, place - 1)
+        moved += 1
+    if not moved:
+        return None
+    place = int(min(place + column, line_end(text, place)))
+    return Move(place if onto_end else on_character(text, place), "lines", keeps_column=True)
+
+
+def _to_end(text: str, at: int, times: int, *, onto_end: bool) -> Move | None:
+    if times > 1:
+        below = _vertical(text, at, times - 1, 0)
+        if below is None:
+            return None
+        at = below.to
+    start, end = line_start(text, at), line_end(text, at)
+    if onto_end:
+        return Move(end, to_end=True)
+    return Move(end - 1, "inclusive", to_end=True) if end > start else Move(end, to_end=True)
+
+
+def _to_line(text: str, command: Command) -> Move:
+    number = command.count or (1 if command.name == "gg" else text.count("\n") + 1)
+    place = 0
+    for _ in range(min(number - 1, text.count("\n"))):
+        place = line_end(text, place) + 1
+    return Move(first_nonblank(text, place), "lines")
+
+
+def _by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> Move | None:
+    for left in reversed(range(times)):
+        before, at = at, next_paragraph(text, at) if forward else previous_paragraph(text, at)
+        if left and (at == before or line_start(text, at) != line_end(text, at)):
+            return None
+    return Move(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
+
+
+def _again(text: str, at: int, command: Command, sought: Sought | None) -> Move | None:
+    if sought is None:
+        return None
+    key = sought.key if command.name == ";" else sought.key.swapcase()
+    found = find_in_line(text, at, key, sought.character, command.times, again=True)
+    return None if found is None else Move(found, "inclusive" if key in "ft" else "exclusive")
+
+
+def stretch(text: str, at: int, command: Command, column: float, sought: Sought | None) -> Stretch | None:
+    """What the operator of a command works on; None if there is nothing of the kind."""
+    if command.name == "object":
+        found = text_object(text, at, command.argument[0] == "i", command.argument[1])
+        return None if found is None else Stretch(*found)
+    if command.name == "line":
+        below = _vertical(text, at, command.times - 1, 0) if command.times > 1 else Move(at)
+        return None if below is None else _whole_lines(text, at, below.to)
+    moved = move(text, at, command, column, sought)
+    if moved is None:
+        return None
+    if moved.way == "lines":
+        return _whole_lines(text, at, moved.to)
+    start, end = sorted((at, moved.to))
+    if moved.way == "inclusive":
+        end = min(end + 1, len(text))
+    elif end > start and end == line_start(text, end) and line_start(text, start) != end:
+        # An end at the very beginning of a line is not in it.
+        if not text[line_start(text, start) : start].strip():
+            return _whole_lines(text, start, end - 1)
+        end -= 1
+    alone = not text[line_start(text, start) : start].strip() and not text[end : line_end(text, end)].strip()
+    if command.operator == "d" and "\n" in text[start:end] and alone:
+        return _whole_lines(text, start, max(start, end - 1))
+    return Stretch(start, end)
+
+
+def _whole_lines(text: str, one: int, other: int) -> Stretch:
+    first, last = sorted((one, other))
+    return Stretch(line_start(text, first), line_end(text, last), lines=True)

@@ -1,0 +1,199 @@
+"""Where lines, words and brackets begin and end in a text; places are offsets, and a line's end is its newline."""
+
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = {close: opening for opening, close in _BRACKETS.items()}
+PAIRS = {
+    **dict.fromkeys("()b", "()"),
+    **dict.fromkeys("[]", "[]"),
+    **dict.fromkeys("{}B", "{}"),
+    **dict.fromkeys("<>", "<>"),
+}
+"""What a text object of brackets is called by, and the pair that it is about."""
+
+
+def line_start(text: str, at: int) -> int:
+    """Where the line of a place begins."""
+    return text.rfind("\n", 0, at) + 1
+
+
+def line_end(text: str, at: int) -> int:
+    """Where the line of a place ends: its newline, or the end of the text."""
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def first_nonblank(text: str, at: int) -> int:
+    """The first character of the line that is no space; its last one if it has no other."""
+    start, end = line_start(text, at), line_end(text, at)
+    found = start
+    while found < end and text[found] in " \t":
+        found += 1
+    return found if found < end else max(start, end - 1)
+
+
+def on_character(text: str, at: int) -> int:
+    """The nearest place in the line on which a cursor can stand: on a character, if the line has any."""
+    start, end = line_start(text, at), line_end(text, at)
+    return max(start, min(at, end - 1))
+
+
+def kind(character: str, big: bool) -> int:
+    """0 for space, 1 for what words are made of, 2 for other signs; with `big` there are only the first two."""
+    if character.isspace():
+        return 0
+    return 1 if big or character.isalnum() or character == "_" else 2
+
+
+def _is_empty_line(text: str, at: int) -> bool:
+    return (at == len(text) or text[at] == "\n") and (at == 0 or text[at - 1] == "\n")
+
+
+def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -> tuple[int, bool]:
+    """Where the next word begins, and whether there is one; an empty line is a word, too.
+
+    `within_line`: for an operator, which does not go over the end of a line for the last word of it.
+    """
+    while count:
+        count -= 1
+        stops = within_line and not count
+        here, last_line = _kind_at(text, at, big), line_end(text, at) == len(text)
+        moved, at = _step(text, at)
+        if moved < 0 or (moved and last_line):
+            return at, False
+        if moved and stops:
+            return at, True
+        while here and _kind_at(text, at, big) == here:
+            moved, at = _step(text, at)
+            if moved < 0 or (moved and stops):
+                return at, True
+        while not _kind_at(text, at, big) and not _is_empty_line(text, at):
+            moved, at = _step(text, at)
+            if moved < 0 or (moved and last_line):
+                return at, True
+    return at, True
+
+
+def _kind_at(text: str, at: int, big: bool) -> int:
+    return kind(text[at], big) if at < len(text) else 0
+
+
+def _step(text: str, at: int) -> tuple[int, int]:
+    """The next place, before it 2 if that is the end of a line, 1 if it is the next line, -1 if there is none."""
+    if at == len(text):
+        return -1, at
+    if text[at] == "\n":
+        return 1, at + 1
+    return 2 if at + 1 == line_end(text, at) else 0, at + 1
+
+
+def word_end(text: str, at: int, big: bool, *, stay: bool = False) -> int:
+    """Where this or the next word ends, with `stay` also if that is here; the end of the text if there is none."""
+    size = len(text)
+    here = _kind_at(text, at, big)
+    at += 1
+    if not (stay and here and _kind_at(text, at, big) != here):
+        while at < size and not kind(text[at], big):
+            at += 1
+        if at >= size:
+            return size
+        here = kind(text[at], big)
+        while at < size and kind(text[at], big) == here:
+            at += 1
+    return at - 1
+
+
+def previous_word(text: str, at: int, big: bool) -> int:
+    """Where this or the previous word begins; an empty line is one, too."""
+    at -= 1
+    while at > 0 and not kind(text[at], big):
+        if _is_empty_line(text, at):
+            return at
+        at -= 1
+    if at <= 0:
+        return 0
+    here = kind(text[at], big)
+    while here and at > 0 and kind(text[at - 1], big) == here:
+        at -= 1
+    return at
+
+
+def previous_word_end(text: str, at: int, big: bool) -> int:
+    """Where the previous word ends."""
+    here = _kind_at(text, at, big)
+    while at > 0 and here and kind(text[at], big) == here:
+        at -= 1
+    while at > 0 and not _kind_at(text, at, big) and not _is_empty_line(text, at):
+        at -= 1
+    return at
+
+
+def next_paragraph(text: str, at: int) -> int:
+    """The empty line after this paragraph; the last character if there is none."""
+    at = line_start(text, at)
+    while at < len(text) and _is_empty_line(text, at):
+        at = line_end(text, at) + 1
+    while at <= len(text):
+        if at == len(text) or _is_empty_line(text, at):
+            return at if _is_empty_line(text, at) else max(0, len(text) - 1)
+        at = line_end(text, at) + 1
+    return max(0, len(text) - 1)
+
+
+def previous_paragraph(text: str, at: int) -> int:
+    """The empty line before this paragraph; the beginning if there is none."""
+    at = line_start(text, at)
+    while at > 0 and _is_empty_line(text, at):
+        at = line_start(text, at - 1)
+    while at > 0 and not _is_empty_line(text, at):
+        at = line_start(text, at - 1)
+    return at
+
+
+def find_in_line(text: str, at: int, key: str, character: str, count: int, *, again: bool = False) -> int | None:
+    """What `f`, `F`, `t` and `T` find in the line; None if that is not there so many times.
+
+    `again`: it is looked for by `;`, which a `t` that stands before it already must not find.
+    """
+    start, end = line_start(text, at), line_end(text, at)
+    forward, found = key in "ft", at
+    if again and count == 1 and key in "tT":
+        found += 1 if forward else -1
+    for _ in range(count):
+        found = text.find(character, found + 1, end) if forward else text.rfind(character, start, max(start, found))
+        if found < 0:
+            return None
+    if key == "t":
+        return found - 1
+    return found + 1 if key == "T" else found
+
+
+def matching_bracket(text: str, at: int) -> int | None:
+    """The bracket that belongs to the one at the place or the next one in its line."""
+    end = line_end(text, at)
+    while at < end and text[at] not in _BRACKETS and text[at] not in _CLOSING:
+        at += 1
+    if at >= end:
+        return None
+    if text[at] in _BRACKETS:
+        return closing(text, at, text[at], _BRACKETS[text[at]])
+    return opening(text, at, _CLOSING[text[at]], text[at])
+
+
+def closing(text: str, at: int, left: str, right: str) -> int | None:
+    """Where the bracket at the place is closed."""
+    depth = 0
+    for found in range(at, len(text)):
+        depth += (text[found] == left) - (text[found] == right)
+        if depth == 0:
+            return found
+    return None
+
+
+def opening(text: str, at: int, left: str, right: str) -> int | None:
+    """Where the bracket that is closed at the place was opened."""
+    depth = 0
+    for found in range(at, -1, -1):
+        depth += (text[found] == right) - (text[found] == left)
+        if depth == 0:
+            return found
+    return None

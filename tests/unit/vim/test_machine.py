@@ -1,0 +1,101 @@
+"""What vim's keys do that is not compared with vim: taking back, indents, selections, and what they leave alone."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.vim.machine import Mode, Vim
+
+
+class Typing:
+    """A text field with the keys."""
+
+    def __init__(self, text: str = "", cursor: int = 0) -> None:
+        self.vim = Vim()
+        self.text, self.cursor = text, cursor
+        self.vim.mode = Mode.NORMAL
+
+    def keys(self, *keys: str) -> "Typing":
+        for key in keys:
+            outcome = self.vim.press(key, self.text, self.cursor)
+            self.text, self.cursor = outcome.text, outcome.cursor
+            if not outcome.taken and len(key) == 1:
+                self.text = self.text[: self.cursor] + key + self.text[self.cursor :]
+                self.cursor += 1
+        return self
+
+    def at(self, text: str) -> bool:
+        """Whether this is the text, with the cursor at the bar."""
+        return (self.text, self.cursor) == (text.replace("|", "", 1), text.index("|"))
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "comes"),
+    [
+        ("one two", "dwu", "|one two"),
+        ("one two", ["d", "w", "u", "ctrl+r"], "|two"),
+        ("one", ["i", "a", "b", "escape", "u"], "|one"),
+        ("one", ["i", "a", "escape", "x", "u", "u", "ctrl+r", "ctrl+r"], "|one"),
+        ("one\ntwo", ">j", "    |one\n    two"),
+        ("        one", "<<", "    |one"),
+        ("one two three", "vec", "| two three"),
+        ("one two", "viwU", "|ONE two"),
+        ("a(b c)d", ["l", "l", "v", "i", "(", "d"], "a(|)d"),
+        ("one two three", ["c", "w", "x", "escape", "w", "."], "x |x three"),
+        ("one\ntwo\nthree", "ddp", "two\n|one\nthree"),
+        ("one two", "ywP", "one| one two"),
+        ("ab", ["A", "c", "escape", "5", "h"], "|abc"),
+        ("ab", ["l", "space", "backspace"], "|ab"),
+    ],
+)
+def test_keys_come_to_this(text: str, keys: list[str], comes: str) -> None:
+    typing = Typing(text).keys(*keys)
+    assert typing.at(comes), (typing.text, typing.cursor)
+
+
+def test_escape_is_left_alone_where_it_ends_nothing() -> None:
+    vim = Vim()
+    assert vim.press("escape", "", 0).taken and vim.mode is Mode.NORMAL
+    assert not vim.press("escape", "", 0).taken
+    vim.press("2", "", 0)
+    assert vim.pending == ["2"] and vim.press("escape", "", 0).taken
+    vim.press("v", "", 0)
+    assert vim.press("escape", "", 0).taken and vim.mode is Mode.NORMAL
+
+
+@pytest.mark.parametrize("key", ["enter", "ctrl+s", "up", "tab", "f3", "ctrl+g"])
+@pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.INSERT])
+def test_keys_of_the_app_are_left_alone(key: str, mode: Mode) -> None:
+    vim = Vim()
+    vim.mode = mode
+    assert not vim.press(key, "text", 1).taken
+
+
+KEYS = st.sampled_from([*string.ascii_letters, *string.digits, *"$^%;,.~<>{}()[]\"'", "escape"])
+
+
+@given(st.text("ab (\n\"'é", max_size=30), st.integers(0, 30), st.lists(KEYS | st.just("ctrl+r"), max_size=30))
+def test_no_keys_break_it(text: str, cursor: int, keys: list[str]) -> None:
+    typing = Typing(text, min(cursor, len(text)))
+    for key in keys:
+        typing.keys(key)
+        assert 0 <= typing.cursor <= len(typing.text)
+    typing.keys("escape", "escape")
+    assert typing.vim.mode is Mode.NORMAL
+
+
+COMMANDS = st.sampled_from(["dw", "x", "p", "J", "~", "dd", "yyp", "D"])
+
+
+@given(st.text("ab (\n", max_size=20), st.lists(COMMANDS, max_size=8))
+def test_what_is_taken_back_is_as_it_was(text: str, commands: list[str]) -> None:
+    typing = Typing(text)
+    for command in commands:
+        typing.keys(*command)
+    after = typing.text
+    typing.keys(*"u" * 20)
+    assert typing.text == text
+    typing.keys(*["ctrl+r"] * 20)
+    assert typing.text == after
