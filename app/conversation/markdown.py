@@ -22,7 +22,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.side_events import SideAnswer, SideQuestion
-from app.images.image import Image
+from app.images.image import Image, names_of
 
 _STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
@@ -73,7 +73,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
 
 def _images(images: Sequence[Image]) -> str:
     """A line for each: what it is, and by which hash it is stored."""
-    lines = [f"- image `{image.name}`: {image.facts}, {image.media_type}, SHA-256 {image.sha256}" for image in images]
+    lines = [f"- image {names_of([one])}: {one.facts}, {one.media_type}, SHA-256 {one.sha256}" for one in images]
     return "\n\n" + "\n".join(lines) if lines else ""
 
 

@@ -62,6 +62,8 @@ def _png(data: bytes) -> tuple[int, int]:
         while data[position + 4 : position + 8] != b"IEND":
             (length,) = struct.unpack_from(">I", data, position)
             position += 12 + length
+        if position + 12 > len(data):
+            raise IndexError
     return width, height
 
 

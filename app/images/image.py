@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from app.images.formats import recognise
+from app.safe_text import visible
 
 
 class Image(BaseModel):
@@ -43,14 +44,21 @@ class Image(BaseModel):
 
 
 _MOST_NAMED = 20
+_LONGEST_NAME = 200
+"""Characters; of a longer path the end is said."""
 
 
 def names_of(images: Sequence[Image]) -> str:
-    """Their names in quotes, for a sentence; of very many the first."""
-    names = [f'"{image.name}"' for image in images[:_MOST_NAMED]]
+    """Their names in quotes, for a sentence: nobody's name ends a line or the quotes. Of very many the first."""
+    names = [f'"{_in_quotes(image.name)}"' for image in images[:_MOST_NAMED]]
     more = [f"{len(images) - len(names)} more"] if len(images) > len(names) else []
     *first, last = [*names, *more]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def _in_quotes(name: str) -> str:
+    shown = visible(name, keep="").replace('"', "'")
+    return shown if len(shown) <= _LONGEST_NAME else f"…{shown[-_LONGEST_NAME:]}"
 
 
 def bytes_text(size: int) -> str:

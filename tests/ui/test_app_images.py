@@ -7,6 +7,7 @@ import pytest
 from textual import events
 
 from app.conversation.events import Notice, UserMessage
+from app.safe_text import visible
 from app.ui.screens.wire import arranged, dumped
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running
@@ -146,7 +147,7 @@ async def test_a_hostile_name_is_shown_as_what_it_is(folder: Path, server: WireS
     async with running(folder, server) as run:
         put(run, "[red]x[/]\u202egnp.png", gif(3, 2))
         await run.say('See @"[red]x[/]\u202egnp.png"')
-        await run.see("▣ [red]x[/]")
+        await run.see(f"▣ [red]x[/]{visible(chr(0x202E))}gnp.png  3×2")
         assert "\u202e" not in run.text
         assert images(server.last.body) == [("image/gif", gif(3, 2))]
 

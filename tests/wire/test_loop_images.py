@@ -12,6 +12,7 @@ from app.cli.main import main
 from app.conversation.events import AssistantMessage, Notice, Pruned, UserMessage
 from app.images.mentions import mentions
 from app.llm.capabilities.beliefs import LASTS, believed
+from app.llm.client import ModelClient
 from app.runtime.attachments import attached
 from app.runtime.connection import LearnedProfiles
 from tests.oracles.reading import conversation, images
@@ -189,6 +190,8 @@ async def test_what_the_settings_say_counts_for_more_than_the_list(server: WireS
     server.route("/v1/models", document({"data": [entry]}))
     server.always(Turn("I see."))
     async with opened(server, tmp_path, profile={"images_supported": True}) as on:
+        model = on.session.ports.model
+        assert isinstance(model, ModelClient) and await model.models() == ["test-model"]
         await show(on, "What is in @shot.png?")
     assert len(images(server.last.body)) == 1
 
@@ -294,7 +297,7 @@ class TestCommandLine:
         assert self.run(server, "See @shot.png") == 0
         capsys.readouterr()
         assert main(["export", "latest"]) == 0
-        assert "- image `shot.png`: 300×200," in (text := capsys.readouterr().out) and "SHA-256" in text
+        assert '- image "shot.png": 300×200,' in (text := capsys.readouterr().out) and "SHA-256" in text
         assert main(["export", "latest", "--format", "json", "--images", str(tmp_path / "out")]) == 0
         (message,) = [one for one in json.loads(capsys.readouterr().out) if one["type"] == "user_message"]
         (image,) = message["images"]

@@ -33,6 +33,12 @@ def test_one_that_is_cut_off_is_damaged(data: bytes, kind: str) -> None:
             recognise(data[:length])
 
 
+@pytest.mark.parametrize("data", [png(), jpeg(), gif(), webp()], ids=["png", "jpeg", "gif", "webp"])
+def test_one_without_its_last_byte_is_cut_off(data: bytes) -> None:
+    with pytest.raises(NotAnImage, match="cut off"):
+        recognise(data[:-1])
+
+
 @pytest.mark.parametrize("data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"BM" + b"\0" * 60, b"RIFF\0\0\0\0WAVE"])
 def test_all_else_is_none(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="no PNG, JPEG, GIF or WebP"):
