@@ -270,10 +270,10 @@ async def test_the_last_decision_leads_back_to_the_composer_and_no_other(
         await run.say("change it")
         await run.see("P1", "P2")
         await run.review()
+        review = run.app.workbench.review
         for number, waits in ((0, True), (1, False)):
             proposal = f"P{number + 1}"
-            state = run.app.workbench.review.state
-            await run.until(lambda proposal=proposal: state.current == proposal and run.can_decide(), proposal)  # type: ignore[misc]
+            await run.until(lambda shown=proposal: review.state.current == shown and run.can_decide(), proposal)  # type: ignore[misc]
             await run.pilot.press(key)
             await run.until(lambda number=number: not run.proposals[number].state.waiting)  # type: ignore[misc]
             await run.until(lambda waits=waits: run.app.workbench.review.in_focus is waits)  # type: ignore[misc]
