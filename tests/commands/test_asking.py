@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_commands import PATCH, Run, processes, signoff, workspace
+from tests.commands.test_commands import PATCH, Run, signoff, workspace
 from tests.wire.replies import Call, error
 from tests.wire.server import WireServer
 from tests.wire.test_side_questions import asked_aside
 
-__all__ = ["processes", "signoff", "workspace"]
+__all__ = ["signoff", "workspace"]
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.storage.session_lock import SessionLock
-from tests.commands.forking import Forking, forking
+from tests.commands.forking import Forking
 from tests.wire.replies import STALL, Turn, chunk, stream
 from tests.wire.server import WireServer
 
@@ -37,13 +37,6 @@ def workspace(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "notes.txt").write_text("one\ntwo\nthree\n")
     return folder
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Forking]:
-    """Where the commands are forked from."""
-    with forking() as started:
-        yield started
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.commands.agent_calls import AGENTS, Agent, context, reason, stops
-from tests.commands.forking import Forking, forking
+from tests.commands.forking import Forking
 
 LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
 
@@ -55,12 +55,6 @@ class Site:
 
     def tree(self) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in self.workspace.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Forking]:
-    with forking() as started:
-        yield started
 
 
 @pytest.fixture

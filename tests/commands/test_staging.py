@@ -3,22 +3,15 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.commands.forking import Forking, forking
+from tests.commands.forking import Forking
 from tests.unit.proposals.repositories import git
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Forking]:
-    """Where the commands are forked from."""
-    with forking() as started:
-        yield started
 
 
 @pytest.fixture
