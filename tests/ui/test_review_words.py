@@ -3,6 +3,7 @@
 import pytest
 from textual.widgets import TextArea
 
+from app.proposals.answers import Answer
 from app.proposals.facts import LineComment
 from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation, ConfirmationAnswer, Span
@@ -216,12 +217,27 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
         app.review.set_sent_comments("P1", [comment])
         await ready(pilot)
         assert "☐ a.py:2  name it" in screen(app)
-        await pilot.press("g", "j", "j", "enter")
+        await pilot.press("g", "j", "enter")
         await pilot.pause()
         assert "☑ a.py:2  name it" in screen(app)
         await pilot.press("enter")
         await pilot.pause()
         assert "☐ a.py:2  name it" in screen(app), "the cursor has stayed on it"
+        app.review.set_answers("P2", [Answer.SAME])
+        await pilot.pause()
+        assert "☐ a.py:2  not changed in v2: name it" in screen(app)
+
+
+@pytest.mark.parametrize(
+    "summary", ["Read the tides", "Read the tides of all ports that the harbour master has named"]
+)
+async def test_what_the_pane_below_says_is_not_said_twice(summary: str) -> None:
+    diffs = [file_diff("a.py", "one\n", "1\n"), file_diff("b.py", "one\n", "1\n", first=2)]
+    app = ReviewApp((proposal("P1", diffs, summary), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        assert "Would change 2 files" in screen(app) and "in 2 files" not in screen(app)
+        assert ("The model says: " in screen(app)) is (len(summary) > 40)
 
 
 async def test_the_version_before_against_this_one() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from app.proposals.answers import Answer
-from app.proposals.attention.summary import computed, said
+from app.proposals.attention.summary import clauses, computed, said
 from app.proposals.models import FileDiff, Proposal
 from widgets.approval.notes import Remark
 from widgets.approval.state import ReviewState
@@ -20,6 +20,9 @@ _ANSWERS = {
     Answer.UNKNOWN: "",
 }
 """What the version that answers does at the line of a comment."""
+
+_CUT = 40
+"""Characters of a summary from which on the pane below may not have room for all of it."""
 
 _QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
@@ -44,8 +47,13 @@ def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
 
 def top_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     """What stands above the first file: what it comes to, what its author says, what moved since it was last shown,
-    and comments on the version before."""
-    lines = filter(None, (computed(proposal), said(proposal)))
+    and comments on the version before.
+
+    The pane below says how much would change, and the author's words as far as there is room.
+    """
+    tells = bool(clauses(proposal))
+    words = said(proposal) if tells or len(proposal.summary) > _CUT else ""
+    lines = filter(None, (computed(proposal) if tells else "", words))
     notes = [
         *(NoteRow(-1, line, "plain") for line in lines),
         *(

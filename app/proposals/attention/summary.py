@@ -36,13 +36,17 @@ def computed(proposal: Proposal) -> str:
 
     It is empty where it would only say again what stands at the head of the one file.
     """
-    shown = proposal.in_question
-    clauses = [*_clauses(proposal.reasons, {change.path for change in shown})]
-    if len(shown) == 1 and not clauses:
+    shown, reasons = proposal.in_question, clauses(proposal)
+    if len(shown) == 1 and not reasons:
         return ""
     counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("−", proposal.removed)) if count]
     counted = f"{' '.join(counts)} in {plural(len(shown), 'file')}" if counts else plural(len(shown), "file")
-    return ", ".join((counted, *clauses))
+    return ", ".join((counted, *reasons))
+
+
+def clauses(proposal: Proposal) -> list[str]:
+    """What of the files that its numbers are about deserves eyes: `removes 2 tests`, `touches .github/`."""
+    return [*_clauses(proposal.reasons, {change.path for change in proposal.in_question})]
 
 
 def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]:
