@@ -89,6 +89,18 @@ async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestEr
             id="500 template",
         ),
         pytest.param(
+            error(
+                400,
+                "Unable to generate parser for this template. Automatic parser generation failed: \n------------\n"
+                f"While executing CallExpression at line 1, column 226 in source:\n...{'{{ <b> }}' * 40}\n"
+                f"{' ' * 43}^\nError: Jinja Exception: There is no tool role",
+            ),
+            K.INVALID_REQUEST,
+            1,
+            "parser generation failed: Jinja Exception: There is no tool role",
+            id="a template's source",
+        ),
+        pytest.param(
             document([{"error": {"code": 400, "message": "API key not valid."}}], status=400),
             K.AUTH,
             1,

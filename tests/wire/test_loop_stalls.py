@@ -10,6 +10,7 @@ from app.agent.updates import Phase
 from app.conversation.events import AssistantMessage, TurnEnded
 from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
+from tests.waiting import PATIENCE
 from tests.wire import bench as bench_module
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.hosting import Hosted
@@ -93,9 +94,15 @@ async def test_the_feedback_that_begins_a_turn_does_not_cut_its_closing_words_sh
         assert said[-1] == "It greets with Hey."
 
 
-async def test_a_closing_request_that_goes_on_is_heard_out(server: WireServer, tmp_path: Path) -> None:
+async def test_a_closing_request_that_goes_on_is_heard_out(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.agent.turn._STALLED", PATIENCE)
     server.turn(calls=[edit()])
-    server.script([Turn("It greets with Hi.", pieces=6), Turn("Right.")])
+    slowly = (b": wait\n\n", BREAK) * 60
+    server.script(
+        [stream(chunk("It greets"), *slowly, chunk(" with Hi."), chunk(finish="stop"), DONE), Turn("Right.")]
+    )
     async with bench(server, tmp_path) as on:
         await on.session.send("Be less formal")
         assert await server.arrived(2)

@@ -16,6 +16,8 @@ _ECHOES = frozenset({"input", "failed_generation"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
 _SECRET = re.compile(r"\b(?:sk|gsk|pk|rk|xai|AIza|hf|nvapi|csk|key)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}")
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_EXCERPT = re.compile(r"\s*-{6,}\s*\n.*\nError: ", re.DOTALL)
+"""The piece of a template that llama.cpp shows before it says what is wrong."""
 _TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 
@@ -42,7 +44,7 @@ def headline(body: Any) -> str:
         case str() if body.lstrip().startswith("<"):
             return _TAG.sub(" ", body)
         case str():
-            return body
+            return _EXCERPT.sub(" ", body)
         case list() if body:
             return headline(body[0])
         case Mapping():
