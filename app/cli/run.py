@@ -99,7 +99,7 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
         raise CommandError(str(error), Exit.USAGE) from error
     message = await asyncio.to_thread(_message, runtime, prompt)
     try:
-        images = await _images(runtime, prompt, arguments.image, model.profile.wire)
+        images = await _images(runtime, message.text, arguments.image, model.profile.wire)
     except NotAttached as error:
         await model.aclose()
         raise CommandError(str(error), Exit.USAGE) from error

@@ -65,6 +65,6 @@ class OwnCommands:
             raise BadArgument(str(unusable)) from unusable
         if (session := self._session.now) is not None and session.question is not None:
             raise BadArgument("A question waits for your answer; answer it first.")
-        await self._send(message.text, message.command, mentions(argument))
+        await self._send(message.text, message.command, mentions(message.text))
         if message.notice:
             await self._session.get().note(Notice(text=message.notice))

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.oracles.reading import images
 from tests.ui.running_app import running
+from tests.unit.images.pictures import png
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -54,6 +56,17 @@ async def test_it_is_offered_called_and_shown_as_it_was_typed(
         assert "Be brief" not in run.text
         await run.pilot.press("shift+tab", "home", "enter")
         await run.see("Be brief.")
+
+
+async def test_a_file_that_it_names_is_attached_as_by_a_message(
+    tmp_path: Path, user: Path, workspace: Path, server: WireServer
+) -> None:
+    put(user, ".claude/commands/look.md", "Look at @$1 closely.")
+    (workspace / "shot.png").write_bytes(png(4, 3))
+    server.script([Turn("A button.")])
+    async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
+        await run.say("/look shot.png")
+        assert images(server.requests[0].body) == [("image/png", png(4, 3))]
 
 
 async def test_help_and_palette_list_it(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:

@@ -1,6 +1,7 @@
 """Help: what signoff is, all keys as they are in force, all commands. Made from the registry and the keymap."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import ClassVar
 
 from textual import events, on
@@ -140,7 +141,7 @@ class HelpScreen(Dialog[None]):
                 yield _columns(f"/{command.name} {command.argument}".rstrip(), told, width, _USAGE)
         if not words:
             for problem in self._own.clashes():
-                yield [Content.styled(line.plain, "$text-warning") for line in _columns("", problem, width, 0)]
+                yield [Content.styled(line, "$text-warning") for line in wrap(problem, width)]
 
     def _fits(self, action: Action, words: Iterable[str]) -> bool:
         keys = " ".join(key_name(key) for key in keys_of(action, self._keymap))

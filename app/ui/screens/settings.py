@@ -44,7 +44,6 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             Row("theme", "Theme", "own, Textual's, or of the themes folder", "theme"),
             Row("layout", "Diff layout", "auto goes by the width", "choice", ("auto", "unified", "split")),
             Row("wrap", "Wrap long lines", "in the diff", "switch"),
-            Row("vim", "Vim keys", "in the composer and where a text is edited", "switch"),
             Row("white_space", "Show white space", "changes in it that say nothing", "switch"),
             Row("show_interventions", "Show signoff's words", "what signoff tells the model", "switch"),
         ),
@@ -72,6 +71,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
         "Around",
         (
             Row("notify", "Call for attention", "when control is back", "choice", ("bell", "desktop", "off")),
+            Row("vim", "Vim keys", "in the composer and where a text is edited", "switch"),
             Row("editor", "Editor", "command; $VISUAL or $EDITOR if empty", "text"),
             Row("commit", "Commit", "a git commit of each approved proposal", "switch"),
         ),

@@ -42,7 +42,7 @@ class SkillsScreen(Dialog[None]):
     def body(self) -> Iterable[Widget]:
         """Each with its description, then what is wrong."""
         yield Static(_summary(self._skills, self._told), classes="text quiet")
-        with VerticalScroll(classes="gap"):
+        with VerticalScroll():
             for skill in self._skills.by_name.values():
                 yield Static(_row(skill), classes="text gap")
             for problem in self._skills.problems:
