@@ -133,8 +133,8 @@ async def test_a_search_and_a_comment_show_the_hunk_that_they_are_in() -> None:
 
 
 async def test_words_are_compared_with_the_line_that_they_were() -> None:
-    old = "a( 1 );\nvalue = first + 2;\nb( 1 );\n"
-    app = of(file_diff("a.c", old, "new();\na(1);\nvalue = second + 2;\nb(1);\n"))
+    old = "a( 1 );\nvalue = first + 2;\nother();\n"
+    app = of(file_diff("a.c", old, "new();\na(1);\nvalue = second + 2;\n"))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         marks, diff = app.review.view.sheet.scene.marks, app.diffs["P1"][0]
