@@ -151,6 +151,12 @@ def test_that_nothing_waits_is_said_without_the_engine(tmp_path: Path) -> None:
     assert not modules_after(code) & {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "pathspec"}
 
 
+def test_nothing_of_servers_is_loaded_before_a_file_names_one() -> None:
+    loaded = "import app.runtime.open_session, app.cli.run, app.ui.commands, sys"
+    code = f"{loaded}\nassert not [name for name in sys.modules if name.startswith('app.servers')]"
+    assert "app" in modules_after(code)
+
+
 def test_the_command_line_needs_no_textual() -> None:
     loaded = modules_after("import app.cli.run, app.cli.proposals, app.cli.sessions")
     assert not loaded & {"textual", "openai", "watchfiles", "httpx2"}
