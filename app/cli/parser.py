@@ -136,7 +136,8 @@ def command_parser() -> argparse.ArgumentParser:
         "--commands",
         choices=("deny", "allow"),
         default="deny",
-        help="whether the model may run commands (default: deny); what they change becomes a proposal",
+        help="whether the model may run commands, and call tools of MCP servers (default: deny); what they change "
+        "becomes a proposal",
     )
     run.add_argument(
         "--in-place",

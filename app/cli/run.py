@@ -111,7 +111,8 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
             f"Session {session.id} is open in another window: go on there, or close it first.", Exit.REFUSED
         )
     first = len(session.log.events)
-    printer = _Printer(session, quiet=arguments.quiet, commands=arguments.commands == "allow")
+    allowed = arguments.commands == "allow"
+    printer = _Printer(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
     session.subscribe(printer)
     stop = _Stop(session)
     try:
@@ -288,8 +289,9 @@ _FIRST_WORD = 5.0
 class _Printer:
     """Says on standard error what goes on."""
 
-    def __init__(self, session: Session, *, quiet: bool, commands: bool) -> None:
+    def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:
         self._session = session
+        self._in_place = in_place
         self._commands = commands
         self._quiet = quiet
         self._column = 0
@@ -310,7 +312,9 @@ class _Printer:
             case PhaseChanged():
                 self._phase(update)
             case ConfirmationRequested(key=key, confirmation=confirmation) if (
-                self._commands and confirmation.kind in ("command", "server")
+                self._commands
+                and confirmation.kind in ("command", "server")
+                and (self._in_place or not confirmation.direct)
             ):
                 self._line(f"{'$' if confirmation.kind == 'command' else '?'} {confirmation.detail}")
                 self._session.confirm(key, ConfirmationAnswer(allowed=True))

@@ -91,7 +91,8 @@ class ServerTool(Tool):
         if odd := inspect(detail := shown_call(offer.tool, values)):
             notes.insert(0, f"Careful: the arguments hold {odd}.")
         form = ToolForm(server.name, offer.tool, server.definition.fingerprint)
-        return Confirmation("server", f"Call a tool of {server.name}?", detail, ".", tuple(notes), form)
+        title, direct = f"Call a tool of {server.name}?", reach is Reach.DIRECT
+        return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
 
 
 def shown_call(tool: str, values: Mapping[str, object]) -> str:

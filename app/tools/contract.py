@@ -97,6 +97,8 @@ class Confirmation:
     """What else has to be known before a yes, the most important first."""
     form: ToolForm | None = None
     """Of a server: what a yes for longer than once covers."""
+    direct: bool = False
+    """It can write to the user's files without review."""
 
 
 class Span(StrEnum):
