@@ -1,25 +1,22 @@
 """A run on an overlay: its files lie over the workspace's own path, in a mount namespace of their own."""
 
-import asyncio
 import os
 import tempfile
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.sandbox.changes import Change, Found, Pending
+from app.sandbox.changes import Pending
 from app.sandbox.enclosed import run_enclosed
 from app.sandbox.environment import command_environment, with_git_settings
-from app.sandbox.keeping import Keeping
 from app.sandbox.mounting import mount_steps
 from app.sandbox.places import Access
 from app.sandbox.process import Ended, Output
-from app.sandbox.through import write_through
-from app.sandbox.upper import Upper
+from app.sandbox.written_layer import WrittenLayer
 from app.workspace.paths import Workspace
 
 
-class OverlayRun:
+class OverlayRun(WrittenLayer):
     """The workspace with a layer over it, as long as its folder exists."""
 
     def __init__(self, workspace: Workspace, folder: Path, access: Access, pending: Pending) -> None:
@@ -31,11 +28,9 @@ class OverlayRun:
             access: What else may be written, and what is hidden.
             pending: What lies over the workspace.
         """
-        self._root = workspace.root
+        super().__init__(workspace, folder / "upper", pending)
         self._folder = folder
         self._access = access
-        self._keeping = Keeping(workspace, pending)
-        self._upper = Upper(workspace.root, folder / "upper", pending)
 
     def prepare(self) -> None:
         """Fill the layer. Raises OSError."""
@@ -60,22 +55,6 @@ class OverlayRun:
         steps = [*self._steps(), "folder", str(self._root / folder)]
         environment = with_git_settings(command_environment(os.environ, uuid.uuid4().hex))
         return await run_enclosed(steps, program, environment=environment, seconds=seconds, output=output)
-
-    async def changes(self) -> Found:
-        """What has changed so far. Raises OSError."""
-        return await asyncio.to_thread(self._upper.look, self._keeping)
-
-    def read(self, path: str, limit: int) -> Change:
-        """One of the changes with its contents; raises as `Upper.read` does."""
-        return self._upper.read(path, limit)
-
-    async def write_through(self, paths: Sequence[str]) -> None:
-        """Have these ignored paths in the workspace as they are here. Raises OSError."""
-        await asyncio.to_thread(self._write_through, paths)
-
-    def _write_through(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            write_through(self._root, self._folder / "upper", path)
 
     def _steps(self) -> list[str]:
         own = self._folder

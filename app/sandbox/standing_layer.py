@@ -7,22 +7,20 @@ on itself, at which the kernel forgets all names that are not in use; the progra
 has written by the time it answers is looked at; whatever is not, is gone at the next such moment.
 """
 
-import asyncio
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
-from app.sandbox.changes import Change, Found, Pending
+from app.sandbox.changes import Pending
 from app.sandbox.keeping import Keeping
 from app.sandbox.mounting import mount_steps
 from app.sandbox.places import Access
 from app.sandbox.run_folders import remove_tree
-from app.sandbox.through import write_through
 from app.sandbox.upper import Upper
+from app.sandbox.written_layer import WrittenLayer
 from app.workspace.paths import Workspace
 
 
-class StandingLayer:
+class StandingLayer(WrittenLayer):
     """The layer, as long as its folder exists."""
 
     def __init__(self, workspace: Workspace, folder: Path, access: Access) -> None:
@@ -33,16 +31,10 @@ class StandingLayer:
             folder: An empty folder of the layer's own, outside the workspace.
             access: What else may be written, and what is hidden.
         """
+        super().__init__(workspace, folder / "upper", {})
         self._workspace = workspace
-        self._root = workspace.root
         self._folder = folder
         self._access = access
-        self._keeping = Keeping(workspace, {})
-        self._upper = Upper(self._root, self._layer, {})
-
-    @property
-    def _layer(self) -> Path:
-        return self._folder / "upper"
 
     def prepare(self) -> None:
         """Make an empty layer. Raises OSError."""
@@ -69,19 +61,3 @@ class StandingLayer:
         self._keeping = Keeping(self._workspace, pending)
         self._upper = Upper(self._root, self._layer, pending)
         self._upper.fill()
-
-    async def changes(self) -> Found:
-        """What was written since it was laid. Raises OSError."""
-        return await asyncio.to_thread(self._upper.look, self._keeping)
-
-    def read(self, path: str, limit: int) -> Change:
-        """One of the changes with its contents; raises as `Upper.read` does."""
-        return self._upper.read(path, limit)
-
-    async def write_through(self, paths: Sequence[str]) -> None:
-        """Have these ignored paths in the workspace as they are here. Raises OSError."""
-        await asyncio.to_thread(self._write_through, paths)
-
-    def _write_through(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            write_through(self._root, self._layer, path)

@@ -1,0 +1,47 @@
+"""What programs have written to the upper layer of an overlay, as whoever stages it asks for it.
+
+Kept apart: the layer of one command and the layer of a program that stays are both looked at so.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.sandbox.changes import Change, Found, Pending
+from app.sandbox.keeping import Keeping
+from app.sandbox.through import write_through
+from app.sandbox.upper import Upper
+from app.workspace.paths import Workspace
+
+
+class WrittenLayer:
+    """A layer over a workspace."""
+
+    def __init__(self, workspace: Workspace, layer: Path, pending: Pending) -> None:
+        """Nothing is written yet.
+
+        Args:
+            workspace: What is below.
+            layer: Its folder.
+            pending: What lies over the workspace.
+        """
+        self._root = workspace.root
+        self._layer = layer
+        self._keeping = Keeping(workspace, pending)
+        self._upper = Upper(workspace.root, layer, pending)
+
+    async def changes(self) -> Found:
+        """What has changed so far. Raises OSError."""
+        return await asyncio.to_thread(self._upper.look, self._keeping)
+
+    def read(self, path: str, limit: int) -> Change:
+        """One of the changes with its contents; raises as `Upper.read` does."""
+        return self._upper.read(path, limit)
+
+    async def write_through(self, paths: Sequence[str]) -> None:
+        """Have these ignored paths in the workspace as they are here. Raises OSError."""
+        await asyncio.to_thread(self._write_through, paths)
+
+    def _write_through(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            write_through(self._root, self._layer, path)
