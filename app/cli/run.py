@@ -292,7 +292,7 @@ class _Printer:
     def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:
         self._session = session
         self._in_place = in_place
-        self._commands = commands
+        self._may = ("command", "server") if commands else ()
         self._quiet = quiet
         self._column = 0
         self._expected: asyncio.Handle = asyncio.get_running_loop().call_soon(lambda: None)
@@ -311,16 +311,10 @@ class _Printer:
                 self._line("… what came so far is void")
             case PhaseChanged():
                 self._phase(update)
-            case ConfirmationRequested(key=key, confirmation=confirmation) if (
-                self._commands
-                and confirmation.kind in ("command", "server")
-                and (self._in_place or not confirmation.direct)
-            ):
-                self._line(f"{'$' if confirmation.kind == 'command' else '?'} {confirmation.detail}")
-                self._session.confirm(key, ConfirmationAnswer(allowed=True))
-            case ConfirmationRequested(key=key, confirmation=confirmation):
-                self._line(f"! not allowed without the screen: {confirmation.detail}")
-                self._session.confirm(key, ConfirmationAnswer(allowed=False))
+            case ConfirmationRequested(key=key, confirmation=asked):
+                allowed = asked.kind in self._may and (self._in_place or not asked.direct)
+                self._line(f"{'$' if allowed else '! not allowed without the screen:'} {asked.detail}")
+                self._session.confirm(key, ConfirmationAnswer(allowed=allowed))
             case Failed(message=message):
                 self.failure = message
             case Recorded(event=event):
