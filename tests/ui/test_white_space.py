@@ -44,7 +44,7 @@ async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
         await pilot.press("W")
         text = screen(app)
         assert "16 lines differ in white space only · W shows them" in text
-        assert "16 lines of white space left out" in text
+        assert "white space off: 16 lines" in text
         assert "x13 := a + 13" in text, "what is beside a change is context"
         assert "x13 := a+13" not in text and "x3 := a" not in text
         assert "⋯ 12 unchanged lines (but for white space)" in text
@@ -148,5 +148,5 @@ async def test_a_large_change_is_looked_through_beside_the_event_loop() -> None:
     app = of(diff.model_copy(update={"new": tuple(lines)}))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        await until(lambda: "1,000 lines of white space left out" in screen(app), "the count")
+        await until(lambda: "white space off: 1,000 lines" in screen(app), "the count")
         assert "hunk 3: 10 lines differ in white space only" in screen(app)

@@ -87,7 +87,10 @@ class Painter:
 
     def _spaces(self, row: SpaceRow, over: tuple[str, ...]) -> Strip:
         number = self.scene.diffs[row.file].change.hunks[row.hunk].number
-        text = f"{' ' * (self.scene.gutter - 4)}␣ hunk {number:,}: {space_words(row.lines)} · Enter shows them"
+        text = f"{' ' * (self.scene.gutter - 4)}␣ hunk {number:,}: {space_words(row.lines)}"
+        hint = " · Enter shows them"
+        if cell_len(text) + len(hint) + 2 <= self.scene.width:
+            text += hint
         classes = ("diff--plain", "diff--fold", *over)
         state = self._code.state(LineRow(row.file, None, None, row.hunk, 0), 0, over)
         return Strip([state, Segment(text, self.style(classes))]).adjust_cell_length(

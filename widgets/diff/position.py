@@ -96,7 +96,7 @@ def _spaces(view: DiffSurface) -> str:
     if sheet.spaces is None:
         return "looking for white space …"
     count = sheet.left_out.total
-    return f"{plural(count, 'line')} of white space left out" if count else "no white space left out"
+    return f"white space off: {plural(count, 'line')}" if count else "white space off"
 
 
 def _quoted(query: str) -> str:
