@@ -15,17 +15,13 @@ from app.agent.allowances import Allowances
 from app.agent.briefing import Briefing
 from app.agent.confirmations import Confirmations
 from app.agent.context import ContextKeeper
+from app.agent.deciding import Decisions
 from app.agent.decision_events import (
-    approval,
     changes,
-    decided,
-    edited,
     not_recorded,
     owner_of,
-    redone,
     speaks,
     told_elsewhere,
-    undone,
 )
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
@@ -47,7 +43,6 @@ from app.agent.updates import (
 )
 from app.conversation.events import (
     AssistantMessage,
-    Decision,
     Event,
     Invocation,
     Notice,
@@ -58,14 +53,13 @@ from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
 from app.images.image import Image
 from app.llm.wires.registry import SentRequest
-from app.proposals.errors import ProposalError
-from app.proposals.facts import UNKNOWN, Circumstances, LineComment
 from app.proposals.models import Proposal
 from app.proposals.reports import DecisionResult
+from app.proposals.service import ProposalService
 from app.tools.contract import ConfirmationAnswer
 
 
-class Session:
+class Session(Decisions):
     """A conversation; every public method may be called at any time, whatever the session is doing."""
 
     def __init__(self, session_id: str, ports: Ports, settings: TurnSettings, events: Sequence[Event] = ()) -> None:
@@ -185,63 +179,17 @@ class Session:
         """Make room in the context now, by a summary of the older history."""
         await self._turns.compact()
 
-    # What the user decides; each raises `ProposalError` where it cannot be done, and nothing has changed then
+    # What the user decides, beside the decisions on proposals
 
-    async def approve(
-        self,
-        proposal_id: str,
-        hunks: Collection[str] | None = None,
-        revision: int | None = None,
-        feedback: str = "",
-        comments: Sequence[LineComment] = (),
-        circumstances: Circumstances = UNKNOWN,
-    ) -> DecisionResult:
-        """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once.
+    @property
+    def service(self) -> ProposalService:
+        """That of the workspace."""
+        return self.ports.service
 
-        Raises:
-            NotRecorded: it is written all the same, and stands; so it is with the other decisions.
-            ProposalError: nothing is written then, and nothing said.
-        """
-        approve = self.ports.service.approve
-        result = await asyncio.to_thread(approve, proposal_id, hunks, revision, feedback, comments, circumstances)
-        try:
-            await self._decided(result, approval(result, feedback=feedback, comments=tuple(comments)))
-        finally:
-            await self._commit(result.proposal)
-        return result
-
-    async def deny(
-        self,
-        proposal_id: str,
-        hunks: Collection[str] | None = None,
-        feedback: str = "",
-        comments: Sequence[LineComment] = (),
-        revision: int | None = None,
-        circumstances: Circumstances = UNKNOWN,
-    ) -> DecisionResult:
-        """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
-        deny = self.ports.service.deny
-        result = await asyncio.to_thread(deny, proposal_id, hunks, feedback, comments, circumstances, revision)
-        await self._decided(result, decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments)))
-        return result
-
-    async def undo(self, proposal_id: str) -> DecisionResult:
-        """Undo an applied proposal, or have a denied one wait again."""
-        result = await asyncio.to_thread(self.ports.service.undo, proposal_id)
-        await self._decided(result, undone(result))
-        return result
-
-    async def redo(self, proposal_id: str) -> DecisionResult:
-        """Apply an undone proposal again, or deny again one whose denial was undone."""
-        result = await asyncio.to_thread(self.ports.service.redo, proposal_id)
-        await self._decided(result, redone(result))
-        return result
-
-    async def edit_proposal(self, proposal_id: str, path: str, text: str) -> Proposal:
-        """Replace the proposed text of a file by the user's; the model is told as a fact."""
-        proposal = await asyncio.to_thread(self.ports.service.replace_result, proposal_id, path, text)
-        await self._decided(DecisionResult(proposal), edited(proposal))
-        return proposal
+    @property
+    def committer(self) -> Callable[[Proposal], str] | None:
+        """By the settings that the session was opened with."""
+        return self.ports.commit
 
     def confirm(self, key: str, answer: ConfirmationAnswer) -> None:
         """Answer a tool that asks before it goes on."""
@@ -343,7 +291,7 @@ class Session:
 
     # Decisions
 
-    async def _decided(self, result: DecisionResult, event: ProposalDecided) -> None:
+    async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
         """Record what was carried out; raises NotRecorded."""
         try:
             await self._record(owner_of(result.proposal, self.id), event)
@@ -373,15 +321,8 @@ class Session:
         if changed:
             self._publish(ProposalsChanged(tuple(one.id for one in changed)))
 
-    async def _commit(self, proposal: Proposal) -> None:
-        if (commit := self.ports.commit) is None or not proposal.can_be_committed:
-            return
-        try:
-            name = await asyncio.to_thread(commit, proposal)
-        except ProposalError as error:
-            await self.note(Notice(text=str(error), level="warning"))
-        else:
-            await self.note(Notice(text=f"{proposal.id} is committed as {name[:10]}."))
+    async def _tell_commit(self, text: str, *, failed: bool) -> None:
+        await self.note(Notice(text=text, level="warning" if failed else "info"))
 
     # Telling
 

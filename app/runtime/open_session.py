@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Any
 
+from app.agent.deciding import Decisions
 from app.agent.gate import GatePolicy
 from app.agent.session import Session
 from app.agent.updates import Failed, ProposalsChanged, Update
@@ -67,7 +68,7 @@ class OpenSession:
         """Decided proposals that the user opened although they are not recent."""
 
     @property
-    def decisions(self) -> Session | SessionlessDecisions:
+    def decisions(self) -> Decisions:
         """What carries out the user's decisions: the session, or, while there is none, what does without."""
         if self.session is not None:
             return self.session
