@@ -1,6 +1,7 @@
 """What a hook gets on its standard input; this model is its schema and its documentation."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from pydantic import BaseModel, ConfigDict
 
@@ -75,14 +76,11 @@ def of_proposal(proposal: Proposal, workspace: str) -> HookDocument:
 
 def of_event(event: Event, session: str, workspace: str, now: float) -> HookDocument | None:
     """What hooks are told of an event in a log; None for one that they are not told of."""
-    at = event.time or now
+    told = partial(HookDocument, workspace=workspace, session=session, time=event.time or now)
     match event:
         case ProposalDecided():
-            return HookDocument(
+            return told(
                 event="decided",
-                workspace=workspace,
-                session=session,
-                time=at,
                 proposal=event.proposal,
                 decision=event.decision,
                 feedback=event.feedback[:_LONGEST_TEXT],
@@ -90,23 +88,9 @@ def of_event(event: Event, session: str, workspace: str, now: float) -> HookDocu
                 files=_files(event.files),
             )
         case TurnEnded():
-            return HookDocument(
-                event="turn_ended",
-                workspace=workspace,
-                session=session,
-                time=at,
-                stopped=event.stopped,
-                message=event.message,
-            )
+            return told(event="turn_ended", stopped=event.stopped, message=event.message)
         case Question():
-            return HookDocument(
-                event="question",
-                workspace=workspace,
-                session=session,
-                time=at,
-                message=event.text[:_LONGEST_TEXT],
-                options=list(event.options),
-            )
+            return told(event="question", message=event.text[:_LONGEST_TEXT], options=list(event.options))
     return None
 
 

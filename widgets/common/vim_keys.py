@@ -7,6 +7,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from app.vim.machine import Mode, Outcome, Vim
+from widgets.common.same_start import same_start
 
 Span = tuple[int, int]
 
@@ -82,8 +83,8 @@ class VimKeys:
     def _show(self, outcome: Outcome, text: str, *, moved: bool) -> None:
         area = self._area
         if outcome.text != text:
-            start = _alike(text, outcome.text)
-            end = _alike(text[start:][::-1], outcome.text[start:][::-1])
+            start = same_start(text, outcome.text)
+            end = same_start(text[start:][::-1], outcome.text[start:][::-1])
             wide = self._widen(text, (start, len(text) - end))
             inserted = outcome.text[start : len(outcome.text) - end]
             area.replace(inserted, *map(self._location, wide), maintain_selection_offset=False)
@@ -117,15 +118,3 @@ class VimKeys:
         text = self._area.text
         row = text.count("\n", 0, index)
         return row, index - (text.rfind("\n", 0, index) + 1)
-
-
-def _alike(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -7,6 +7,7 @@ from app.homoglyphs import lookalikes
 from app.proposals.models import FileDiff, Hunk
 from app.proposals.text.pairing import in_order, only_space_differs, pair_lines
 from app.proposals.text.words import changed_words
+from widgets.common.same_start import same_start
 from widgets.diff.cells import DisplayText, Span, Spans
 from widgets.diff.moved import Moved
 from widgets.diff.remembering import remembered
@@ -106,25 +107,14 @@ def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
 
 def _between(old: str, new: str) -> tuple[Spans, Spans]:
     """Everything between the common start and the common end, by bisection."""
-    head = _common(old, new)
+    head = same_start(old, new)
     rest = min(len(old), len(new)) - head
-    tail = min(rest, _common(old[::-1], new[::-1]))
+    tail = min(rest, same_start(old[::-1], new[::-1]))
     return _range(head, len(old) - tail), _range(head, len(new) - tail)
 
 
 def _range(start: int, end: int) -> Spans:
     return ((start, end),) if end > start else ()
-
-
-def _common(left: str, right: str) -> int:
-    low, high = 0, min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def suspects(line: str, shown: DisplayText, first: int, last: int) -> list[Span]:
