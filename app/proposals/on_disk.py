@@ -13,8 +13,8 @@ from app.proposals.disk.journal import Transition
 from app.proposals.errors import NothingStaged, NothingToUndo
 from app.proposals.facts import FileStat
 from app.proposals.models import FileChange, FileVersion, HunkState, PartDecision, Proposal
-from app.proposals.outcomes import Chosen, Outcome, composed, decided, pending_hunks, settled
-from app.proposals.overlay import Contents, same, undecided
+from app.proposals.outcomes import Chosen, Outcome, composed, each_file, pending_hunks, settled
+from app.proposals.overlay import Contents, same
 from app.proposals.store import ProposalStore
 from app.proposals.text.hunks import with_state
 from app.sandbox.changes import Change, Leaf
@@ -22,13 +22,8 @@ from app.sandbox.changes import Change, Leaf
 
 def keep(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome:
     """The proposal with the chosen part kept; nothing is written."""
-    outcome = Outcome(proposal)
-    changes: list[FileChange] = []
-    number = next_number(proposal.files)
-    for change in proposal.files:
-        if not undecided(change) or not choice.touches(change):
-            changes.append(change)
-            continue
+
+    def kept(change: FileChange, outcome: Outcome, number: int) -> FileChange:
         covers = choice.covers(change)
         left = change.result if covers else composed(contents, change, choice.hunks)
         hunks = with_state(change.hunks, HunkState.APPLIED, choice.hunks)
@@ -36,8 +31,7 @@ def keep(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome:
         outcome.files.append(_stat(contents, change, change.base, left))
         if covers:
             landed = {"base": _start(change), "state": HunkState.APPLIED}
-            changes.append(settled(contents, change.model_copy(update=update | landed), hunks, number))
-            continue
+            return settled(contents, change.model_copy(update=update | landed), hunks, number)
         # What is kept is part of what the rest is compared with from here on.
         moved = {
             "base": left,
@@ -46,22 +40,15 @@ def keep(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome:
             "origin_base": left,
             "origin_result": change.result,
         }
-        changes.append(
-            recompared(contents, change.model_copy(update=update | moved), next_number=number, previous=hunks)
-        )
-    outcome.proposal = decided(proposal, changes)
-    return outcome
+        return recompared(contents, change.model_copy(update=update | moved), next_number=number, previous=hunks)
+
+    return each_file(proposal, choice, kept)
 
 
 def take_back(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome:
     """What is to be written so that the chosen part is off the disk, and the proposal as it stands once it is."""
-    outcome = Outcome(proposal)
-    changes: list[FileChange] = []
-    number = next_number(proposal.files)
-    for change in proposal.files:
-        if not undecided(change) or not choice.touches(change):
-            changes.append(change)
-            continue
+
+    def taken_back(change: FileChange, outcome: Outcome, number: int) -> FileChange:
         covers = choice.covers(change)
         rest = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
         result = change.base if covers else composed(contents, change, rest)
@@ -79,14 +66,13 @@ def take_back(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome
                 "origin_result": result,
             }
             changed = change.model_copy(update=update | moved)
-            changes.append(recompared(contents, changed, next_number=number, previous=hunks))
-        elif any(hunk.state is HunkState.APPLIED for hunk in hunks):
+            return recompared(contents, changed, next_number=number, previous=hunks)
+        if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = {"base": _start(change), "result": result, "state": HunkState.APPLIED}
-            changes.append(settled(contents, change.model_copy(update=update | landed), hunks, number))
-        else:
-            changes.append(change.model_copy(update=update | {"state": HunkState.DENIED}))
-    outcome.proposal = decided(proposal, changes)
-    return outcome
+            return settled(contents, change.model_copy(update=update | landed), hunks, number)
+        return change.model_copy(update=update | {"state": HunkState.DENIED})
+
+    return each_file(proposal, choice, taken_back)
 
 
 def without_kept(store: ProposalStore, contents: Contents, changes: Sequence[Change]) -> list[Change]:

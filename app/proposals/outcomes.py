@@ -1,6 +1,6 @@
 """What a decision on a proposal or a part of it comes to: what an approval writes, and what is left afterwards."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -99,6 +99,27 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> Chosen:
     return Chosen(frozenset(hunks), frozenset(paths), everything and rest, rest)
 
 
+def each_file(
+    proposal: Proposal, choice: Chosen, decide: Callable[[FileChange, Outcome, int], FileChange]
+) -> Outcome:
+    """What comes of a decision, file by file; a file that it is not about stays as it is.
+
+    Args:
+        proposal: As it was shown.
+        choice: The part that is decided on.
+        decide: Gives a file as the decision leaves it, and adds to the outcome what has to be written and said; it
+            also takes the number of the next new hunk.
+    """
+    outcome = Outcome(proposal)
+    number = next_number(proposal.files)
+    changes = [
+        decide(change, outcome, number) if undecided(change) and choice.touches(change) else change
+        for change in proposal.files
+    ]
+    outcome.proposal = decided(proposal, changes)
+    return outcome
+
+
 def approve(
     contents: Contents,
     filesystem: Filesystem,
@@ -118,13 +139,8 @@ def approve(
     Raises:
         StackedProposal: an older proposal has to be decided first.
     """
-    outcome = Outcome(proposal)
-    changes: list[FileChange] = []
-    number = next_number(proposal.files)
-    for change in proposal.files:
-        if not undecided(change) or not choice.touches(change):
-            changes.append(change)
-            continue
+
+    def land(change: FileChange, outcome: Outcome, number: int) -> FileChange:
         written = _written(contents, change, choice)
         base, result = change.base, written
         if change.stacked_on:
@@ -138,32 +154,26 @@ def approve(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
             as_shown = same(start, change.base) and same(result, change.result)
-            changes.append(landed if as_shown else settled(contents, landed, hunks, number))
-        else:
-            left = change.model_copy(
-                update={
-                    "base": written,
-                    "origin_base": written,
-                    "origin_result": change.result,
-                    "old_path": "",
-                    "op": op_of("", written, change.result),
-                    "rebased": False,
-                }
-            )
-            changes.append(recompared(contents, left, next_number=number, previous=hunks))
-    outcome.proposal = decided(proposal, changes)
-    return outcome
+            return landed if as_shown else settled(contents, landed, hunks, number)
+        left = change.model_copy(
+            update={
+                "base": written,
+                "origin_base": written,
+                "origin_result": change.result,
+                "old_path": "",
+                "op": op_of("", written, change.result),
+                "rebased": False,
+            }
+        )
+        return recompared(contents, left, next_number=number, previous=hunks)
+
+    return each_file(proposal, choice, land)
 
 
 def deny(contents: Contents, proposal: Proposal, choice: Chosen, starts: Mapping[str, FileVersion | None]) -> Outcome:
     """The proposal without the chosen part; nothing is written."""
-    outcome = Outcome(proposal)
-    changes: list[FileChange] = []
-    number = next_number(proposal.files)
-    for change in proposal.files:
-        if not undecided(change) or not choice.touches(change):
-            changes.append(change)
-            continue
+
+    def drop(change: FileChange, outcome: Outcome, number: int) -> FileChange:
         denied = [hunk for hunk in change.hunks if hunk.id in choice.hunks]
         outcome.files.append(
             FileStat(
@@ -186,8 +196,8 @@ def deny(contents: Contents, proposal: Proposal, choice: Chosen, starts: Mapping
                     "denied": (*change.denied, _denied_part(proposal, change, result, choice)),
                 }
             )
-            changes.append(recompared(contents, left, next_number=number, previous=hunks))
-        elif any(hunk.state is HunkState.APPLIED for hunk in hunks):
+            return recompared(contents, left, next_number=number, previous=hunks)
+        if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = change.model_copy(
                 update={
                     "base": starts.get(change.path, change.base),
@@ -196,13 +206,12 @@ def deny(contents: Contents, proposal: Proposal, choice: Chosen, starts: Mapping
                     "conflicts": (),
                 }
             )
-            changes.append(settled(contents, landed, hunks, number))
-        else:
-            part = _denied_part(proposal, change, change.result, choice)
-            update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
-            changes.append(change.model_copy(update=update))
-    outcome.proposal = decided(proposal, changes)
-    return outcome
+            return settled(contents, landed, hunks, number)
+        part = _denied_part(proposal, change, change.result, choice)
+        update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
+        return change.model_copy(update=update)
+
+    return each_file(proposal, choice, drop)
 
 
 def hunk_facts(
