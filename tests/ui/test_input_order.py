@@ -281,8 +281,8 @@ async def test_a_decision_that_came_before_its_picture_is_refused_and_counts_whe
 async def test_a_stray_letter_is_named_when_it_holds_the_keys(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 40)) as run:
         await in_review(run, server)
-        hand_in(run.app, "qy")
-        await run.see("“q” does nothing here")
+        hand_in(run.app, "iy")
+        await run.see("“i” does nothing here")
         assert "That changed just now" not in run.text
         assert run.file == FILE
 
