@@ -71,6 +71,8 @@ from app.tools.registry import ToolSet
 
 _STALLED = 2.0
 """Seconds without a word after which a closing request has stalled for a user who goes on."""
+_NOTICED = 0.3
+"""Seconds after which it is said what is waited for before the first request."""
 _REFUSED_THERE = "The model called a tool although it was told to stop; the server refused the call."
 
 Cause = Literal["message", "feedback", "answer", "continue"]
@@ -152,8 +154,7 @@ class Turn:
 
     async def run(self) -> None:
         """Do what the ladder says until it says stop."""
-        with contextlib.suppress(Interrupted):
-            await self._interrupter.wait_for(self._tools.renew(self._model.profile.context_window))
+        await self._renew_tools()
         while True:
             match decide(self._ladder_state()):
                 case Stop(stopped=stopped, message=message):
@@ -172,6 +173,16 @@ class Turn:
                     if kind is not None:
                         await self._log.append(interventions.nudge(kind, calls=self._state.last is Last.CUT_CALLS))
                     await self._request(closing=False)
+
+    async def _renew_tools(self) -> None:
+        """Take in what tools there are now; they stay the same until the end of the turn."""
+        waiting = PhaseChanged(Phase.REQUESTING, "Waiting for MCP servers")
+        told = asyncio.get_running_loop().call_later(_NOTICED, self._publish, waiting)
+        try:
+            with contextlib.suppress(Interrupted):
+                await self._interrupter.wait_for(self._tools.renew(self._model.profile.context_window))
+        finally:
+            told.cancel()
 
     async def compact(self) -> None:
         """Make room in the context because the user asked for it."""

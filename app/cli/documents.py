@@ -387,6 +387,18 @@ class KeyLine(Document):
     help: str
 
 
+class ServerLine(Document):
+    """`signoff servers --json`: a list of these."""
+
+    name: str
+    on: bool
+    """Whether it is to run."""
+    origin: str
+    """Its program with arguments, or its address."""
+    source: str
+    """Where it is written down."""
+
+
 class FindingLine(Document):
     """A place that a check names."""
 

@@ -118,7 +118,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             return _in_workspace(_proposal_command(name))
         case "sessions" | "search" | "export" | "log" | "trailers" | "notes":
             return _in_workspace(_record_command(name))
-        case "doctor" | "doors" | "keys":
+        case "doctor" | "doors" | "keys" | "servers":
             return _in_workspace(_telling(name))
         case "mcp" | "demo-server":
             return _server(name)
@@ -138,6 +138,10 @@ def _telling(name: str) -> Callable[[Any, argparse.Namespace], int]:
             from app.cli.doors import doors
 
             return doors
+        case "servers":
+            from app.cli.servers import servers
+
+            return servers
         case _:
             from app.cli.keys import keys
 

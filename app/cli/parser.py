@@ -36,6 +36,7 @@ COMMANDS = (
     "notes",
     "doctor",
     "keys",
+    "servers",
     "completion",
     "demo-server",
 )
@@ -65,6 +66,7 @@ commands:
   log                 who decided what and when: the audit trail
   doctor              check the endpoint: key, model, streaming, tools, gate
   keys                every action with its key
+  servers             the MCP servers that there are here, and where each is written down
   completion SHELL    a completion script for bash, zsh or fish
   demo-server         the demo model by itself, on loopback
 
@@ -204,6 +206,7 @@ def command_parser() -> argparse.ArgumentParser:
     _add_record(commands)
     _add_doctor(commands)
     _command(commands, "keys", "List every action with its key.")
+    _command(commands, "servers", "List the MCP servers that there are for this workspace; none is started.")
     completion = _command(commands, "completion", "Print a completion script.", json=False, workspace=False)
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
     server = _command(

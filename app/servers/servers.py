@@ -16,7 +16,7 @@ from app.tools.registry import More
 
 PATIENCE = 5.0
 """Seconds that a turn waits for servers that are just starting; their tools come with the next one."""
-_SWITCHED = "server:"
+SWITCHED = "server:"
 """Key under which the store keeps that a server was switched on or off."""
 
 
@@ -67,8 +67,8 @@ class Servers:
     async def know(self, definitions: Sequence[Definition]) -> None:
         """Have exactly these servers: those that are new or others are started, those that are gone are ended."""
         around = self._around
-        kept = await asyncio.to_thread(around.store.settings, _SWITCHED)
-        self._switched = {key.removeprefix(_SWITCHED): value == "on" for key, value in kept.items()}
+        kept = await asyncio.to_thread(around.store.settings, SWITCHED)
+        self._switched = {key.removeprefix(SWITCHED): value == "on" for key, value in kept.items()}
         wanted = {each.name: each for each in definitions}
         gone = [each for each in self.all if wanted.get(each.name) != each.definition]
         await asyncio.gather(*(each.stop() for each in gone))
@@ -89,7 +89,7 @@ class Servers:
 
     async def switch(self, server: Server, *, on: bool) -> None:
         """Start or end a server, and remember that; raises StorageError."""
-        await asyncio.to_thread(self._around.store.set_setting, f"{_SWITCHED}{server.name}", "on" if on else "off")
+        await asyncio.to_thread(self._around.store.set_setting, f"{SWITCHED}{server.name}", "on" if on else "off")
         self._switched[server.name] = on
         if on:
             server.begin()

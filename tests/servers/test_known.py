@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.cli.main import main
 from app.server_table import ServerTable
 from app.servers.definition import BadServer, Definition
 from app.servers.known import Known, known_servers
@@ -151,3 +152,19 @@ def test_variables_are_those_of_the_environment_or_a_default() -> None:
     assert (expanded.command, expanded.args, expanded.cwd) == ("/home/me/x", ("b c", "$A", ""), "/home/me")
     with pytest.raises(BadServer, match=r"\$\{HOME\} is not set"):
         definition.expanded({})
+
+
+def test_they_are_listed_without_being_started(
+    user: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(user.folder / "signoff"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(user.folder))
+    user.write(".claude.json", {"mcpServers": {"one": PROGRAM}})
+    user.write("workspace/.mcp.json", {"mcpServers": {"theirs": PROGRAM}})
+    assert main(["servers", "--workspace", str(user.root), "--json"]) == 0
+    said = capsys.readouterr()
+    line = {"name": "one", "on": True, "origin": "prog -a b", "source": "~/.claude.json"}
+    assert json.loads(said.out) == [line]
+    assert ".mcp.json names MCP servers" in said.err
+    assert main(["servers", "--workspace", str(user.root)]) == 0
+    assert "prog -a b  (~/.claude.json)" in capsys.readouterr().out

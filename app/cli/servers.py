@@ -1,0 +1,41 @@
+"""`signoff servers`: the MCP servers that there are for this workspace, and where each is written down.
+
+None is started for it. Kept apart: of all commands just the one that runs is loaded.
+"""
+
+import argparse
+
+from app.cli.documents import ServerLine
+from app.cli.output import Exit, print_error, print_json, print_line
+from app.runtime.workspace import Runtime
+from app.servers.known import known_servers
+from app.servers.servers import SWITCHED
+
+
+def servers(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """List them in the order in which they count."""
+    settings = runtime.settings
+    environment = runtime.environment if settings.mcp_of_others else {}
+    known = known_servers(settings.mcp, runtime.workspace, runtime.sessions, environment)
+    switched = runtime.sessions.settings(SWITCHED)
+    lines = [
+        ServerLine(
+            name=each.name,
+            on=switched.get(f"{SWITCHED}{each.name}", "on" if each.table.enabled else "off") == "on",
+            origin=each.origin,
+            source=each.source,
+        )
+        for each in known.definitions
+    ]
+    for problem in known.problems:
+        print_error(problem)
+    for name in known.untrusted:
+        print_error(f"{name} names MCP servers, which wait for your trust: /trust in signoff shows it.")
+    if arguments.json:
+        print_json(lines)
+        return Exit.DONE
+    for line in lines:
+        print_line(f"{line.name:<20} {'on' if line.on else 'off':<4} {line.origin}  ({line.source})")
+    if not lines:
+        print_line("No file names an MCP server.")
+    return Exit.DONE
