@@ -131,7 +131,7 @@ class CommandRunner:
     async def _help(self, _: str) -> None:
         from app.ui.screens.help import HelpScreen
 
-        await self._means.ask(HelpScreen(self._preferences.settings.keys, await self.own.look()))
+        await self._means.ask(HelpScreen(self._preferences.settings.keys, self.own.known))
 
     async def _interventions(self, _: str) -> None:
         shown = not self._preferences.settings.show_interventions
