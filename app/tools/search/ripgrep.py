@@ -66,6 +66,9 @@ class Sieve:
                 start_new_session=True,
             ) as process:
                 self._running = process
+                if self._stopped.is_set():
+                    # The stop came while this was started, and found nothing to end.
+                    process.kill()
                 output, _ = process.communicate()
         except OSError:
             return batch

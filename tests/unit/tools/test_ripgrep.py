@@ -1,7 +1,9 @@
 """What is asked of ripgrep, and what is made of each of its answers: recorded ones, played by a stand-in."""
 
+import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,6 +96,24 @@ def test_a_stop_ends_it_and_what_was_still_to_be_asked(
     asking.join(30)
     assert not asking.is_alive()
     assert len(calls(program)) == 1
+
+
+def test_a_stop_that_comes_while_it_is_started_ends_it_too(
+    program: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = sieve(never_end(program), root)
+    start = subprocess.Popen
+
+    def started(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        process = start(*arguments, **options)
+        search.stop()
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    asking = threading.Thread(target=search.passed, args=(PATHS,), daemon=True)
+    asking.start()
+    asking.join(30)
+    assert not asking.is_alive()
 
 
 def test_it_is_found_where_programs_are(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
