@@ -36,15 +36,17 @@ async def test_model_and_effort_hold_for_one_turn(tmp_path: Path, server: WireSe
 async def test_one_that_waits_its_turn_is_given_back_as_typed_or_said_with_its_wishes(
     tmp_path: Path, server: WireServer
 ) -> None:
-    server.script([stream(chunk(text="Well"), STALL), Turn("Fine.")])
+    server.script([stream(chunk(text="Well"), STALL)])
     async with bench(server, tmp_path) as table:
         await table.session.send("hello")
+        assert await server.arrived(1)
         await table.session.send("With care.", REVIEW)
         assert table.session.queue == ("/review greet.py",)
         assert table.session.interrupt() == ("/review greet.py",)
         await table.session.settled()
         server.script([stream(chunk(text="Well"), STALL), Turn("Fine.")])
         await table.session.send("hello again")
+        assert await server.arrived(2)
         await table.session.send("With care.", REVIEW)
         await table.session.close()
     async with bench(server, tmp_path) as table:
