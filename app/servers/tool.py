@@ -89,7 +89,8 @@ class ServerTool(Tool):
             notes.append("The server says that it only reads.")
         notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
         if odd := inspect(detail := shown_call(offer.tool, values)):
-            notes.insert(0, f"Careful: the arguments hold {odd}.")
+            # Nothing comes before the word that there is no review.
+            notes.insert(1 if reach is Reach.DIRECT else 0, f"Careful: the arguments hold {odd}.")
         form = ToolForm(server.name, offer.tool, server.definition.fingerprint)
         title, direct = f"Call a tool of {server.name}?", reach is Reach.DIRECT
         return Confirmation("server", title, detail, ".", tuple(notes), form, direct)

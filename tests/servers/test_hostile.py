@@ -194,8 +194,9 @@ async def test_where_there_is_no_layer_it_cannot_write_and_the_question_says_so(
 
 async def test_one_without_a_layer_says_so_and_stays_out_of_plan_mode(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player(layer=False)}) as on:
-        await on.say(("play__echo", {"text": "x"}))
+        await on.say(("play__echo", {"text": "x\u202e"}))
         assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
+        assert "bidirectional control" in on.asked[0].notes[1]
     async with stage(wire, tmp_path, {"play": player(layer=False)}, plan=True) as on:
         assert "Plan mode" in await on.say(("play__echo", {"text": "x"}))
         assert on.asked == []
