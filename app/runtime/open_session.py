@@ -159,8 +159,8 @@ class OpenSession:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._leave()
-        await self.served.close()
         await self.drafts.settled()
+        await self.served.close()
         if self.model is not None:
             await self.model.aclose()
         await self._demo.aclose()

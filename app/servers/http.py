@@ -24,7 +24,7 @@ from app.servers.connection import (
 
 _ACCEPTED = "application/json, text/event-stream"
 _EVENTS = "text/event-stream"
-_CONNECT, _WRITE, _PARTING = 15.0, 30.0, 2.0
+_CONNECT, _WRITE, _PARTING = 15.0, 30.0, 0.5
 _REDIRECTS = 3
 _PAUSES = (1.0, 2.0, 5.0, 15.0)
 """Seconds before what the server tells unasked is asked for again."""
