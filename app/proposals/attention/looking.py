@@ -6,6 +6,7 @@ from app.proposals.attention.calls import new_calls
 from app.proposals.attention.credentials import secrets
 from app.proposals.attention.edited import EditedFile, LexingBudget
 from app.proposals.attention.kinds import is_generated, lock_of, runs_by_itself
+from app.proposals.attention.operators import turned_operators
 from app.proposals.attention.order import by_need
 from app.proposals.attention.reason import Reason, ReasonKind
 from app.proposals.attention.removals import Added, added_lines, named_tests, removed_safeguards
@@ -57,6 +58,7 @@ def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[
     yield from new_calls(file)
     yield from swallowed(file)
     yield from removed_safeguards(file, added, tests)
+    yield from turned_operators(file)
 
 
 def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
