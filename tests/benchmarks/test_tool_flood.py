@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.test_flood import (
+    APPROVALS,
+    CHAT,
     LETTERS,
     MEDIAN_MORE_MS,
     QUIET,
@@ -78,6 +80,10 @@ def test_a_key_does_not_wait_behind_tools(tmp_path: Path, what: str) -> None:
     with served(what, COUNTS[what]) as base_url, started(signoff(base_url), folder) as probe:
         probe.wait_until(lambda: probe.since(0, "test-model"), "the status bar")
         probe.settle(2 * QUIET)
+        # The review is loaded once, with the first proposal or here.
+        for place in (APPROVALS, CHAT):
+            probe.type(place)
+            probe.settle(2 * QUIET)
         clear(probe)
         quiet = quiet_keys(probe, letters)
         with Memory.watched(probe) as memory:
