@@ -12,7 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widget import Widget
+from textual.widgets import Input, Static, TextArea
 
 from app.proposals.models import ProposalState
 from app.ui.screens.ask import AskScreen
@@ -22,6 +23,7 @@ from tests.ui.test_app_decisions import stage
 from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
+from widgets.common import input_order
 from widgets.common.input_order import OrderedApp
 
 
@@ -206,6 +208,43 @@ async def test_a_key_does_not_wait_for_messages_that_never_cease() -> None:
         await app.until(["one", "two"])
         assert app.count
         app.exit()
+
+
+class Holding(Vertical):
+    """Takes its time over what is typed into it."""
+
+    def __init__(self, *children: Widget) -> None:
+        super().__init__(*children)
+        self.end = asyncio.Event()
+
+    async def on_text_area_changed(self) -> None:
+        await self.end.wait()
+
+
+async def test_a_letter_does_not_wait_for_what_comes_of_the_letter_before_it_and_all_else_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(input_order, "_LOOKS", 1_000_000)
+
+    class Writing(OrderedApp):
+        BINDINGS: ClassVar[list[BindingType]] = [Binding("f3", "app.focus('last')", "Last", priority=True)]
+
+        def compose(self) -> ComposeResult:
+            yield Holding(TextArea())
+            yield Input(id="last")
+
+        def on_mount(self) -> None:
+            self.screen.set_focus(self.query_one(TextArea))
+
+    app = Writing()
+    async with app.run_test():
+        field, last = app.query_one(TextArea), app.query_one("#last", Input)
+        hand_in(app, "abc", "7", "f3", "de")
+        await until(lambda: field.text == "abc", "the letters")
+        assert app.focused is field
+        app.query_one(Holding).end.set()
+        await until(lambda: last.value == "de", "what follows")
+        assert field.text == "abc7"
 
 
 async def test_a_dialog_is_not_answered_by_a_key_that_came_before_its_picture() -> None:

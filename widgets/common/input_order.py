@@ -7,6 +7,9 @@ would all go to the widget that the first of them leaves.
 Here each one is followed: a callback goes up from the widget that got it to the app, through the queue of every
 widget on the way, and so comes behind the key and behind the messages that the key gave rise to. It goes again until
 it has met nothing on its way. There is no time in it but the patience with a handler that does not come back.
+
+A letter after a letter, both for the same field, waits for nothing: it stands behind it in one queue, and where much
+is going on it takes ten rounds until nothing is met.
 """
 
 import asyncio
@@ -21,6 +24,7 @@ from textual.app import App, ScreenStackError
 from textual.dom import DOMNode
 from textual.errors import NoWidget
 from textual.widget import Widget
+from textual.widgets import TextArea
 
 Input = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
 """What the user does; also to leave the terminal and to come back, since that moves the focus."""
@@ -77,11 +81,20 @@ class InputOrder:
         self._app.call_later(self._begin)
 
     async def _begin(self) -> None:
-        if self._followed is None:
+        if self._followed is None or self._writes_on(self._followed):
             await self._hand_on()
+
+    def _writes_on(self, before: "Followed") -> bool:
+        """Whether what comes next is a letter for the field that has just got one."""
+        if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting[0]):
+            return False
+        field = self._app.focused if self._app.screen_stack else None
+        return isinstance(field, TextArea) and field is before.focused
 
     async def _hand_on(self) -> None:
         """Hand on what comes next; called by the app's own task alone, so never while it is at it."""
+        if self._followed is not None:
+            self._followed.leave()
         self._followed = None
         while self._waiting:
             event = self._waiting[0]
@@ -92,9 +105,16 @@ class InputOrder:
                 await self._deliver(event)
             if not followed.ready or not isinstance(event, events.MouseMove):
                 followed.begin()
-                return
+                if not self._waiting or not self._writes_on(followed):
+                    return
+                followed.leave()
             self._followed = None
         self._time = None
+
+
+def _is_letter(event: events.Event) -> bool:
+    # A digit may choose from a list, whose next key is for what comes of that.
+    return isinstance(event, events.Key) and event.is_printable and not event.key.isdigit()
 
 
 class OrderedApp(App[None]):
@@ -135,6 +155,9 @@ class Followed:
         """`done` is called once, from the app's own task."""
         self._app = app
         self._done = done
+        self.event = event
+        self.focused = app.focused if app.screen_stack else None
+        """Who had the focus when it came."""
         self._pointer = (event.x, event.y) if isinstance(event, events.MouseEvent) else None
         self._concerned = dict.fromkeys(self._targets())
         self._rest: list[DOMNode] = []
@@ -193,9 +216,13 @@ class Followed:
         elif self._at is not None and not self._at.is_running:
             self._go_on()
 
+    def leave(self) -> None:
+        """Follow it no further."""
+        self._at = None
+        if self._look is not None:
+            self._look.cancel()
+
     async def _end(self) -> None:
         if self._at is not None:
-            self._at = None
-            if self._look is not None:
-                self._look.cancel()
+            self.leave()
             await self._done()
