@@ -45,6 +45,12 @@ class Offer:
     says_read_only: bool = False
     """What the server says of it, which nothing is decided by."""
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells it from what the server calls by the same name later, and says or takes otherwise."""
+        said = json.dumps([self.tool, self.title, self.description, self.parameters], sort_keys=True)
+        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
 
 def read_offers(server: str, listed: list[Any]) -> tuple[list[Offer], list[str]]:
     """The tools of a server that can be offered, and a line for each that can't."""

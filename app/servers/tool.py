@@ -91,7 +91,7 @@ class ServerTool(Tool):
         if odd := inspect(detail := shown_call(offer.tool, values)):
             # Nothing comes before the word that there is no review.
             notes.insert(1 if reach is Reach.DIRECT else 0, f"Careful: the arguments hold {odd}.")
-        form = ToolForm(server.name, offer.tool, server.definition.fingerprint)
+        form = ToolForm(server.name, offer.tool, f"{server.definition.fingerprint} {offer.fingerprint}")
         title, direct = f"Call a tool of {server.name}?", reach is Reach.DIRECT
         return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
 

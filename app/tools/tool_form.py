@@ -16,7 +16,7 @@ class ToolForm:
     server: str
     tool: str
     fingerprint: str
-    """Of the server's definition: another server of the same name is not allowed by it."""
+    """Of the server's definition and of the tool's: another one of the same name is not allowed by it."""
 
     def __str__(self) -> str:
         """As a person reads it."""

@@ -1,5 +1,6 @@
 """The model calls tools of a server: asked first, refused behind the gate, and what they write is staged."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,17 @@ async def test_a_tool_of_a_server_is_offered_asked_for_and_called(wire: WireServ
         assert (asked.kind, asked.detail) == ("server", "echo\ntext: hello\n│ there")
         assert "says that it only reads" in " ".join(asked.notes)
         assert on.called == ["echo"]
+
+
+async def test_what_is_allowed_is_a_tool_as_it_is_described(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        for _ in range(2):
+            await on.say(("play__echo", {"text": "hello"}))
+        server = on.server("play")
+        server.offers = tuple(replace(each, description="Sends it elsewhere.") for each in server.offers)
+        await on.say(("play__echo", {"text": "hello"}))
+        first, same, other = (asked.form for asked in on.asked)
+        assert first == same != other
 
 
 async def test_a_no_reaches_no_server(wire: WireServer, tmp_path: Path) -> None:

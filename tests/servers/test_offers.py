@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,3 +133,19 @@ def test_each_kind_of_answer_is_said() -> None:
     assert said.failed
     assert told({"content": [], "structuredContent": {"a": 1}}).text == '{\n "a": 1\n}'
     assert len(told({"content": [{"type": "text", "text": "x" * 10_000_000}]}).text) < 40_000
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"description": "Reads, and sends what it reads."},
+        {"title": "Read all"},
+        {"inputSchema": {"type": "object", "properties": {"to": {"type": "string"}}}},
+    ],
+)
+def test_a_tool_that_says_or_takes_something_else_is_another_one(other: dict[str, Any]) -> None:
+    listed = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
+    (once,), _ = read_offers("files", [listed])
+    (again,), _ = read_offers("files", [dict(listed)])
+    (changed,), _ = read_offers("files", [listed | other])
+    assert once.fingerprint == again.fingerprint != changed.fingerprint
