@@ -6,7 +6,6 @@ Kept whole: all settings with their defaults, and how the layers become one.
 """
 
 import contextlib
-import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from app.hook_table import Hook
+from app.model_table import (
+    LEAST_WINDOW,
+    ChosenWire,
+    Effort,
+    ModelTable,
+    Price,
+    RequestFields,
+    merged,
+    table_of,
+)
 from app.server_table import ServerTable
 from app.toml import parse_toml
 
@@ -87,55 +96,6 @@ def _sendable(key: object) -> object:
     return key
 
 
-Effort = Literal["off", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""How much the model is to reason: `off` says nothing of it, `none` asks for none."""
-
-
-class Price(BaseModel):
-    """What a model's tokens cost, in US dollars per million: one entry of the `[price]` table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cached: float | None = Field(default=None, ge=0)
-    """Input that came from a cache; as `input` if it is left out."""
-    cache_write: float | None = Field(default=None, ge=0)
-    """Input that was written to a cache; as `input` if it is left out."""
-
-
-OWN_FIELDS = frozenset(
-    {
-        "messages",
-        "input",
-        "system",
-        "instructions",
-        "prompt",
-        "conversation",
-        "previous_response_id",
-        "tools",
-        "tool_choice",
-        "functions",
-        "function_call",
-        "stream",
-    }
-)
-"""Fields of a request that are signoff's on one wire or another: what is said in it, and what may be called."""
-
-
-def _addable(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields that may be added to a request."""
-    if own := sorted(fields.keys() & OWN_FIELDS):
-        raise ValueError(f"{own[0]} is signoff's own field of a request; take it out")
-    if also := sorted(fields.keys() & {"model", "reasoning_effort"}):
-        raise ValueError(f"{also[0]} is a setting of its own; write it above the tables")
-    try:
-        json.dumps(fields, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError("a request holds no dates, and no numbers that are none") from error
-    return fields
-
-
 class Settings(BaseModel):
     """Everything that can be configured, with its default."""
 
@@ -152,18 +112,20 @@ class Settings(BaseModel):
     """The model's name as the endpoint knows it."""
     headers: dict[str, str] = Field(default_factory=dict)
     """More headers for each request."""
-    wire: Literal["auto", "chat", "anthropic", "responses"] = "auto"
-    """The protocol: chat completions, Anthropic messages or Responses; by default the one that fits the address."""
+    wire: ChosenWire = "auto"
+    """The protocol; by default the one that fits the address."""
     reasoning_effort: Effort = "off"
     """How much the model is to reason; `off` leaves it to the server."""
-    request: Annotated[dict[str, Any], AfterValidator(_addable)] = Field(default_factory=dict)
+    request: RequestFields = Field(default_factory=dict)
     """More fields of each request; they go over those of signoff's, but for `OWN_FIELDS`."""
     price: dict[str, Price] = Field(default_factory=dict)
     """What models cost, by name or pattern (`claude-*`), where the server does not say it with each response."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
-    context_window: int | None = Field(default=None, ge=1_000)
+    context_window: int | None = Field(default=None, ge=LEAST_WINDOW)
     """Tokens, where the endpoint doesn't say."""
+    models: dict[Annotated[str, Field(min_length=1)], ModelTable] = Field(default_factory=dict)
+    """What is set for some models alone, by name or pattern; it goes over what is set for all."""
     gate: Literal["every-edit", "chain"] = "every-edit"
     """When the gate closes: after every step that stages an edit, or after a chain of them."""
     chain_steps: int = Field(default=3, ge=1, le=50)
@@ -218,6 +180,22 @@ class Settings(BaseModel):
         window = {} if self.context_window is None else {"context_window": self.context_window}
         wire = {} if self.wire == "auto" else {"wire": self.wire}
         return {**self.profile, **window, **wire}
+
+    @property
+    def of_its_model(self) -> "Settings":
+        """These, with what is set for their model alone."""
+        own = table_of(self.model, self.models)
+        changes = {key: getattr(own, key) for key in own.model_fields_set}
+        for key in ("request", "profile"):
+            changes[key] = merged(getattr(self, key), changes.get(key, {}))
+        if own.price is not None:
+            changes["price"] = {**self.price, self.model: own.price}
+        return self.model_copy(update=changes)
+
+    def with_effort(self, effort: str) -> "Settings":
+        """These, with an effort that is asked for now: it goes over what is set for any model."""
+        models = {name: table.model_copy(update={"reasoning_effort": None}) for name, table in self.models.items()}
+        return self.model_copy(update={"reasoning_effort": effort, "models": models})
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +267,8 @@ def load(
         allowed = {key: value for key, value in allowed.items() if key not in held}
     if "mcp" in user and "mcp" in allowed:
         allowed["mcp"] = {**user["mcp"], **allowed["mcp"]}
+    if "models" in user and "models" in allowed:
+        allowed["models"] = merged(user["models"], allowed["models"])
     variables = {key: _text(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
     given = {key: value for key, value in flags.items() if value is not None}
     # A workspace's hooks do not take the place of the user's.
@@ -297,6 +277,8 @@ def load(
         settings = Settings.model_validate({**user, **allowed, **variables, **given})
     except ValidationError as error:
         raise ConfigError(_explain(error, "The command line or the environment")) from error
+    if "reasoning_effort" in given:
+        settings = settings.with_effort(settings.reasoning_effort)
     return Configuration(settings, untrusted, ignored, frozenset(allowed))
 
 

@@ -36,7 +36,7 @@ class ModelPort(Protocol):
         ...
 
     def wished(self, model: str, effort: str) -> "ModelPort":
-        """The client for one turn with another model or another effort; an empty one stays as it is."""
+        """The client for one turn with another model and effort; if empty, this one, and what is set for it."""
         ...
 
     def apart(self) -> AbstractAsyncContextManager["ModelPort"]:

@@ -67,7 +67,7 @@ def _print_check(check: Check) -> None:
 
 async def _examine(runtime: Runtime, endpoint: Endpoint, *, quiet: bool) -> Diagnosis:
     cache = LearnedProfiles(runtime.sessions)
-    overrides = runtime.settings.profile_overrides
+    overrides = runtime.settings.of_its_model.profile_overrides
     profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     diagnosis: Diagnosis | None = None
     async for finding in examine(endpoint, profile):

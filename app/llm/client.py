@@ -11,7 +11,6 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from app.config import Price
 from app.llm.capabilities.beliefs import Beliefs, ProfileCache
 from app.llm.capabilities.lessons import Lessons
 from app.llm.capabilities.model_list import NO_IMAGES, listed_facts
@@ -40,6 +39,7 @@ from app.llm.types import (
 )
 from app.llm.wires.registry import SentRequest, wire_of
 from app.llm.wires.wire import Decoder, Wire
+from app.model_table import Price
 
 _LARGE = 24_000
 """Characters of a request from which on the size of the context window matters: some models have 8,192 tokens."""
@@ -76,7 +76,8 @@ class ModelClient:
             timeouts: how long to wait.
             cache: keeps what is learned about the endpoint beyond this client's life.
             clock: dates it.
-            another: makes a client for the same endpoint with this model and effort.
+            another: makes a client for the same endpoint with this model and effort; an empty effort is what is set
+                for that model.
         """
         self.endpoint = endpoint
         self._another = another
@@ -120,10 +121,10 @@ class ModelClient:
         return [model.id for model in models]
 
     def wished(self, model: str, effort: str) -> "ModelClient":
-        """The client for one turn with another model or another effort; an empty one stays as it is."""
-        own = self.endpoint.model, self.endpoint.wishes.effort
-        wanted = model or own[0], effort or own[1]
-        if wanted == own or self._another is None:
+        """The client for one turn with another model or another effort; an empty effort is the model's own."""
+        wanted = model or self.endpoint.model, effort
+        same = wanted[0] == self.endpoint.model and effort in ("", self.endpoint.wishes.effort)
+        if same or self._another is None:
             return self
         if wanted not in self._others:
             self._others[wanted] = self._another(*wanted)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from app.config import Price
 from app.llm.types import Usage
+from app.model_table import Price
 
 _MILLION = 1_000_000
 _LISTED = {

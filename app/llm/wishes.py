@@ -1,6 +1,8 @@
 """What the user wants in each request beside the conversation, and how it gets into a body.
 
 The wire knows what the effort is called; everything else is a field of the body as the user wrote it.
+
+Kept apart: the wires and what is learned of refusals rest on it.
 """
 
 from collections.abc import Mapping
@@ -32,17 +34,6 @@ class Wishes:
 
 
 NO_WISHES = Wishes()
-
-
-def merged(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The body with more fields; of two tables of the same name one is made, else the later value counts."""
-    result = dict(body)
-    for name, value in more.items():
-        before = result.get(name)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = merged(before, value)
-        result[name] = value
-    return result
 
 
 def _among(refused: Mapping[str, Any], name: str, value: Any) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import get_args
 
-from app.config import Effort
 from app.front_matter import parse_front_matter
+from app.model_table import Effort
 from app.safe_text import visible
 
 LONGEST_MESSAGE = 500_000

@@ -27,10 +27,12 @@ from app.llm.prices import price_for
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
 from app.llm.wishes import Wishes
+from app.model_table import ModelTable
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.models import Proposal
 from app.runtime.skills import skills_of
 from app.runtime.workspace import Runtime
+from app.safe_text import visible
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.sessions import SessionRecord, SessionStore
 from app.tools.registry import Source, standard_tools
@@ -72,6 +74,7 @@ def endpoint_of(settings: Settings, origin_of: Callable[[str], str] = lambda set
         raise NotConnected(f"No model is set up: set {keys}, or --base-url for a local server, or try --demo.")
     if not settings.model:
         raise NotConnected("No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration.")
+    settings = settings.of_its_model
     wishes = Wishes(settings.reasoning_effort, settings.request)
     base_url, price = address_of(settings), price_for(settings.model, settings.price)
     setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
@@ -100,17 +103,28 @@ def connect(
     settings = settings or runtime.settings
     endpoint = endpoint_of(settings, runtime.origin_of)
     cache = LearnedProfiles(runtime.sessions)
-    overrides = settings.profile_overrides
+    overrides = settings.of_its_model.profile_overrides
+    _check_tables(settings.models)
     try:
         profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     except ProfileError as error:
         raise NotConnected(str(error)) from error
 
     def another(model: str, effort: str) -> ModelClient:
-        wanted = settings.model_copy(update={"model": model, "reasoning_effort": effort})
+        wanted = settings.model_copy(update={"model": model})
+        wanted = wanted.with_effort(effort) if effort else wanted
         return connect(runtime, wanted, timeouts=timeouts, retry=retry)
 
     return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts, retry=retry, another=another)
+
+
+def _check_tables(tables: Mapping[str, ModelTable]) -> None:
+    """Raise NotConnected if what is set for some model cannot be: one turn may go to it in mid-session."""
+    for name, table in tables.items():
+        try:
+            resolve("", name, overrides=table.profile)
+        except ProfileError as error:
+            raise NotConnected(f"models.{visible(name, keep='')}.{error}") from error
 
 
 def open_session(

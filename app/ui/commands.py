@@ -311,16 +311,15 @@ class CommandRunner:
             self._means.tell(f"From the next request on: {name}.")
 
     async def _effort(self, argument: str) -> None:
-        from app.config import Effort
+        from app.model_table import Effort
 
         effort = slash_commands.one_of("effort", argument, get_args(Effort))
         settings = self._preferences.settings
         if not effort:
-            self._means.tell(
-                f"Reasoning effort: {settings.reasoning_effort}. {slash_commands.usage(COMMANDS['effort'])}"
-            )
+            now = settings.of_its_model.reasoning_effort
+            self._means.tell(f"Reasoning effort: {now}. {slash_commands.usage(COMMANDS['effort'])}")
             return
-        await self._connector.use(settings.model_copy(update={"reasoning_effort": effort}))
+        await self._connector.use(settings.with_effort(effort))
         if effort == "off":
             self._means.tell("From the next request on the server chooses how much the model reasons.")
         elif self._session.open_session.effort == "off":

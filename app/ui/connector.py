@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.config import Settings
     from app.storage.sessions import SessionRecord
 
-_USED = ("base_url", "model", "api_key", "reasoning_effort")
+_USED = ("base_url", "model", "api_key", "reasoning_effort", "models")
 """Settings that may be others after a connection was made with them."""
 NO_MODEL = "No model yet: send anything to choose one"
 

@@ -24,6 +24,7 @@ _ENDPOINT = (
     "price",
     "profile",
     "context_window",
+    "models",
 )
 """Settings that a connection is made from."""
 _REVIEW_SHARE = "review_share"

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions"),
-        *("app.json_rpc", "app.server_table", "app.slash_line", "app.front_matter", "app.hook_table", "app.vim"),
+        *("app.json_rpc", "app.server_table", "app.model_table", "app.hook_table"),
+        *("app.slash_line", "app.front_matter", "app.vim"),
     ),
     ("app.safe_text", "app.keymap", "app.config"),
     ("app.workspace",),

@@ -11,7 +11,6 @@ import pytest
 from app.config import (
     ENVIRONMENT,
     NEVER_FROM_WORKSPACE,
-    OWN_FIELDS,
     UNTRUSTED_KEYS,
     ConfigError,
     Configuration,
@@ -19,6 +18,7 @@ from app.config import (
     load,
     save,
 )
+from app.model_table import OWN_FIELDS
 from app.runtime.workspace import Runtime, open_runtime
 from app.workspace import trust
 

@@ -12,7 +12,7 @@ from app.llm.wires.anthropic import AnthropicWire
 from app.llm.wires.chat import ChatWire
 from app.llm.wires.responses import ResponsesWire
 from app.llm.wires.wire import Wire
-from app.llm.wishes import merged
+from app.model_table import merged
 
 WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatWire(), AnthropicWire(), ResponsesWire())}
 

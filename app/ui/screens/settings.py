@@ -12,8 +12,9 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.config import ConfigError, Effort, checked_value
+from app.config import ConfigError, checked_value
 from app.llm.address import take_apart
+from app.model_table import Effort
 from app.safe_text import visible
 from app.ui.screens.allowed_commands import AllowedCommandsScreen
 from app.ui.screens.dialog import Dialog, shown_path

@@ -1,0 +1,125 @@
+"""What is set for some models alone: which table fits, what goes over what, and who may say it."""
+
+from pathlib import Path
+
+import pytest
+
+from app.config import ConfigError, Configuration, Settings, load
+from app.model_table import Price, fitting
+from app.runtime.connection import NotConnected, connect
+from app.runtime.workspace import open_runtime
+
+USERS = """
+reasoning_effort = "low"
+context_window = 8000
+wire = "responses"
+[request]
+top_p = 0.5
+template = { think = true, keep = 1 }
+[price]
+"*" = { input = 9, output = 9 }
+[models."qwen*"]
+context_window = 16000
+wire = "chat"
+request = { template = { think = false } }
+[models."qwen3-*"]
+reasoning_effort = "high"
+context_window = 32000
+profile = { mid_system = "fold_first" }
+[models."qwen3-coder"]
+price = { input = 1, output = 2 }
+request = { seed = 7 }
+profile = { images_supported = false }
+[models."claude[1m]"]
+reasoning_effort = "max"
+"""
+
+
+def merged(
+    tmp_path: Path, users: str, project: str = "", *, trusted: bool = False, effort: str = ""
+) -> Configuration:
+    file = tmp_path / "config.toml"
+    file.write_text(users)
+    flags = {"reasoning_effort": effort or None}
+    return load(user_file=file, project=project.encode(), flags=flags, environment={}, trusted=trusted)
+
+
+def of(settings: Settings, model: str) -> Settings:
+    return settings.model_copy(update={"model": model}).of_its_model
+
+
+@pytest.mark.parametrize(
+    ("model", "patterns"),
+    [
+        ("a-b-c", ["a-b-c", "a-b-?", "a-*", "*"]),
+        ("a[0]", ["a[0]", "*"]),
+        ("a0", ["*"]),
+        ("A-b", ["*"]),
+    ],
+)
+def test_the_more_specific_comes_first(model: str, patterns: list[str]) -> None:
+    assert fitting(model, ["*", "a-*", "a-b-?", "a[0]", "a-b-c"]) == patterns
+
+
+def test_the_more_specific_goes_over_the_less_and_all_over_what_is_general(tmp_path: Path) -> None:
+    settings = merged(tmp_path, USERS).settings
+    coder = of(settings, "qwen3-coder")
+    assert (coder.reasoning_effort, coder.context_window, coder.wire) == ("high", 32000, "chat")
+    assert coder.request == {"top_p": 0.5, "template": {"think": False, "keep": 1}, "seed": 7}
+    assert coder.profile == {"mid_system": "fold_first", "images_supported": False}
+    assert coder.price["qwen3-coder"] == Price(input=1, output=2)
+    assert of(settings, "qwen2").context_window == 16000
+    assert of(settings, "claude[1m]").reasoning_effort == "max"
+    other = of(settings, "claude1")
+    assert (other.reasoning_effort, other.context_window, other.wire) == ("low", 8000, "responses")
+    assert other.request == settings.request and other.of_its_model == other
+
+
+def test_an_effort_that_is_asked_for_now_goes_over_all(tmp_path: Path) -> None:
+    flagged = merged(tmp_path, USERS, effort="minimal").settings
+    said = merged(tmp_path, USERS).settings.with_effort("minimal")
+    for settings in (flagged, said):
+        assert of(settings, "qwen3-coder").reasoning_effort == "minimal"
+        assert of(settings, "qwen3-coder").context_window == 32000
+
+
+def test_a_workspaces_tables_wait_for_trust_and_then_add_to_the_users(tmp_path: Path) -> None:
+    wished = '[models."qwen3-coder"]\nreasoning_effort = "none"\nrequest = { metadata = "theirs" }\n'
+    held = merged(tmp_path, USERS, wished)
+    assert held.untrusted == ("models",) and held.settings == merged(tmp_path, USERS).settings
+    coder = of(merged(tmp_path, USERS, wished, trusted=True).settings, "qwen3-coder")
+    assert coder.reasoning_effort == "none"
+    assert coder.request["metadata"] == "theirs" and coder.request["seed"] == 7
+    assert coder.price["qwen3-coder"] == Price(input=1, output=2)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('reasoning_effort = "much"', "models.m.reasoning_effort: "),
+        ("context_window = 10", "models.m.context_window: "),
+        ("price = { input = 1 }", "models.m.price.output: field required"),
+        ("request = { messages = [] }", "messages is signoff's own"),
+        ('api_key = "k"', "there is no setting 'models.m.api_key'"),
+        ('base_url = "http://else"', "there is no setting 'models.m.base_url'"),
+    ],
+)
+def test_what_cannot_be_set_is_one_line_that_names_it(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        merged(tmp_path, f"[models.m]\n{line}\n")
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_capability_that_there_is_not_is_told_before_a_turn_goes_to_that_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    root = tmp_path / "root"
+    root.mkdir()
+    runtime = open_runtime(root, {"base_url": "http://localhost:1/v1", "model": "m"}, {})
+    tables = Settings.model_validate({"models": {"other": {"profile": {"images": False}}}}).models
+    try:
+        with pytest.raises(NotConnected, match=r"^models\.other\.profile\.images: "):
+            connect(runtime, runtime.settings.model_copy(update={"models": tables}))
+    finally:
+        runtime.close()
