@@ -7,7 +7,7 @@ Kept whole: all settings with their defaults, and how the layers become one.
 
 import contextlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -321,28 +321,53 @@ def checked_value(key: str, value: Any) -> Any:
         raise ConfigError(_explain(error, "Not saved")) from error
 
 
-def save(user_file: Path, changes: Mapping[str, Any]) -> None:
+def save(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
     """Write changed keys to the user's file, keeping its comments and order; None removes a key.
 
-    A link stays one: the file that it leads to is replaced. Nobody but the user can read it, at no moment.
+    A key stands below those before it. A link stays one: the file that it leads to is replaced. Nobody but the user
+    can read it, at no moment.
 
     Raises:
-        ConfigError: the file cannot be read or written.
+        ConfigError: the file cannot be read or written, or would no longer be a configuration.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
     try:
         document = tomlkit.parse(user_file.read_text(encoding="utf-8")) if user_file.exists() else tomlkit.document()
-        for key, value in changes.items():
-            if value is None:
-                document.pop(key, None)
-            else:
-                document[key] = value
-        _replace(user_file, tomlkit.dumps(document).encode())
+        wanted = document.unwrap()
+        for path, value in changes.items():
+            put(wanted, path, value)
+            put(document, path, _inline(value) if isinstance(value, Mapping) else value)
+        content = tomlkit.dumps(document).encode()
+        if parse(content, str(user_file)) != wanted:
+            raise ConfigError(f"{user_file} has its tables in an order that signoff cannot keep; change it there.")
+        _check(wanted, str(user_file))
+        _replace(user_file, content)
     except (OSError, RuntimeError, UnicodeDecodeError, TOMLKitError) as error:
         # A loop of links is a RuntimeError.
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
+
+
+def put(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a value below tables, which come with it; None takes it out, and what is empty then."""
+    key, *rest = path
+    if not rest and value is not None:
+        table[key] = value
+    elif not rest:
+        table.pop(key, None)
+    elif isinstance(inner := table.setdefault(key, {}), MutableMapping):
+        put(inner, rest, value)
+        if not inner:
+            table.pop(key)
+
+
+def _inline(table: Mapping[str, Any]) -> Any:
+    import tomlkit
+
+    inline = tomlkit.inline_table()
+    inline.update(table)
+    return inline
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -93,6 +93,11 @@ def fitting(model: str, patterns: Iterable[str]) -> list[str]:
     return sorted(found, key=lambda pattern: (pattern != model, -_letters(pattern)))
 
 
+def is_pattern(name: str) -> bool:
+    """Whether it stands for more than the model of this very name."""
+    return _letters(name) < len(name)
+
+
 def table_of(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
     """What is set for a model: by all tables that fit its name, of which the more specific goes over the other."""
     said: dict[str, Any] = {}

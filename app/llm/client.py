@@ -13,7 +13,7 @@ from typing import Any
 
 from app.llm.capabilities.beliefs import Beliefs, ProfileCache
 from app.llm.capabilities.lessons import Lessons
-from app.llm.capabilities.model_list import NO_IMAGES, listed_facts
+from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts
 from app.llm.capabilities.profile import NEXT_PLACEMENT, Profile
 from app.llm.capabilities.profiles import seed
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
@@ -76,8 +76,7 @@ class ModelClient:
             timeouts: how long to wait.
             cache: keeps what is learned about the endpoint beyond this client's life.
             clock: dates it.
-            another: makes a client for the same endpoint with this model and effort; an empty effort is what is set
-                for that model.
+            another: makes a client for the same endpoint with this model and effort, its own if that is empty.
         """
         self.endpoint = endpoint
         self._another = another
@@ -103,11 +102,11 @@ class ModelClient:
         self._transport.preload()
 
     async def models(self) -> list[str]:
-        """Ids of the models that the endpoint offers; learns from the list what its own can hold and costs.
+        """Ids of the models that the endpoint offers; as `listing`."""
+        return [model.id for model in await self.listing()]
 
-        Raises:
-            RequestError: It gives no list.
-        """
+    async def listing(self) -> list[ListedModel]:
+        """The models on offer; learns what the list says of its own. Raises RequestError if there is none."""
         self._listed = True
         try:
             models = await self._transport.models(wire_of(self.profile))
@@ -118,13 +117,13 @@ class ModelClient:
             if getattr(self.profile, known) is not None:
                 facts.pop(known, None)
         self._beliefs.learn(**facts)
-        return [model.id for model in models]
+        return models
 
     def wished(self, model: str, effort: str) -> "ModelClient":
         """The client for one turn with another model or another effort; an empty effort is the model's own."""
-        wanted = model or self.endpoint.model, effort
-        same = wanted[0] == self.endpoint.model and effort in ("", self.endpoint.wishes.effort)
-        if same or self._another is None:
+        own = self.endpoint.model, self.endpoint.wishes.effort
+        wanted = model or own[0], effort
+        if wanted in (own, (own[0], "")) or self._another is None:
             return self
         if wanted not in self._others:
             self._others[wanted] = self._another(*wanted)

@@ -15,6 +15,7 @@ from app.agent.session import Session
 from app.agent.updates import Failed, ProposalsChanged, Update
 from app.config import Settings
 from app.conversation.events import Notice
+from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
 from app.proposals.disk.watching import ProposalWatcher
 from app.proposals.errors import UnknownProposal
@@ -165,13 +166,13 @@ class OpenSession:
             await self.model.aclose()
         await self._demo.aclose()
 
-    async def list_models(self, settings: Settings) -> list[str]:
+    async def list_models(self, settings: Settings) -> list[ListedModel]:
         """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
         # A name is needed to make a client; the list is asked for without it.
         named = settings.model_copy(update={"model": settings.model or "any"})
         client = connect(self.runtime, named)
         try:
-            return await client.models()
+            return await client.listing()
         finally:
             await client.aclose()
 

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.llm.address import take_apart
 from app.runtime.connection import NotConnected, address_of
-from app.ui.means import Ask
+from app.ui.means import Means
 from app.ui.preferences import Preferences
 from app.ui.session import CurrentSession
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.config import Settings
+    from app.llm.capabilities.model_list import ListedModel
     from app.storage.sessions import SessionRecord
+    from app.ui.screens.model_settings import ModelSettingsScreen
 
 _USED = ("base_url", "model", "api_key", "reasoning_effort", "models")
 """Settings that may be others after a connection was made with them."""
@@ -28,7 +31,7 @@ class Connector:
         self,
         session: CurrentSession,
         preferences: Preferences,
-        ask: Ask,
+        means: Means,
         *,
         open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
         hint: Callable[[str], None],
@@ -39,14 +42,14 @@ class Connector:
         Args:
             session: what is connected.
             preferences: name endpoint and model.
-            ask: lets the user choose.
+            means: lets the user choose.
             open_session: shows a session once there is a model.
             hint: says in the composer what to do where there is none.
             config_file: where the user can write it down.
         """
         self._session = session
         self._preferences = preferences
-        self._ask = ask
+        self._ask, self._work = means.ask, means.work
         self._open_session = open_session
         self._hint = hint
         self._config_file = config_file
@@ -79,7 +82,8 @@ class Connector:
             if not name:
                 self._hint(NO_MODEL)
                 return
-            settings = settings.model_copy(update={"model": name})
+            # What is set for models may be other than before the choice.
+            settings = self._preferences.settings.model_copy(update={"model": name})
         try:
             await self.use(settings)
         except NotConnected as error:
@@ -92,16 +96,28 @@ class Connector:
         await self._session.open_session.connect(settings)
         self._preferences.change(**{key: getattr(settings, key) for key in _USED})
 
+    def renew(self, settings: "Settings") -> None:
+        """Talk with these settings from the next request on, if there is a session."""
+        if self._session.now is not None:
+            self._work(partial(self.use, settings))
+
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose among the endpoint's models, or write a name."""
         from app.ui.screens.models import ModelScreen
 
-        async def load() -> Sequence[str]:
+        async def load() -> "Sequence[ListedModel]":
             return await self._session.open_session.list_models(settings)
 
         self._session.asked.set()
         address = take_apart(address_of(settings)).url
-        return await self._ask(ModelScreen(load, address, settings.model))
+        return await self._ask(ModelScreen(load, address, settings.model, self.settings_of))
+
+    def settings_of(self, model: "ListedModel") -> "ModelSettingsScreen":
+        """The screen of what is set for a model alone."""
+        from app.ui.screens.model_settings import ModelSettingsScreen
+
+        runtime = self._session.open_session.runtime
+        return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, renew=self.renew)
 
     async def _set_up(self, missing: str) -> None:
         from app.ui.screens.setup import DEMO, SetupScreen

@@ -1,7 +1,7 @@
 """The settings in force, and what follows them: theme, keys, panes, session."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
@@ -101,7 +101,28 @@ class Preferences:
         """Write settings to the user's configuration; None takes one out. Raises ConfigError."""
         from app.config import save
 
-        save(self._runtime.places.config_file, changes)
+        save(self._runtime.places.config_file, {(key,): value for key, value in changes.items()})
+
+    def save_for_model(self, name: str, path: Sequence[str], value: Any) -> None:
+        """Write what is set for one model alone, and put it in force; None takes it out.
+
+        Args:
+            name: of the model, or a pattern.
+            path: the key in its table, below those before it.
+            value: of the kind that the file holds.
+
+        Raises:
+            ConfigError: it cannot be set, or the file cannot be written.
+        """
+        from app.config import checked_value, put, save
+
+        tables = {
+            of: table.model_dump(exclude_unset=True, exclude_none=True) for of, table in self.settings.models.items()
+        }
+        put(tables, (name, *path), value)
+        models = checked_value("models", tables)
+        save(self._runtime.places.config_file, {("models", name, *path): value})
+        self.change(models=models)
 
     async def reload(self) -> bool:
         """Read all configuration anew, as at the start; whether the endpoint is another now. Raises ConfigError."""

@@ -192,7 +192,7 @@ class Startup:
         parts.connector = Connector(
             self._current,
             parts.preferences,
-            self._means.ask,
+            self._means,
             open_session=self._talk.open_session,
             hint=self._workbench.composer.set_placeholder,
             config_file=parts.runtime.places.config_file,

@@ -14,6 +14,7 @@ from textual.screen import Screen
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.llm.capabilities.discovery import LocalServer
 from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis
+from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Endpoint, Payload
 from app.llm.wires.registry import SentRequest
@@ -128,9 +129,9 @@ async def found_servers(_: Any) -> list[LocalServer]:
     return [LocalServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
 
 
-async def listed_models() -> list[str]:
+async def listed_models() -> list[ListedModel]:
     """What an endpoint lists."""
-    return ["gpt-oss-120b", "gpt-oss-20b", "qwen3-coder", "devstral-small"]
+    return [ListedModel(name) for name in ("gpt-oss-120b", "gpt-oss-20b", "qwen3-coder", "devstral-small")]
 
 
 async def saved(_: str) -> None:
@@ -171,7 +172,7 @@ KEY = SecretStr("key")
 
 SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "sessions": lambda app: SessionScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
-    "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b"),
+    "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b", lambda _: Screen()),
     "settings": lambda app: SettingsScreen(
         app.parts.preferences, app.parts.runtime, app.parts.connector, app.work, nothing
     ),

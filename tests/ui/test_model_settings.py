@@ -1,10 +1,14 @@
 """What is set for models alone, in the running app: over the wire, and on its screen."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input, OptionList
 
-from tests.ui.running_app import running
+from app.config import load
+from app.llm.capabilities.model_list import ListedModel
+from tests.ui.running_app import Running, running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 
@@ -50,3 +54,118 @@ async def test_each_model_gets_what_is_set_for_it_and_effort_goes_over_it(
             ("other", "minimal", 0.9, None),
             ("test-model", "minimal", 0.5, 7),
         ]
+
+
+async def opened(run: Running, name: str) -> None:
+    """Open the settings of a model from the picker."""
+    await run.command("model")
+    await run.screen("ModelScreen")
+    await run.see("test-model")
+    run.app.screen.query_one(Input).value = name
+    await run.painted()
+    await run.pilot.press("ctrl+e")
+    await run.screen("ModelSettingsScreen")
+
+
+async def written(run: Running, row: int, text: str) -> None:
+    """Write a value in a row of the list."""
+    run.app.screen.query_one(OptionList).highlighted = row
+    await run.pilot.press("enter")
+    run.app.screen.query_one("#setting-field", Input).value = text
+    await run.pilot.press("enter")
+    await run.painted()
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
+async def test_what_is_set_is_saved_beside_comments_is_in_force_at_once_and_taken_back(
+    tmp_path: Path, server: WireServer, file: Path, size: tuple[int, int]
+) -> None:
+    before = '# mine\nreasoning_effort = "low"  # quiet\n\n[request]\ntop_p = 0.5\n'
+    file.write_text(before)
+    server.always(Turn("Hello."))
+    async with running(tmp_path, server, size=size) as run:
+        await opened(run, "test-model")
+        await run.see("yours, for all models", "low")
+        await run.pilot.press("enter")
+        await run.see("medium", "yours, for this model", "Saved")
+        await written(run, 1, "16000")
+        await written(run, 2, "input = 5, output = 25.5")
+        await run.see("input = 5, output = 25.5")
+        await written(run, 5, "seed = 7")
+        await run.see("top_p = 0.5, seed = 7")
+        run.app.screen.query_one(OptionList).highlighted = 4
+        await run.pilot.press("left")
+        await run.see("Takes images: no. Saved.")
+        assert file.read_text().startswith(before)
+        assert tomllib.loads(file.read_text())["models"] == {
+            "test-model": {
+                "reasoning_effort": "medium",
+                "context_window": 16000,
+                "price": {"input": 5, "output": 25.5},
+                "request": {"seed": 7},
+                "profile": {"images_supported": False},
+            }
+        }
+        await run.pilot.press("escape", "escape")
+        await run.screen("Workbench")
+        await run.say("one")
+        assert server.last.body["reasoning_effort"] == "medium" and server.last.body["seed"] == 7
+        profile = run.app.session().ports.model.profile
+        assert (profile.context_window, profile.images_supported) == (16000, False)
+        await opened(run, "test-model")
+        for row in range(6):
+            run.app.screen.query_one(OptionList).highlighted = row
+            await run.pilot.press("delete")
+            await run.painted()
+            await run.see("nothing of yours" if row == 3 else "no longer set")
+        assert file.read_text().rstrip() == before.rstrip()
+        await run.pilot.press("escape", "escape")
+        await run.screen("Workbench")
+        await run.say("two")
+        assert server.last.body["reasoning_effort"] == "low" and "seed" not in server.last.body
+
+
+@pytest.mark.parametrize(
+    "name", ['a.b "quoted"/c\'d', "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp", "m[1m]"]
+)
+async def test_any_name_of_a_model_is_kept_as_it_is(
+    tmp_path: Path, server: WireServer, file: Path, name: str
+) -> None:
+    file.write_text("[[check]]\nname = 'a'\nrun = 'true'\n")
+    async with running(tmp_path, server) as run:
+        screen = run.app.parts.connector.settings_of(ListedModel(name, context_window=9000))
+        run.app.push_screen(screen)
+        await run.screen("ModelSettingsScreen")
+        await run.see("9000", "the server's list")
+        await run.pilot.press("enter")
+        await run.see("Saved")
+        assert tomllib.loads(file.read_text())["models"] == {name: {"reasoning_effort": "none"}}
+        assert "\x1b" not in run.text and "owned" not in run.app.title
+    assert (
+        load(user_file=file, project=b"", flags={}, environment={}).settings.models[name].reasoning_effort == "none"
+    )
+
+
+async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, server: WireServer, file: Path) -> None:
+    file.write_text("# mine\n")
+    async with running(tmp_path, server) as run:
+        await opened(run, "test-model")
+        for row, text, said in (
+            (1, "many", "Context window takes a number."),
+            (1, "10", "greater than or equal to 1000"),
+            (2, "five", "Price is written so: input = 5"),
+            (2, "input = 5", "output: field required"),
+            (5, "messages = []", "messages is signoff's own field"),
+        ):
+            await written(run, row, text)
+            await run.see(said)
+            await run.pilot.press("escape")
+        await run.pilot.press("escape")
+        await run.screen("ModelScreen")
+        run.app.screen.query_one(Input).value = "qwen*"
+        await run.painted()
+        await run.pilot.press("ctrl+e")
+        await run.screen("ModelSettingsScreen")
+        await run.pilot.press("enter")
+        await run.see("stand for other letters")
+        assert file.read_text() == "# mine\n"

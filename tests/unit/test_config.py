@@ -188,7 +188,7 @@ def test_saving_follows_a_link_and_keeps_it(tmp_path: Path, exists: bool) -> Non
         real.parent.mkdir()
         real.write_text("# mine\nwrap = true\n")
         real.chmod(0o644)
-    save(link, {"theme": "signoff-light"})
+    save(link, {("theme",): "signoff-light"})
     assert link.is_symlink()
     assert real.read_text() == ("# mine\nwrap = true\n" if exists else "") + 'theme = "signoff-light"\n'
     assert real.stat().st_mode & 0o777 == 0o600
@@ -208,8 +208,8 @@ def test_what_is_saved_can_never_be_read_by_others(tmp_path: Path) -> None:
     sys.addaudithook(look)
     before = os.umask(0)
     try:
-        save(file, {"api_key": "secret"})
-        save(file, {"api_key": "other"})
+        save(file, {("api_key",): "secret"})
+        save(file, {("api_key",): "other"})
     finally:
         looking = False
         os.umask(before)
@@ -221,13 +221,13 @@ def test_a_loop_of_links_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(ConfigError, match="cannot be written"):
-        save(tmp_path / "a", {"wrap": True})
+        save(tmp_path / "a", {("wrap",): True})
 
 
 def test_a_failed_save_leaves_the_file_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(ConfigError):
-        save(tmp_path / "config.toml", {"wrap": True})
+        save(tmp_path / "config.toml", {("wrap",): True})
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 

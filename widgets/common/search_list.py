@@ -129,6 +129,11 @@ class SearchList(Vertical):
         at = self._list.highlighted
         return self._shown[at] if at is not None and at < len(self._shown) else None
 
+    @property
+    def text(self) -> str:
+        """What is typed."""
+        return self._field.value.strip()
+
     def set_choices(self, choices: Sequence[Choice], current: str = "") -> None:
         """Show these; the cursor stays on its choice, or goes to `current`."""
         wanted = current or (self.choice.key if self.choice else "")
@@ -159,7 +164,7 @@ class SearchList(Vertical):
     @on(Input.Submitted)
     def _take(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Picked(self.choice, self._field.value.strip()))
+        self.post_message(self.Picked(self.choice, self.text))
 
     @on(OptionList.OptionHighlighted)
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
@@ -170,7 +175,7 @@ class SearchList(Vertical):
     def _click(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         if event.option_index < len(self._shown):
-            self.post_message(self.Picked(self._shown[event.option_index], self._field.value.strip()))
+            self.post_message(self.Picked(self._shown[event.option_index], self.text))
 
     def on_key(self, event: events.Key) -> None:
         """Steer the list from the field."""

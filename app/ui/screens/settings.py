@@ -1,6 +1,6 @@
 """Settings: what is in force and where it comes from; a change takes effect at once and goes into config.toml."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from app.config import ConfigError, checked_value
@@ -17,7 +16,8 @@ from app.llm.address import take_apart
 from app.model_table import Effort
 from app.safe_text import visible
 from app.ui.screens.allowed_commands import AllowedCommandsScreen
-from app.ui.screens.dialog import Dialog, shown_path
+from app.ui.screens.dialog import shown_path
+from app.ui.screens.values import ValuesDialog
 from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
@@ -80,10 +80,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
 )
 
 
-_WIDTH_WITH_HELP = 100
-
-
-class SettingsScreen(Dialog[None]):
+class SettingsScreen(ValuesDialog):
     """A list of settings; Enter turns one over, or opens it for writing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -97,14 +94,6 @@ class SettingsScreen(Dialog[None]):
         KeyHint("left,right", "value before, next"),
         KeyHint("escape", "close"),
     )
-
-    DEFAULT_CSS = """
-    SettingsScreen {
-        & > #dialog { height: 30; }
-        OptionList { height: 1fr; }
-        #setting-field { display: none; margin-top: 1; }
-    }
-    """
 
     def __init__(
         self,
@@ -132,18 +121,12 @@ class SettingsScreen(Dialog[None]):
         self._rows: list[Row | None] = []
         self._writing: Row | None = None
 
-    def body(self) -> Iterable[Widget]:
-        """List, field, state."""
-        yield OptionList(markup=False)
-        yield Input(id="setting-field")
-        yield Static(id="setting-state", classes="text gap quiet")
-
     def on_mount(self) -> None:
         """All settings."""
         self._draw()
         self.query_one(OptionList).focus()
         self.say("saved at once")
-        self._tell(f"Kept in {shown_path(self._runtime.places.config_file)}")
+        self.tell(f"Kept in {shown_path(self._runtime.places.config_file)}")
 
     def _draw(self) -> None:
         options = self.query_one(OptionList)
@@ -165,7 +148,7 @@ class SettingsScreen(Dialog[None]):
 
     def _line(self, row: Row) -> Content:
         if row.kind == "commands":
-            help_beside = "" if self._narrow else row.help
+            help_beside = "" if self.narrow else row.help
             return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
         value = getattr(self._preferences.settings, row.key)
         origin = self._runtime.origin_of(row.key)
@@ -175,21 +158,16 @@ class SettingsScreen(Dialog[None]):
             (f"{_shown(row, value):<25}", "bold $text-accent" if origin else ""),
             (f"from {origin}", "$text-warning")
             if elsewhere
-            else ("" if self._narrow else row.help, "$foreground 65%"),
+            else ("" if self.narrow else row.help, "$foreground 65%"),
         )
-
-    @property
-    def _narrow(self) -> bool:
-        """Whether there is no room for what a setting means beside it; it is said below then."""
-        return self.app.size.width < _WIDTH_WITH_HELP
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
         """Say what the setting under the cursor means, where the list has no room for it."""
         event.stop()
         row = self._row
-        if self._narrow and row is not None and self._writing is None and self.query_one(OptionList).has_focus:
-            self._tell(f"{row.title}: {row.help}")
+        if self.narrow and row is not None and not self.writing and self.query_one(OptionList).has_focus:
+            self.tell(f"{row.title}: {row.help}")
 
     def on_resize(self) -> None:
         """The columns follow the width."""
@@ -222,7 +200,7 @@ class SettingsScreen(Dialog[None]):
     def action_turn(self, step: int) -> None:
         """The next value, or the one before."""
         row = self._row
-        if row is None or row.kind == "commands" or self._writing is not None:
+        if row is None or row.kind == "commands" or self.writing:
             return
         value = getattr(self._preferences.settings, row.key)
         if row.kind == "switch":
@@ -234,13 +212,9 @@ class SettingsScreen(Dialog[None]):
 
     def _write(self, row: Row) -> None:
         self._writing = row
-        field = self.query_one("#setting-field", Input)
         value = getattr(self._preferences.settings, row.key)
-        field.value = "" if value is None else str(value)
-        field.placeholder = f"{row.title}: {row.help}"
-        field.display = True
-        field.focus()
-        self._tell("Enter saves · Esc leaves it as it was · empty goes back to the default")
+        keys = "Enter saves · Esc leaves it as it was · empty goes back to the default"
+        self.open_field("" if value is None else str(value), f"{row.title}: {row.help}", keys)
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
@@ -252,11 +226,11 @@ class SettingsScreen(Dialog[None]):
         value: Any = text or None
         if row.kind == "number" and text:
             if not (text.isascii() and text.isdigit()):
-                self._tell(f"{row.title} takes a number.", problem=True)
+                self.tell(f"{row.title} takes a number.", problem=True)
                 return
             value = int(text)
         if self._change(row, value):
-            self._close_field()
+            self.close_field()
 
     def _change(self, row: Row, value: Any) -> bool:
         try:
@@ -264,14 +238,14 @@ class SettingsScreen(Dialog[None]):
             self._preferences.save(**{row.key: value})
             self._preferences.change(**{row.key: checked})
         except ConfigError as error:
-            self._tell(str(error), problem=True)
+            self.tell(str(error), problem=True)
             return False
         self._draw()
         overridden = self._runtime.origin_of(row.key)
         if overridden not in ("", "config.toml"):
-            self._tell(f"Saved, and in force now; at the next start {overridden} wins again.")
+            self.tell(f"Saved, and in force now; at the next start {overridden} wins again.")
         else:
-            self._tell(f"{row.title}: {_shown(row, checked)}. Saved.")
+            self.tell(f"{row.title}: {_shown(row, checked)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):
             self._work(partial(self._connector.use, self._preferences.settings))
         return True
@@ -287,25 +261,6 @@ class SettingsScreen(Dialog[None]):
         row = self._row
         if name and row is not None and self._change(row, name):
             self._work(partial(self._connector.use, self._preferences.settings))
-
-    def _close_field(self) -> None:
-        self._writing = None
-        self.query_one("#setting-field", Input).display = False
-        self.query_one(OptionList).focus()
-
-    def action_leave(self) -> None:
-        """Close the field, or the screen."""
-        if self._writing is not None:
-            self._close_field()
-            self._tell("Nothing was changed.")
-        else:
-            self.dismiss(None)
-
-    def _tell(self, text: str, *, problem: bool = False) -> None:
-        state = self.query_one("#setting-state", Static)
-        state.set_class(problem, "warning")
-        state.set_class(not problem, "quiet")
-        state.update(Content(visible(text, keep="")))
 
 
 def _shown(row: Row, value: Any) -> str:

@@ -1,0 +1,69 @@
+"""What the screens of settings share: a list of values, a field to write one in, a line for what came of it."""
+
+from collections.abc import Iterable
+
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, OptionList, Static
+
+from app.safe_text import visible
+from app.ui.screens.dialog import Dialog
+
+WIDTH_WITH_HELP = 100
+
+
+class ValuesDialog(Dialog[None]):
+    """A list of values; one of them may be written in a field below it."""
+
+    DEFAULT_CSS = """
+    ValuesDialog {
+        & > #dialog { height: 30; }
+        OptionList { height: 1fr; }
+        #setting-field { display: none; margin-top: 1; }
+    }
+    """
+
+    def body(self) -> Iterable[Widget]:
+        """List, field, state."""
+        yield OptionList(markup=False)
+        yield Input(id="setting-field")
+        yield Static(id="setting-state", classes="text gap quiet")
+
+    @property
+    def narrow(self) -> bool:
+        """Whether there is no room for words beside a value; they are said below then."""
+        return self.app.size.width < WIDTH_WITH_HELP
+
+    @property
+    def writing(self) -> bool:
+        """Whether the field is open."""
+        return self.query_one("#setting-field", Input).display
+
+    def open_field(self, text: str, placeholder: str, keys: str) -> None:
+        """Let the user write, beginning with a text; `keys` says what ends it."""
+        field = self.query_one("#setting-field", Input)
+        field.value = text
+        field.placeholder = placeholder
+        field.display = True
+        field.focus()
+        self.tell(keys)
+
+    def close_field(self) -> None:
+        """Back to the list."""
+        self.query_one("#setting-field", Input).display = False
+        self.query_one(OptionList).focus()
+
+    def action_leave(self) -> None:
+        """Close the field, or the screen."""
+        if self.writing:
+            self.close_field()
+            self.tell("Nothing was changed.")
+        else:
+            self.dismiss(None)
+
+    def tell(self, text: str, *, problem: bool = False) -> None:
+        """Say what came of it, or what is meant."""
+        state = self.query_one("#setting-state", Static)
+        state.set_class(problem, "warning")
+        state.set_class(not problem, "quiet")
+        state.update(Content(visible(text, keep="")))
