@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config import WORKSPACE_FILE, ConfigError, Settings, read_file
+from app.llm.address import take_apart
 from app.llm.capabilities.beliefs import Belief, believed
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import seed
@@ -102,7 +103,7 @@ class _Known:
     """What is known where nobody has said anything."""
 
     def __init__(self, runtime: Runtime, settings: Settings, model: ListedModel) -> None:
-        address = address_of(settings)
+        address = take_apart(address_of(settings)).url
         self._seed = seed(address, model.id)
         self._beliefs: dict[str, Belief] = {
             belief.field: belief for belief in believed(LearnedProfiles(runtime.sessions), address, model.id)

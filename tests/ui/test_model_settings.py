@@ -7,7 +7,10 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from app.config import load
+from app.llm.capabilities.beliefs import replace
 from app.llm.capabilities.model_list import ListedModel
+from app.runtime.connection import LearnedProfiles
+from app.ui.screens.settings import ROWS as SETTINGS
 from tests.ui.running_app import Running, running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -169,3 +172,21 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
         await run.pilot.press("enter")
         await run.see("stand for other letters")
         assert file.read_text() == "# mine\n"
+
+
+async def test_what_was_learned_of_a_server_is_told_and_what_is_general_says_that_a_model_has_its_own(
+    tmp_path: Path, server: WireServer, file: Path
+) -> None:
+    file.write_text('[models.test-model]\nreasoning_effort = "high"\n')
+    async with running(tmp_path, server) as run:
+        endpoint = run.app.session().ports.model.endpoint
+        replace(LearnedProfiles(run.runtime.sessions), endpoint, {"context_window": 7777})
+        await opened(run, "test-model")
+        await run.see("7777", "learned of the server")
+        await run.pilot.press("escape", "escape")
+        await run.screen("Workbench")
+        await run.command("settings")
+        await run.screen("SettingsScreen")
+        titles = [row.key for _, group in SETTINGS for row in group]
+        await run.pilot.press(*["down"] * titles.index("reasoning_effort"), "enter")
+        await run.see("for the model in use another value is set")

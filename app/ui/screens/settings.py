@@ -244,6 +244,8 @@ class SettingsScreen(ValuesDialog):
         overridden = self._runtime.origin_of(row.key)
         if overridden not in ("", "config.toml"):
             self.tell(f"Saved, and in force now; at the next start {overridden} wins again.")
+        elif getattr(self._preferences.settings.of_its_model, row.key) != checked:
+            self.tell("Saved; for the model in use another value is set: Ctrl+E in /model shows it.")
         else:
             self.tell(f"{row.title}: {_shown(row, checked)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):
