@@ -190,3 +190,19 @@ async def test_what_was_learned_of_a_server_is_told_and_what_is_general_says_tha
         titles = [row.key for _, group in SETTINGS for row in group]
         await run.pilot.press(*["down"] * titles.index("reasoning_effort"), "enter")
         await run.see("for the model in use another value is set")
+
+
+async def test_a_turn_of_a_command_with_another_model_has_what_is_set_for_that_one(
+    tmp_path: Path, server: WireServer, file: Path
+) -> None:
+    file.write_text('[models.test-model]\nreasoning_effort = "high"\n[models.other]\nreasoning_effort = "minimal"\n')
+    (file.parent / "commands").mkdir()
+    (file.parent / "commands" / "look.md").write_text("---\nmodel: other\n---\nLook.\n")
+    server.always(Turn("Hello."))
+    async with running(tmp_path, server) as run:
+        await run.say("/look")
+        await run.say("hello")
+        assert [(one.body["model"], one.body["reasoning_effort"]) for one in server.requests] == [
+            ("other", "minimal"),
+            ("test-model", "high"),
+        ]
