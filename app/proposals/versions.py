@@ -22,11 +22,14 @@ def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
         raise UnknownProposal(f"There is no earlier version of {proposal_id} to compare with.")
     contents = Contents(store)
     changes: list[FileChange] = []
+    number = 1
     for path in dict.fromkeys((*_paths(old), *_paths(new))):
         before, after = _result(old, path, new), _result(new, path, old)
         if before == after:
             continue
-        changes.append(make_change(contents, path, before, after, next_number=next_number(changes)))
+        change = make_change(contents, path, before, after, next_number=number)
+        changes.append(change)
+        number = max(number, next_number([change]))
     return [file_diff(contents, change) for change in changes]
 
 
