@@ -135,7 +135,7 @@ def _indexed(kind: str, body: str) -> str:
 
 def _query(words: str) -> str:
     """Every word, as the beginning of one; quoted, so that none is read as an operator."""
-    quoted = (word.replace('"', '""') for word in words.split() if any(map(str.isalnum, word)))
+    quoted = (word.replace('"', '""') for word in words.split())
     return " ".join(f'"{_apart(word)}"*' for word in quoted)
 
 

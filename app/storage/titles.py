@@ -15,7 +15,7 @@ _TELLING = 12
 def retitle(connection: sqlite3.Connection, session: str, said: Sequence[str]) -> None:
     """Name a session by the first thing in it that the user said in more than a few words."""
     ((title, named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
-    if named or _says_much(title):
+    if named:
         return
     candidates = [*([title] if title else []), *map(title_of, said)]
     best = next(filter(_says_much, candidates), candidates[0])

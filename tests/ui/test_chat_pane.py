@@ -361,6 +361,32 @@ async def test_another_session_that_is_opened_meanwhile_is_the_one_that_stays() 
         assert [row for row in app.shown() if row] == ["▌ other"]
 
 
+async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
+    app, log = ChatApp(), long_log(4_000)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.open_log(log)
+        await app.pane.show_event(log, log[1].id)
+        assert app.pane.is_flushing and app.pane.transcript.cursor_entry is None, "the rest has not come yet"
+        await filled(app, pilot)
+        assert app.pane.transcript.cursor_entry is not None
+        assert app.pane.transcript.cursor_entry.copied == "message 0"
+        assert any("message 0" in row for row in app.shown())
+
+
+async def test_a_place_in_a_session_that_is_left_meanwhile_is_not_looked_for_in_the_next() -> None:
+    app, log = ChatApp(), long_log(4_000)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.open_log(log)
+        await app.pane.show_event(log, log[1].id)
+        app.pane.open_log([event.model_copy(update={"id": event.id + 100_000}) for event in long_log(400)][:-4])
+        app.pane.open_log(long_log(400))
+        await shows(app, "answer 399")
+        await until(lambda: not app.pane.is_flushing, "the end of the text")
+        assert app.pane.transcript.cursor_entry is None
+
+
 class Clock:
     """A clock that the test sets."""
 

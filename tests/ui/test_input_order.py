@@ -312,6 +312,7 @@ async def test_a_decision_that_came_before_its_picture_is_refused_and_counts_whe
             await run.see("before this was on the screen")
             assert [one.state for one in run.proposals] == [ProposalState.PENDING]
             run.app.workbench.review.pane.outcome(None)
+            await run.until(lambda: "before this was on the screen" not in run.text, "the picture without it")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
         await run.until(lambda: run.file != FILE, "the file")

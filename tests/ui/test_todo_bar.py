@@ -66,4 +66,5 @@ async def test_what_the_model_writes_is_shown_as_it_is(tmp_path: Path, server: W
     async with running(tmp_path, server) as run:
         await keep(run, server, [{"content": HOSTILE, "status": "pending"}])
         await run.see("x[/]y [@click=app.bell]z[/]")
-        assert "\x1b" not in run.text and "\u202e" not in run.text
+        shown = run.app.workbench.chat.todo_bar.render().plain
+        assert "\x1b" not in shown and "\u202e" not in shown

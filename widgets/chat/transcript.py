@@ -305,7 +305,6 @@ class Transcript(StripView, can_focus=True):
         if (index := self._slots.index_of(key)) is not None:
             self._cursor.index = index
             self.focus()
-            self._set_following(False)
             self.move_cursor(index)
 
     def _step(self, direction: int) -> None:

@@ -29,15 +29,13 @@ def turned_operators(file: EditedFile) -> Iterator[Reason]:
 
 def _turned(removed: Sequence[Line], added: Sequence[Line]) -> Iterator[Line]:
     """The added lines that differ from a removed one of their hunk in operators alone."""
-    known = {(line.place.hunk, line.text.strip()) for line in added}
     before: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
     for line in removed:
-        if (line.place.hunk, line.text.strip()) not in known:
-            rest, operators = _apart(line)
-            before.setdefault(rest, Counter())[operators] += 1
+        rest, operators = _apart(line)
+        before.setdefault(rest, Counter())[operators] += 1
     for line in added if before else ():
         rest, operators = _apart(line)
-        if (others := before.get(rest)) and operators not in others and rest[1]:
+        if (others := before.get(rest)) and operators not in others:
             others.subtract([next(iter(others))])
             before[rest] = +others
             yield line

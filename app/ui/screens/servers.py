@@ -3,15 +3,11 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import on, work
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
 from app.plural import plural
 from app.runtime.served import Served
@@ -20,7 +16,7 @@ from app.servers.connection import ConnectionLost
 from app.servers.reach import REACH_WORDS
 from app.servers.server import Server, State
 from app.storage.errors import StorageError
-from app.ui.screens.dialog import Dialog
+from app.ui.screens.previewed import PreviewDialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
@@ -37,7 +33,7 @@ _DESCRIPTION = 100
 QUIET = "$foreground 65%"
 
 
-class ServersScreen(Dialog[None]):
+class ServersScreen(PreviewDialog[None]):
     """A list to search, with a look at the one under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,21 +51,6 @@ class ServersScreen(Dialog[None]):
         KeyHint("ctrl+s", "sign in"),
         KeyHint("escape", "close"),
     )
-    DEFAULT_CSS = """
-    ServersScreen {
-        & > #dialog { width: 130; }
-        #server-panes { height: 1fr; }
-        SearchList { width: 5fr; }
-        #server-look { width: 6fr; height: 1fr; padding: 0 1; border-left: vkey $foreground 15%; }
-        #server-text { height: auto; }
-        &.-narrow {
-            #server-panes { layout: vertical; }
-            SearchList { width: 1fr; height: 1fr; }
-            #server-look { width: 1fr; height: 50%; border-left: none; border-top: solid $foreground 15%; }
-        }
-    }
-    """
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
 
     def __init__(self, served: Served) -> None:
         """Whose servers."""
@@ -77,12 +58,9 @@ class ServersScreen(Dialog[None]):
         self._served = served
         self._log = False
 
-    def body(self) -> Iterable[Widget]:
-        """List and look."""
-        with Horizontal(id="server-panes"):
-            yield SearchList("Search servers and tools", empty=_NONE)
-            with VerticalScroll(id="server-look", can_focus=False):
-                yield Static(id="server-text", markup=False)
+    def search_list(self) -> SearchList:
+        """Over names, programs and tools."""
+        return SearchList("Search servers and tools", empty=_NONE)
 
     def on_mount(self) -> None:
         """Show them, and what changes."""
@@ -91,7 +69,7 @@ class ServersScreen(Dialog[None]):
     @work(group="follow", exclusive=True, exit_on_error=False, description="follow the MCP servers")
     async def _follow(self) -> None:
         await self._served.found.wait()
-        self.query_one("#server-look").display = bool(self._all)
+        self.query_one("#preview").display = bool(self._all)
         while True:
             self._show()
             if self._served.servers is None:
@@ -122,16 +100,11 @@ class ServersScreen(Dialog[None]):
     async def _look(self) -> None:
         server = self._chosen
         if server is None:
-            self.query_one("#server-text", Static).update("")
+            self.show_preview("")
             return
         shown = _log(server) if self._log else _tools(server)
         head = _head(server, REACH_WORDS[await server.reach()])
-        self.query_one("#server-text", Static).update(Content("\n\n").join([head, shown]))
-        look = self.query_one("#server-look", VerticalScroll)
-        if self._log:
-            look.scroll_end(animate=False)
-        else:
-            look.scroll_home(animate=False)
+        self.show_preview(Content("\n\n").join([head, shown]), end=self._log)
 
     @on(SearchList.Picked)
     @work(group="switch", exit_on_error=False, description="switch an MCP server")
