@@ -111,7 +111,13 @@ IN_REVIEW: tuple[Action, ...] = (
     Action("approval.up", "Up", "k,up", "cursor_up", "approval", "Previous item."),
     Action("asking.send", "Ask", "enter", "send", "asking", "Ask what is written.", footer=1),
     Action(
-        "asking.close", "Close", "escape", "close", "asking", "Stop the answer, else close; a draft stays.", footer=1
+        "asking.close",
+        "Close",
+        "escape",
+        "close",
+        "asking",
+        "Stop the answer, else close; a draft stays. Escape in the diff closes the question, and the answer goes on.",
+        footer=1,
     ),
     Action(
         "asking.feedback",

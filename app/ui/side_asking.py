@@ -46,9 +46,13 @@ class SideAsking:
             raise
 
     def stop(self, event: messages.StopAside) -> None:
-        """Wait for an answer no longer; the turn that runs goes on."""
-        if (session := self._session.now) is not None:
-            session.aside.stop(event.question)
+        """Wait for an answer no longer; the turn that runs goes on.
+
+        One that another window asked for is that window's: here nobody waits for it any more.
+        """
+        session = self._session.now
+        if session is None or not session.aside.stop(event.question):
+            self._review.take_aside(SideDiscarded(event.question, over=True))
 
     def follow(self, update: Update) -> None:
         """Show what the session says of a question."""

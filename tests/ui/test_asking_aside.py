@@ -97,6 +97,38 @@ async def test_escape_stops_the_answer_and_then_closes_while_the_turn_goes_on(
         assert run.app.workbench.review.threads.on("P1")[-1].answer is None, "the question is still out"
 
 
+async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_turn(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+
+        def model(request: Request) -> object:
+            return stream(chunk("Aside so far" if asked_aside(request) else "Turn so far"), STALL)
+
+        server.model(model)  # type: ignore[arg-type]
+        await run.app.session().send("Tell me a story")
+        await run.see("Turn so far")
+        await ask(run, server, "why?")
+        await run.see("Aside so far", "Esc stops the answer")
+        assert "y  approve" not in run.text, "in the question it is a letter"
+        await run.pilot.press("f3")
+        await run.see("Esc closes it", "Esc Close the question", "y  approve")
+        await run.pilot.press("escape")
+        review = run.app.workbench.review
+        await run.until(lambda: not review.asking.is_open)
+        assert run.app.session().busy and review.threads.awaited(review.threads.on("P1")[0].question.place)
+        assert "Close the question" not in run.text and run.app.focused is review.view
+        await run.pilot.press("q")
+        await run.see("▌ why?", "Aside so far")
+        await run.pilot.press("escape", "escape")
+        await run.until(lambda: not review.asking.is_open)
+        assert run.app.session().busy
+        await run.pilot.press("escape")
+        await run.settled()
+        assert not run.app.session().busy
+
+
 async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)

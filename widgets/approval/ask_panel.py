@@ -171,6 +171,10 @@ class AskPanel(Column):
         elif place not in self._drafts:
             self._drafts[place] = Draft(text)
 
+    def follow_focus(self) -> None:
+        """Say what the keys do, which depends on whether the user writes here."""
+        self._draw_title()
+
     def _put_aside(self) -> None:
         if self.topic is not None and self._editor.draft.text.strip():
             self._drafts[self.topic.place] = self._editor.draft
@@ -186,10 +190,13 @@ class AskPanel(Column):
     def _draw_title(self) -> None:
         if self.topic is None or not self.is_mounted:
             return
-        picked = len(self.topic.picked.splitlines())
+        picked = len(self.topic.picked.split("\n")) if self.topic.picked else 0
         lines = f", {picked} picked line{'s' * (picked != 1)}" if picked else ""
-        stops = f"{first_key('asking.close', self._keys)} stops the answer"
-        keys = stops if self._waits else "decides nothing"
+        keys = "decides nothing"
+        if not self.has_keys:
+            keys = "Esc closes it"
+        elif self._waits:
+            keys = f"{first_key('asking.close', self._keys)} stops the answer"
         about = safe(self.topic.words, "bold $text-accent")
         title = Content.assemble("Ask about ", about, lines, "  ", (keys, "$foreground 65%"))
         self.query_one(".asking--title", Static).update(title)

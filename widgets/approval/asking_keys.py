@@ -4,8 +4,10 @@ None of it decides anything, and all of it can be done while a turn runs and the
 """
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
-from textual import on
+from textual import events, on
+from textual.binding import Binding, BindingType
 
 from app.agent.updates import Recorded, SideUpdate
 from app.conversation.event_base import EventBase
@@ -28,13 +30,20 @@ _MOST_PICKED = 200
 class AskingKeys(CountingKeys):
     """The review panes, and the questions that are asked in them."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close_thread", "Close the question")]
+
     _could_ask = False
 
     # What is asked
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There has to be something to ask about."""
-        return self._can_ask if action == "ask" else super().check_action(action, parameters)
+        """There has to be something to ask about, or a question to close: else Escape is the app's, and interrupts."""
+        match action:
+            case "ask":
+                return self._can_ask
+            case "close_thread":
+                return self.in_focus and self.asking.is_open
+        return super().check_action(action, parameters)
 
     @property
     def _can_ask(self) -> bool:
@@ -68,7 +77,6 @@ class AskingKeys(CountingKeys):
     def _open_thread(self, topic: Topic) -> None:
         self.say("")
         self.post_message(messages.ThreadsWanted(topic.place.proposal))
-        self.add_class("-aside")
         self.asking.open(topic, self.threads.entries(topic.place), waits=bool(self.threads.awaited(topic.place)))
         self._keep_line_in_view()
 
@@ -83,14 +91,25 @@ class AskingKeys(CountingKeys):
         self.post_message(messages.StopAside(self.threads.awaited(event.place)))
 
     @on(AskPanel.Closed)
-    def _close_thread(self, event: AskPanel.Closed) -> None:
+    def _leave_thread(self, event: AskPanel.Closed) -> None:
         event.stop()
         self._end_asking()
         self.show_permission()
 
+    def action_close_thread(self) -> None:
+        """Put away the question that stands open beside the diff; what is being answered there is answered."""
+        self.asking.close()
+        self.refresh_bindings()
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _tell_what_keys_do(self) -> None:
+        """The keys that decide are named wherever they decide; in the question they are letters."""
+        self.set_class(self.asking.has_keys, "-aside")
+        self.asking.follow_focus()
+
     def _end_asking(self) -> None:
         self.asking.close()
-        self.remove_class("-aside")
         self.screen.set_focus(self.view)
         # Whoever writes on although the field is gone decides nothing.
         self.hold_keys("The field for questions was closed just now. Press the key again.")
