@@ -38,7 +38,7 @@ class Subject:
 def briefs(subject: Subject, question: SideQuestion, earlier: Sequence[Exchange]) -> Iterator[str]:
     """The brief for a question, from the widest to one that fits nearly anywhere."""
     for lines, characters in _SIZES:
-        parts = [_INSTRUCTION, _change(subject), _hunk(subject, characters)]
+        parts = [_INSTRUCTION, _change(subject), _hunk(subject, question, characters)]
         picked = [*((one.question.picked, one.question.text) for one in earlier), (question.picked, question.text)]
         parts += [
             f"For “{clipped(' '.join(text.split()), 200)}” the user picked these lines:\n{_fenced(rows, characters)}"
@@ -76,8 +76,10 @@ def _standing(proposal: Proposal) -> str:
             return f"It is {proposal.state.replace('_', ' ')}; it is not on disk."
 
 
-def _hunk(subject: Subject, characters: int) -> str:
+def _hunk(subject: Subject, question: SideQuestion, characters: int) -> str:
     change = subject.diff.change
+    if subject.hunk is None and question.hunk:
+        return f"The question is about a hunk in {change.path} that was cut or edited since: it is no more as it was."
     if subject.hunk is None:
         return f"The question is about {change.path} as a whole ({change.op})."
     number, line = subject.hunk.number, subject.hunk.new_start + 1

@@ -301,7 +301,8 @@ class FoundLine(Document):
     event: int
     """Its id in `signoff export SESSION --format json`."""
     time: float
-    kind: Literal["you", "model", "question", "proposal", "decision", "file"]
+    kind: Literal["you", "model", "question", "proposal", "decision", "file", "asked", "answered"]
+    """`asked` and `answered` are said aside from the conversation."""
     text: str
 
 

@@ -61,7 +61,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
             return _staged(event, diffs.get(event.proposal, ""), when)
         case ProposalDecided():
             words = feedback_words(event)
-            said = f"\n\n{_quoted(words)}" if words else ""
+            said = f"\n\n{quoted(words)}" if words else ""
             return f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}\n\n" + (
                 f"{decision_facts(event)}{said}"
             )
@@ -87,11 +87,12 @@ def _rare(event: Event, when: str) -> str:
         case TurnEnded(stopped="aborted"):
             return f"> You interrupted at {when}."
         case Compacted():
-            return f"> Older history was replaced by a summary at {when}.\n>\n{_quoted(event.summary)}"
+            return f"> Older history was replaced by a summary at {when}.\n>\n{quoted(event.summary)}"
         case Notice():
             return f"> {event.way}: {event.text}"
         case SideQuestion():
-            return f"## You asked aside about {event.subject}, {when}\n\n{event.text}"
+            picked = f"{fenced(event.picked, 'diff')}\n\n" if event.picked else ""
+            return f"## You asked aside about {event.subject}, {when}\n\n{picked}{event.text}"
         case SideAnswer():
             head = f"## {event.model or 'Model'}, aside{_STATES.get(event.state, '')}, {when}"
             return "\n\n".join(filter(None, (head, event.text, event.note and f"> {event.note}")))
@@ -103,15 +104,18 @@ def _staged(event: ProposalStaged, diff: str, when: str) -> str:
     files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
     by = f"From {event.origin.words}: " if event.origin else ""
     head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{by}{files}"
-    if not diff:
-        return head
-    # A fence longer than any in the diff, so that no line of the diff can close it.
-    longest = max((len(run) for run in re.findall(r"`{3,}", diff)), default=2)
+    return f"{head}\n\n{fenced(diff, 'diff')}" if diff else head
+
+
+def fenced(text: str, language: str) -> str:
+    """As a code block, with a fence longer than any in the text, so that no line of it can close the block."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{head}\n\n{fence}diff\n{diff.rstrip()}\n{fence}"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """As a quotation."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 

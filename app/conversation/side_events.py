@@ -33,7 +33,7 @@ class SideQuestion(EventBase):
     path: str
     hunk: str = ""
     number: int = 0
-    """Of the hunk, as the user knows it; 0 where there is none."""
+    """Of the hunk, as the user knows it; 0 where there is none, or none any more."""
     picked: str = ""
     """The lines that the user picked, with their `+`, `-` or space; empty for all of the hunk."""
     text: str
@@ -46,7 +46,7 @@ class SideQuestion(EventBase):
     @property
     def subject(self) -> str:
         """What it is about, in words: `hunk 2 of P7 in a.py`."""
-        hunk = f"hunk {self.number} of " if self.hunk else ""
+        hunk = f"hunk {self.number} of " if self.number else ""
         return f"{'lines of ' if self.picked else ''}{hunk}{self.proposal} in {self.path}"
 
 
@@ -80,6 +80,20 @@ class Exchange:
     def answered(self) -> str:
         """What the model said; empty if nothing."""
         return self.answer.text.strip() if self.answer is not None else ""
+
+
+def place_of(events: Iterable[EventBase], number: int) -> Place | None:
+    """What the side question or its answer with this id is about; None where the id is another event's."""
+    places: dict[str, Place] = {}
+    for event in events:
+        match event:
+            case SideQuestion():
+                places[event.uid] = event.place
+                if event.id == number:
+                    return event.place
+            case SideAnswer() if event.id == number:
+                return places.get(event.question)
+    return None
 
 
 def exchanges(events: Iterable[EventBase]) -> tuple[Exchange, ...]:

@@ -1,10 +1,11 @@
 """The report of a review: what was proposed, what was decided on it and why, to send to somebody."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.conversation.markdown import fenced, quoted
+from app.conversation.side_events import Exchange, exchanges
 from app.plural import plural
 from app.proposals.facts import LineComment
 from app.proposals.models import FileChange, FileDiff, FileVersion, Proposal
@@ -14,6 +15,9 @@ from app.proposals.text.diff import Change, diff
 from app.runtime.workspace import Runtime
 from app.storage.record import RecordStore
 from app.storage.sessions import DecisionRecord
+
+ASKED = "Asked aside"
+"""What stands above the questions that are no part of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class Report:
     """Those of the record."""
     refused: "Sequence[Refused]" = ()
     """What was denied while other parts of the same file were not."""
+    asked: Sequence[Exchange] = ()
+    """What the user asked the model aside, with the answers: no part of what was decided."""
 
     @property
     def numbers(self) -> str:
@@ -81,6 +87,7 @@ def report(runtime: Runtime, name: str) -> Report:
         runtime.sessions.decisions(proposal.id),
         RecordStore(runtime.database, runtime.name).entries(proposal.id),
         [refused for change in proposal.files if not change.binary for refused in _refused(runtime, change)],
+        exchanges(runtime.sessions.side_questions(proposal.id)),
     )
 
 
@@ -127,11 +134,10 @@ def as_markdown(found: Report) -> str:
         parts.append(f"## {event.decision.replace('_', ' ').capitalize()}, {when(decision.time)}")
         parts.append("\n".join(f"- {fact}" for fact in facts_of(decision, found.entry_of(decision))))
         if event.feedback.strip():
-            parts.append(_quoted(event.feedback))
+            parts.append(quoted(event.feedback.strip()))
         for comment in event.comments:
-            parts.append(
-                f"`{comment.path}:{comment.line}`\n\n{_fenced(comment.quote, 'diff')}\n\n{_quoted(comment.text)}"
-            )
+            said = quoted(comment.text.strip())
+            parts.append(f"`{comment.path}:{comment.line}`\n\n{fenced(comment.quote, 'diff')}\n\n{said}")
     for refused in found.refused:
         shown = [
             line
@@ -142,16 +148,30 @@ def as_markdown(found: Report) -> str:
             )
         ]
         if shown:
-            parts.append(f"## Denied in {refused.path}\n\n{_fenced(chr(10).join(shown), 'diff')}")
-    parts.append(f"## The change\n\n{_fenced(found.patch.rstrip(chr(10)), 'diff')}")
+            parts.append(f"## Denied in {refused.path}\n\n{fenced(chr(10).join(shown), 'diff')}")
+    parts.append(f"## The change\n\n{fenced(found.patch, 'diff')}")
+    if found.asked:
+        parts.append(f"## {ASKED}")
+        parts += [_asked(one) for one in found.asked]
     return "\n\n".join(parts) + "\n"
 
 
-def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
+def _asked(one: Exchange) -> str:
+    """A question and its answer, both quoted: nothing in them is a heading of the report."""
+    picked = fenced(one.question.picked, "diff") if one.question.picked else ""
+    head, said = f"### {asked_head(one)}", quoted(one.question.text)
+    return "\n\n".join(filter(None, (head, picked, said, f"{answer_head(one)}:", quoted(one.answered))))
 
 
-def _fenced(text: str, language: str) -> str:
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
+def asked_head(one: Exchange) -> str:
+    """What was asked about, and when: `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
+    subject = one.question.subject
+    return f"{subject[:1].upper()}{subject[1:]}, {when(one.question.time)}"
+
+
+def answer_head(one: Exchange) -> str:
+    """Who answered, and whether that is all."""
+    if one.answer is None or not one.answered:
+        return "No answer came"
+    state = "" if one.answer.state == "complete" else f" ({one.answer.state})"
+    return f"{one.answer.model or 'The model'} answered{state}"

@@ -197,6 +197,9 @@ _SIDE_QUESTIONS = (
 )
 """What was asked aside is found by the proposal that it is about, whatever session it was asked in."""
 
+_SEARCHED_ANEW = ("DROP TABLE IF EXISTS search", "DELETE FROM settings WHERE scope = '' AND key = 'search.upto'")
+"""The index of words is made anew when somebody searches: what was asked aside is found, too."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
@@ -208,5 +211,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _RECORD,
     _PINNED,
     _SIDE_QUESTIONS,
+    _SEARCHED_ANEW,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""

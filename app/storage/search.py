@@ -21,7 +21,8 @@ _BATCH = 2_000
 """Events that are taken into the index in one transaction: others wait for it."""
 _UPTO = "search.upto"
 
-FoundKind = Literal["you", "model", "question", "proposal", "decision", "file"]
+FoundKind = Literal["you", "model", "question", "proposal", "decision", "file", "asked", "answered"]
+"""Who said it, or what it is; `asked` and `answered` are said aside from the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _said(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[FoundKind, str]]:
-    """What of an event can be found."""
+    """What of an event can be found. Where that changes, a migration has the index made anew."""
     match kind:
         case "user_message" | "answer":
             yield "you", body["text"]
@@ -127,6 +128,10 @@ def _said(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[FoundKind, str]]
                 yield "decision", text
         case "tool_result" if body.get("reads"):
             yield "file", "\n".join(body["reads"])
+        case "side_question":
+            yield "asked", f"{body['text']}\n{body['proposal']} {body['path']}"
+        case "side_answer" if body["text"].strip():
+            yield "answered", body["text"]
 
 
 def _indexed(kind: str, body: str) -> str:
@@ -151,7 +156,7 @@ _TABLE = """
 """
 _TYPES = (
     "type IN ('user_message', 'answer', 'assistant_message', 'question', 'proposal_staged', 'proposal_decided',"
-    " 'tool_result')"
+    " 'tool_result', 'side_question', 'side_answer')"
 )
 _BODY = """
     CASE type WHEN 'tool_result' THEN json_object('reads', json(json_extract(body, '$.reads'))) ELSE body END

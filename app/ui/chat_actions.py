@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.conversation.side_events import place_of
 from app.safe_text import visible
 from app.ui.means import Means
 from app.ui.session import CurrentSession
@@ -84,8 +85,14 @@ class Talk:
         if (now := self._session.now) is None or now.id != session_id:
             store = self._session.open_session.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
+        log = self._session.get().log.events
+        if (place := place_of(log, event)) is not None:
+            # What was asked aside stands beside its hunk and nowhere else.
+            await self.open_proposal(place.proposal)
+            self._workbench.tell_review(lambda review: review.show_thread(place))
+            return
         self._workbench.show_pane("chat")
-        await self._workbench.chat.show_event(self._session.get().log.events, event)
+        await self._workbench.chat.show_event(log, event)
 
     # What the user says
 

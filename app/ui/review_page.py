@@ -7,9 +7,10 @@ from pathlib import Path
 
 from textual.theme import Theme
 
+from app.conversation.side_events import Exchange
 from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Hunk, HunkState
-from app.runtime.review_report import Refused, Report, facts_of, when
+from app.runtime.review_report import ASKED, Refused, Report, answer_head, asked_head, facts_of, when
 from app.safe_text import visible
 from app.ui.themes.first import own_theme
 from widgets.diff.colours import diff_variable_defaults
@@ -33,6 +34,7 @@ def as_html(found: Report) -> str:
     decisions = "".join(_decision(found, number) for number in range(len(found.decisions)))
     files = "".join(_file(diff, found.comments) for diff in found.diffs)
     refused = "".join(_refused(part) for part in found.refused)
+    asked = "".join(_asked(one) for one in found.asked)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -43,6 +45,7 @@ def as_html(found: Report) -> str:
         f"{f'<section><h2>Decisions</h2>{decisions}</section>' if decisions else ''}\n"
         f"<section><h2>The change</h2>{files}</section>\n"
         f"{f'<section><h2>Denied</h2>{refused}</section>' if refused else ''}\n"
+        f"{f'<section><h2>{ASKED}</h2>{asked}</section>' if asked else ''}\n"
         "<footer>Reviewed with signoff</footer>\n</main>\n</body>\n</html>\n"
     )
 
@@ -98,6 +101,16 @@ def _refused(refused: Refused) -> str:
         return ""
     rows = "".join(_rows(refused.path, refused.old, refused.new, parts, {}))
     return f'<article class="denied"><h3>{_text(refused.path)} <span>without</span></h3>{_table(rows)}</article>'
+
+
+def _asked(one: Exchange) -> str:
+    """A question aside and its answer, as they were written."""
+    picked = f"<pre>{_text(one.question.picked)}</pre>" if one.question.picked else ""
+    answer = f'<p class="answer">{_text(one.answered)}</p>' if one.answered else ""
+    return (
+        f"<article><h3>{_text(asked_head(one))}</h3>{picked}<blockquote>{_text(one.question.text)}</blockquote>"
+        f"<h3><span>{_text(answer_head(one))}</span></h3>{answer}</article>"
+    )
 
 
 def _table(rows: str) -> str:

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from app.agent.decision_events import approval, decided
 from app.cli.main import main
 from app.conversation.events import Decision
+from app.conversation.side_events import SideAnswer, SideQuestion
 from app.proposals.facts import CheckFact, Circumstances, LineComment
 from app.proposals.origin import Origin
 from app.runtime.workspace import Runtime, open_runtime
@@ -120,6 +121,12 @@ def reviewed(root: Path) -> None:
     red = Circumstances(through="app", unseen_lines=1, unseen_files=("a.txt",), checks=(RED,))
     done = runtime.service.approve(name, ["1"], comments=[comment], circumstances=red)
     runtime.sessions.record_decision(approval(done, comments=(comment,)))
+    session = runtime.sessions.create(title="t").id
+    asked = SideQuestion(
+        uid="q", proposal=name, path="a.txt", hunk="h", number=2, picked="+no\n+```", text="# Is <i>this</i> safe?"
+    )
+    answer = SideAnswer(question="q", proposal=name, text="# Yes\n```\nit <u>is</u>", model="m", state="truncated")
+    runtime.sessions.append(session, [asked, answer])
     done = runtime.service.deny(name, None, "Not \u202ethe rest")
     runtime.sessions.record_decision(decided(done, Decision.DENIED, feedback="Not \u202ethe rest"))
     runtime.close()
@@ -140,6 +147,8 @@ def test_a_review_is_a_page_that_needs_nothing_and_in_which_no_text_is_code(
     text = "".join(page.words)
     order = ["Take <b>this</b>", "hunks approved 1", "1 changed line never on screen (a.txt)", "1 failed, 0 before"]
     order += ["denied 2", "</td><script>alert(1)</script>", "Why\n```\nthis?"]
+    order += ["Asked aside", "Lines of hunk 2 of P3 in a.txt", "+no\n+```", "# Is <i>this</i> safe?"]
+    order += ["m answered (truncated)", "# Yes\n```\nit <u>is</u>"]
     places = [text.index(each) for each in order]
     assert places == sorted(places)
     assert "\u202e" not in source and "Denied: hunk 2" in text
@@ -151,6 +160,8 @@ def test_a_review_is_markdown_that_holds_together(root: Path, capsys: pytest.Cap
     assert main(["export", "P3", "--review"]) == 0
     text = capsys.readouterr().out
     assert "> Why\n> ```\n> this?" in text
+    assert "## Asked aside\n\n### Lines of hunk 2 of P3 in a.txt, " in text
+    assert "> # Is <i>this</i> safe?\n\nm answered (truncated):\n\n> # Yes\n> ```\n> it <u>is</u>" in text
     assert "- tests: 1 failed, 0 before" in text
     fences = re.findall(r"^(`{3,})", text, re.MULTILINE)
     assert len(fences) % 2 == 0

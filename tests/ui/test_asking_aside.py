@@ -165,6 +165,31 @@ async def test_a_thread_is_on_its_hunk_again_after_a_restart(tmp_path: Path, ser
         assert [text for role, text in server.last.said if role == "assistant"] == ["It is shorter."]
 
 
+@pytest.mark.parametrize("beside", [True, False], ids=["in the review", "from the chat"])
+async def test_what_was_asked_is_found_and_opened_beside_its_hunk(
+    tmp_path: Path, server: WireServer, beside: bool
+) -> None:
+    """Also where another session is open by then, and nobody has been in the review yet."""
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await ask(run, server, "why Hi?", Turn("It is shorter."))
+        await run.see("● It is shorter.")
+        await run.pilot.press("escape", "f2")
+        if not beside:
+            await run.command("new")
+            await run.until(lambda: not run.app.session().log.events)
+        await run.command("search shorter")
+        await run.screen("SearchScreen")
+        await run.see("1 place", "the model, aside")
+        before = len(server.requests)
+        await run.pilot.press("enter")
+        await run.screen("Workbench")
+        await run.see("Ask about hunk 1 of P1 in greet.py", "▌ why Hi?", "● It is shorter.")
+        asking, view = run.app.workbench.review.asking, run.app.workbench.review.view
+        await run.until(lambda: view.cursor.hunk is not None and asking.has_keys)
+        assert len(server.requests) == before, "to look at it asks nobody"
+
+
 @pytest.mark.parametrize(
     ("step", "said"),
     [

@@ -33,11 +33,13 @@ class AskingKeys(CountingKeys):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close_thread", "Close the question")]
 
     _could_ask = False
+    _sought: Place | None = None
+    """Where the cursor is to go once its diff is there."""
 
     # What is asked
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There has to be something to ask about, or a question to close: else Escape is the app's, and interrupts."""
+        """There has to be something to ask about, or a question to close: else Escape interrupts, as ever."""
         match action:
             case "ask":
                 return self._can_ask
@@ -80,6 +82,24 @@ class AskingKeys(CountingKeys):
         self.asking.open(topic, self.threads.entries(topic.place), waits=bool(self.threads.awaited(topic.place)))
         self._keep_line_in_view()
 
+    def show_thread(self, place: Place) -> None:
+        """Show what was asked at a place, and where that is, as soon as its diff is there."""
+        asked = self.threads.of(place)
+        words = asked[-1].question.subject if asked else f"{place.path} in {place.proposal}"
+        self._sought = place
+        self._go_to_sought()
+        self._open_thread(Topic(place, words))
+
+    def _go_to_sought(self) -> None:
+        place = self._sought
+        if place is None or not self.view.diffs or self.state.current != place.proposal:
+            return
+        self._sought = None
+        for file, diff in enumerate(self.view.diffs):
+            for number, hunk in enumerate(diff.change.hunks if diff.change.path == place.path else ()):
+                if hunk.id == place.hunk and (row := self.view.rows.row_of_hunk(file, number)) is not None:
+                    self.view.cursor.go_to(row)
+
     @on(AskPanel.Asked)
     def _send_question(self, event: AskPanel.Asked) -> None:
         event.stop()
@@ -119,6 +139,7 @@ class AskingKeys(CountingKeys):
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the diffs that were wanted, and have what was asked about them come, too."""
         super().set_diffs(proposal_id, diffs)
+        self._go_to_sought()
         self.post_message(messages.ThreadsWanted(proposal_id))
 
     def draw(self) -> None:

@@ -17,7 +17,7 @@ from app.ui.screens.sessions import ago
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
-_WHAT_FOR = "Every message, proposal and file of this workspace's sessions is searched."
+_WHAT_FOR = "Every message, proposal, file and side question of this workspace's sessions is searched."
 _SNIPPET, _BEFORE = 96, 24
 """Characters of a place in the list, and how many of them may stand before the first word that was found."""
 _LONGEST, _ABOVE = 6_000, 1_500
@@ -29,6 +29,8 @@ _KINDS = {
     "proposal": ("±", "$text-warning"),
     "decision": ("✎", "$text-accent"),
     "file": ("▤", "$foreground 65%"),
+    "asked": ("❯", "$foreground 65%"),
+    "answered": ("●", "$foreground 65%"),
 }
 _NAMES = {
     "you": "you",
@@ -37,6 +39,8 @@ _NAMES = {
     "proposal": "a proposal",
     "decision": "your feedback",
     "file": "files that were read",
+    "asked": "you, aside",
+    "answered": "the model, aside",
 }
 
 

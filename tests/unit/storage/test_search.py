@@ -17,9 +17,12 @@ from app.conversation.events import (
     ToolResult,
     UserMessage,
 )
+from app.conversation.side_events import SideAnswer, SideQuestion
 from app.proposals.facts import FileStat, LineComment
+from app.storage import search
 from app.storage.database import Database
 from app.storage.pruning import prune
+from app.storage.schema import MIGRATIONS
 from app.storage.search import SessionSearch
 from app.storage.sessions import SessionStore
 from app.storage.signals import Signal
@@ -79,6 +82,11 @@ EVENTS: dict[str, tuple[Event, str]] = {
         ToolResult(call="c2", outcome=Outcome.OK, text="secret output", reads={"docs/über.md": "0" * 64}),
         "uber",
     ),
+    "asked": (
+        SideQuestion(uid="q1", proposal="P7", path="app/client.py", hunk="h", number=1, text="what calls this?"),
+        "calls P7 client",
+    ),
+    "answered": (SideAnswer(question="q1", proposal="P7", text="Nothing but the scheduler."), "scheduler"),
 }
 
 
@@ -113,6 +121,22 @@ def test_a_file_is_named_once_a_session_and_a_fork_repeats_nothing(bench: Bench)
     bench.store.fork(session)
     assert len(bench.found("hello")) == 1
     assert len(bench.found("uber")) == 2, "once in each"
+
+
+def test_an_index_of_an_earlier_version_is_made_anew_with_what_it_left_out(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.say(UserMessage(text="about the scheduler"), EVENTS["answered"][0])
+    before = next(at for at, each in enumerate(MIGRATIONS) if "DROP TABLE IF EXISTS search" in each)
+    with bench.database.transaction() as connection:
+        connection.execute(search._TABLE)
+        connection.execute("INSERT INTO search (rowid, text) VALUES (1, 'about the scheduler')")
+        connection.execute("INSERT INTO settings VALUES ('', 'search.upto', '2')")
+        connection.execute(f"PRAGMA user_version={before}")
+    bench.database.close()
+    again = Bench(tmp_path)
+    assert {kind for kind, _ in again.found("scheduler")} == {"you", "answered"}
+    again.store.delete([one.id for one in again.store.all()])
+    assert again.found("scheduler") == [] and again.words_kept() == 0
 
 
 @pytest.mark.parametrize("words", ["", "  ", "-", '"', "*", "( ) ^"])
