@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.conversation.side_events import place_of
 from app.safe_text import visible
 from app.ui.means import Means
 from app.ui.session import CurrentSession
@@ -82,6 +81,8 @@ class Talk:
 
     async def go_to(self, session_id: str, event: int) -> None:
         """Show what was said at an event, in whatever session that is."""
+        from app.conversation.side_events import place_of
+
         if (now := self._session.now) is None or now.id != session_id:
             store = self._session.open_session.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
