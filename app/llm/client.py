@@ -19,11 +19,9 @@ from app.llm.capabilities.profiles import seed
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.retry import ONCE, STANDARD, RetryPolicy
-from app.llm.failures.server_words import parse_body
 from app.llm.prices import with_cost
+from app.llm.reading import Reading
 from app.llm.response.assembly import ResponseAssembly
-from app.llm.response.limits import TooLarge
-from app.llm.response.sse import ServerEvent
 from app.llm.transport import Patience, StreamEnd, Timeouts, Transport
 from app.llm.types import (
     AttemptDiscarded,
@@ -38,7 +36,7 @@ from app.llm.types import (
     TextDelta,
 )
 from app.llm.wires.registry import SentRequest, wire_of
-from app.llm.wires.wire import Decoder, Wire
+from app.llm.wires.wire import Wire
 from app.model_table import Price
 
 _LARGE = 24_000
@@ -231,25 +229,23 @@ class ModelClient:
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | Completed]:
         """Send once and assemble the response into `assembly`; raises `AttemptFailed`."""
         patience = Patience(self._timeouts, closing=closing)
-        decoder = wire.decoder()
+        reading = Reading(assembly, wire.decoder(), self._reader)
         done = False
         try:
-            async with aclosing(self._transport.exchange(wire, fields, patience)) as items:
-                async for item in items:
-                    if isinstance(item, StreamEnd):
-                        done = item.done
-                        chunk = self._unframed(item.unframed, decoder, assembly)
+            async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
+                async for events in arrived:
+                    if isinstance(events, StreamEnd):
+                        done, deltas = events.done, reading.take_unframed(events.unframed)
                     else:
-                        chunk = self._chunk(item, decoder)
-                    for update in self._fed(assembly, chunk):
-                        yield update
+                        deltas = reading.take(events)
+                    for delta in deltas:
+                        yield delta
                         patience.progressed()
-                    self._raise_error(chunk, assembly)
-                    if _is_finished(assembly):
+                    if reading.finished:
                         patience.finishing()
         except AttemptFailed:
             # What breaks after the finish reason does not make the response less whole.
-            if not _is_finished(assembly):
+            if not reading.finished:
                 raise
         for late in assembly.flush():
             yield late
@@ -257,43 +253,6 @@ class ModelClient:
         if closing and completed.calls and not completed.text.strip():
             self._placed_in_vain()
         yield completed
-
-    def _fed(
-        self, assembly: ResponseAssembly, chunk: Mapping[str, Any]
-    ) -> list[TextDelta | ReasoningDelta | CallProgress]:
-        try:
-            return assembly.feed(chunk)
-        except TooLarge as endless:
-            raise AttemptFailed(self._reader.too_large(endless)) from endless
-
-    def _chunk(self, event: ServerEvent, decoder: Decoder) -> Mapping[str, Any]:
-        body = parse_body(event.data)
-        if event.name == "error":
-            raise AttemptFailed(self._reader.in_stream(body))
-        if not isinstance(body, dict):
-            raise AttemptFailed(self._reader.broken("contains something that is no JSON object", event.data))
-        chunk = decoder.read(body)
-        if event.damaged and _has_call(chunk):
-            # U+FFFD may stand in a text that people read, but not in what a tool would write.
-            raise AttemptFailed(self._reader.broken("has a tool call that is damaged"))
-        return chunk
-
-    def _unframed(self, text: str, decoder: Decoder, assembly: ResponseAssembly) -> Mapping[str, Any]:
-        """A body that was no event stream: a whole completion, an error, or something else altogether."""
-        if not text.strip():
-            return {}
-        body = parse_body(text)
-        if isinstance(body, dict):
-            return decoder.whole(body)
-        if isinstance(body, list) and body and isinstance(body[0], dict):
-            return decoder.whole(body[0])
-        if assembly.empty:
-            raise AttemptFailed(self._reader.not_a_stream(text))
-        return {}
-
-    def _raise_error(self, chunk: Mapping[str, Any], assembly: ResponseAssembly) -> None:
-        if not _is_finished(assembly) and (error := _error_in(chunk)) is not None:
-            raise AttemptFailed(self._reader.in_stream(error))
 
     def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
         """The response, if what came is one."""
@@ -367,32 +326,5 @@ class ModelClient:
         )
 
 
-def _is_finished(assembly: ResponseAssembly) -> bool:
-    """The model's part of the response is over, whatever else the connection does."""
-    return assembly.finish_reason not in (None, "error")
-
-
 def _tool_names(payload: Payload) -> list[str]:
     return [str((tool.get("function") or {}).get("name", "")) for tool in payload.tools]
-
-
-def _has_call(chunk: Mapping[str, Any]) -> bool:
-    choices = chunk.get("choices")
-    return isinstance(choices, list) and any(
-        isinstance(choice, dict) and "tool_calls" in (choice.get("delta") or choice.get("message") or {})
-        for choice in choices
-    )
-
-
-def _error_in(chunk: Mapping[str, Any]) -> Any:
-    """The error that a chunk carries, in any of the shapes in use, or None."""
-    if chunk.get("error"):
-        return chunk
-    if "choices" in chunk:
-        choices = chunk["choices"]
-        first = choices[0] if isinstance(choices, list) and choices else None
-        # OpenRouter: an error inside the choice.
-        return first if isinstance(first, dict) and first.get("error") else None
-    if chunk.get("object") == "error" or chunk.get("type") == "error" or "detail" in chunk:
-        return chunk
-    return chunk if isinstance(chunk.get("message"), str) and ("code" in chunk or "status" in chunk) else None

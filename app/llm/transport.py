@@ -7,14 +7,13 @@ status 200, complete documents, damaged UTF-8).
 
 import asyncio
 import contextlib
-import math
-import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from app.llm.arrivals import Arrivals
 from app.llm.capabilities.model_list import ListedModel, read_models
 from app.llm.failures.errors import AttemptFailed, Failure
 from app.llm.failures.failures import FailureReader, chain
@@ -28,13 +27,6 @@ from app.llm.wires.wire import Wire
 DRAIN = 0.1
 """Seconds for the rest of a body after its last event, so that the connection can serve the next request."""
 _NO_KEY = "none"
-
-_SLICE = 0.002
-"""Seconds of work that a response takes of the event loop at a time, however much of it has come."""
-_TURNS = 64
-"""Turns of the event loop in between that are the others', at most: twice what a key takes to the screen."""
-_IDLE = 2
-"""Times the shortest turn so far that a turn takes in which the others still had something to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +132,8 @@ class Transport:
 
     async def exchange(
         self, wire: Wire, fields: dict[str, Any], patience: Patience
-    ) -> AsyncGenerator[ServerEvent | StreamEnd]:
-        """Send a request and give out the events of the response, at last its end.
+    ) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
+        """Send a request and give out the events of the response, those together that are there, at last its end.
 
         Closing the generator closes the connection at once.
 
@@ -254,26 +246,19 @@ class Transport:
             headers["Authorization"] = sdk.openai.Omit()
         return headers | {name: value for name, value in own.items() if name not in named}
 
-    async def _events(self, response: Any, patience: Patience) -> AsyncGenerator[ServerEvent | StreamEnd]:
+    async def _events(self, response: Any, patience: Patience) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
         decoder = EventDecoder()
-        others = Others()
-        async with contextlib.aclosing(response.aiter_bytes()) as pieces:
-            since = time.thread_time()
+        async with Arrivals(response.aiter_bytes()) as arrivals:
             while True:
-                # What is there already is handed out without a pause, by the HTTP client too.
-                if time.thread_time() - since > _SLICE:
-                    await others.go_first()
-                    since = time.thread_time()
                 async with asyncio.timeout_at(patience.deadline):
-                    piece = await anext(pieces, None)
-                for event in decoder.finish() if piece is None else decoder.feed(piece):
-                    if event.data.lstrip().startswith("[DONE]"):
-                        await _drain(pieces)
-                        yield StreamEnd(done=True, unframed=decoder.unframed)
-                        return
-                    yield event
-                if piece is None:
-                    yield StreamEnd(done=False, unframed=decoder.unframed)
+                    piece = await arrivals.take()
+                events = decoder.feed(piece) if piece else decoder.finish()
+                done = next((at for at, one in enumerate(events) if one.data.lstrip().startswith("[DONE]")), None)
+                yield events[:done]
+                if done is not None:
+                    await arrivals.drain(DRAIN)
+                if done is not None or not piece:
+                    yield StreamEnd(done=done is not None, unframed=decoder.unframed)
                     return
 
     def _failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
@@ -294,28 +279,3 @@ class Transport:
         if isinstance(problem, httpx2.DecodingError):
             return self._reader.broken("is damaged", str(problem))
         return self._reader.unexpected(problem)
-
-
-class Others:
-    """Everything else on the event loop: all of it goes before what streams in."""
-
-    def __init__(self) -> None:
-        self._shortest = math.inf
-        """Seconds that a turn took in which nobody did anything."""
-
-    async def go_first(self) -> None:
-        """Return once a turn of the loop shows that nobody has anything to do, or after so many that it is fair."""
-        for _ in range(_TURNS):
-            begun = time.thread_time()
-            await asyncio.sleep(0)
-            took = time.thread_time() - begun
-            self._shortest = min(self._shortest, took)
-            if took < _IDLE * self._shortest:
-                return
-
-
-async def _drain(pieces: AsyncIterator[bytes]) -> None:
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(DRAIN):
-            async for _ in pieces:
-                pass

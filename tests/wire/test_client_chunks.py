@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from app.llm.transport import Timeouts
-from app.llm.types import ReasoningDelta, Usage
+from app.llm.types import CallProgress, Completed, ReasoningDelta, TextDelta, Usage
 from tests.wire.driving import client_of, complete, response, updates_of
-from tests.wire.replies import DONE, STALL, Reply, chunk, stream
+from tests.wire.replies import DONE, STALL, Reply, call_delta, chunk, stream
 from tests.wire.server import WireServer
 
 
@@ -194,3 +194,17 @@ async def test_opaque_reasoning_is_kept_for_the_echo(server: WireServer) -> None
             {"type": "reasoning.encrypted", "index": 1, "data": "xyz"},
         ]
     }
+
+
+async def test_what_comes_together_is_told_together_in_its_order(server: WireServer) -> None:
+    thoughts, words, letters = [chunk(reasoning="hm ")] * 300, [chunk("word ")] * 300, [*'{"path": "a.py"}']
+    begun = chunk(calls=[call_delta(0, call_id="c1", name="edit_file", arguments="")])
+    called = [begun, *(chunk(calls=[call_delta(0, arguments=letter)]) for letter in letters)]
+    server.script([stream(*thoughts, *words, *called, chunk(finish="tool_calls"), DONE)])
+    async with client_of(server) as client:
+        updates = await updates_of(client)
+    assert response(updates).text == "word " * 300
+    assert len(updates) < 100
+    kinds = [type(update) for update in updates]
+    assert kinds == sorted(kinds, key=[ReasoningDelta, TextDelta, CallProgress, Completed].index)
+    assert [update for update in updates if isinstance(update, CallProgress)][-1].characters == len(letters)
