@@ -11,6 +11,7 @@ import pytest
 import textual.screen
 from hypothesis import settings
 
+from tests.pictures import paint_what_is_looked_at
 from tests.pilots import wait_for_what_was_done
 from tests.stylesheets import work_once
 
@@ -51,6 +52,8 @@ textual.screen.UPDATE_PERIOD = 1 / int(os.environ.get("TEXTUAL_FPS", "20"))  # t
 work_once()
 
 wait_for_what_was_done()
+
+paint_what_is_looked_at()
 
 settings.register_profile("signoff", deadline=None, max_examples=40)
 settings.register_profile("soak", deadline=None, max_examples=120)

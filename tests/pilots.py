@@ -13,6 +13,7 @@ import textual.pilot
 from textual.app import App
 from textual.pilot import Pilot
 
+from tests.pictures import paint
 from tests.waiting import until
 
 _BUSY = 1.0
@@ -63,6 +64,8 @@ async def _painted(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
         else:
             break
         await _idle()
+    if app._exception is None and app.screen_stack:
+        paint(app.screen)
     return app._exception is None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import textual.css.stylesheet
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 
 _stylesheet: Any = textual.css.stylesheet
 _read_variables = _stylesheet.tokenize_values
@@ -99,6 +100,37 @@ def _sheet(stylesheet: Any) -> _Sheet:
     return found
 
 
+class _Components(dict[str, Any]):
+    """The styles of a node's component classes, worked out when asked for: a test draws with few."""
+
+    def __init__(self, stylesheet: Any, node: DOMNode, names: Iterable[str]) -> None:
+        super().__init__()
+        self._stylesheet = stylesheet
+        self._node = node
+        self._names = frozenset(names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __missing__(self, name: str) -> Any:
+        component = DOMNode(classes=name)
+        component._attach(self._node)
+        self._stylesheet.apply(component, animate=False)
+        self[name] = component.styles
+        return component.styles
+
+    def clear(self) -> None:
+        super().clear()
+        self._names = frozenset()
+
+
+def _components_later(self: Any, node: DOMNode) -> None:
+    """Have a node's component classes styled anew, and the node drawn with them, as Textual always does."""
+    if names := node._get_component_classes():
+        node._component_styles = _Components(self, node, names)
+        node.refresh()
+
+
 def _applied_once(self: Any, node: Any, *, animate: bool = False, cache: Any = None) -> None:
     """Apply the rules to a node; what came of it is used again wherever Textual itself would among siblings."""
     kind = _sheet(self).kind(node)
@@ -120,4 +152,5 @@ def work_once() -> None:
     """Have Textual's stylesheets share what they have parsed and applied, as one stylesheet does for itself."""
     _stylesheet.tokenize_values = _variables_read_once
     _stylesheet.parse = _rules_parsed_once
+    Stylesheet._process_component_classes = _components_later  # type: ignore[method-assign]
     Stylesheet.apply = _applied_once  # type: ignore[method-assign]

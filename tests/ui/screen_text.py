@@ -5,19 +5,10 @@ from weakref import WeakKeyDictionary
 
 from textual.app import App
 
-_display: Any = App._display
-_pictures: WeakKeyDictionary[App[Any], int] = WeakKeyDictionary()
-"""How many pictures each app has painted."""
+from tests.pictures import number_of_pictures
+
 _texts: WeakKeyDictionary[App[Any], tuple[int, Any, str]] = WeakKeyDictionary()
 """The text that was read last: of which picture, of which screen."""
-
-
-def _counted(app: App[Any], *picture: Any) -> None:
-    _pictures[app] = _pictures.get(app, 0) + 1
-    _display(app, *picture)
-
-
-App._display = _counted  # type: ignore[assignment, method-assign]
 
 
 def screen_text(app: App[Any]) -> str:
@@ -29,7 +20,7 @@ def screen_text(app: App[Any]) -> str:
     """
     screen = app.screen
     screen._on_timer_update()
-    number = _pictures.get(app, 0)
+    number = number_of_pictures(app)
     if (last := _texts.get(app)) and last[:2] == (number, id(screen)):
         return last[2]
     update: Any = screen._compositor.render_update(full=True, screen_stack=app._background_screens)

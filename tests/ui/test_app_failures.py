@@ -17,6 +17,7 @@ from app.runtime.workspace import open_runtime
 from app.ui.app import SignoffApp
 from app.ui.screens.setup import SetupScreen
 from app.ui.start import Opened
+from tests.pictures import paint_everything
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
 from tests.waiting import PATIENCE, until
@@ -100,6 +101,7 @@ async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_
         inside = SECRET
         raise LookupError(f"lost {len(inside)}")
 
+    paint_everything(monkeypatch)
     with pytest.raises(LookupError):
         async with running(tmp_path, server) as run:
             app = run.app
