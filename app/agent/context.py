@@ -18,14 +18,13 @@ from app.conversation.compaction.plan import (
 from app.conversation.compaction.summary_request import summary_payload
 from app.conversation.compaction.tokens import TokenMeter
 from app.conversation.events import (
-    Answer,
     AssistantMessage,
     Compacted,
     Event,
     Notice,
     Pruned,
     RequestSent,
-    UserMessage,
+    Spoken,
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.projection import Facts, project
@@ -138,7 +137,7 @@ class ContextKeeper:
     async def _tell(self, numbers: Sequence[int]) -> None:
         """Tell the user which images, of the events with these ids, the model does not see any more."""
         events = (event for event in self._log.events if event.id in numbers)
-        images = [image for event in events if isinstance(event, UserMessage | Answer) for image in event.images]
+        images = [image for event in events if isinstance(event, Spoken) for image in event.images]
         if images:
             await self._log.append(
                 Notice(text=f"Left out to make room: {names_of(images)}. Attach it again if the model needs it.")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from app.agent.decision_events import approval, decided, edited, redone, undone
 from app.conversation.events import Decision, ProposalDecided
+from app.images.image import Image
 from app.proposals.errors import ProposalError
 from app.proposals.facts import UNKNOWN, Circumstances, LineComment
 from app.proposals.models import Proposal
@@ -45,12 +46,15 @@ class Decisions(ABC):
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
+        images: tuple[Image, ...] = (),
     ) -> DecisionResult:
         """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once."""
-        approve = self.service.approve
-        result = await asyncio.to_thread(approve, proposal_id, hunks, revision, feedback, comments, circumstances)
+        result = await asyncio.to_thread(
+            self.service.approve, proposal_id, hunks, revision, feedback, comments, circumstances, images
+        )
         try:
-            await self._record_decision(result, approval(result, feedback=feedback, comments=tuple(comments)))
+            event = approval(result, feedback=feedback, comments=tuple(comments), images=images)
+            await self._record_decision(result, event)
         finally:
             await self._commit(result.proposal)
         return result
@@ -63,11 +67,13 @@ class Decisions(ABC):
         comments: Sequence[LineComment] = (),
         revision: int | None = None,
         circumstances: Circumstances = UNKNOWN,
+        images: tuple[Image, ...] = (),
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
-        deny = self.service.deny
-        result = await asyncio.to_thread(deny, proposal_id, hunks, feedback, comments, circumstances, revision)
-        event = decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments))
+        result = await asyncio.to_thread(
+            self.service.deny, proposal_id, hunks, feedback, comments, circumstances, revision, images
+        )
+        event = decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments), images=images)
         await self._record_decision(result, event)
         return result
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from app.conversation.events import Decision, Event, Notice, ProposalChanged, ProposalDecided
+from app.images.image import Image
 from app.proposals.errors import NotRecorded
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal, ProposalState
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 
 
 def approval(
-    result: DecisionResult, *, feedback: str = "", comments: tuple[LineComment, ...] = ()
+    result: DecisionResult,
+    *,
+    feedback: str = "",
+    comments: tuple[LineComment, ...] = (),
+    images: tuple[Image, ...] = (),
 ) -> ProposalDecided:
     """The event of an approval: it is in part if something still waits, however it was asked for."""
     decision = Decision.PARTLY_APPROVED if result.proposal.state.waiting else Decision.APPROVED
-    return decided(result, decision, feedback=feedback, comments=comments)
+    return decided(result, decision, feedback=feedback, comments=comments, images=images)
 
 
 def undone(result: DecisionResult) -> ProposalDecided:
@@ -45,6 +50,7 @@ def decided(
     *,
     feedback: str = "",
     comments: tuple[LineComment, ...] = (),
+    images: tuple[Image, ...] = (),
 ) -> ProposalDecided:
     """The event of any decision."""
     return ProposalDecided(
@@ -54,6 +60,7 @@ def decided(
         hunks=result.hunks,
         feedback=feedback,
         comments=comments,
+        images=images,
         still_pending=result.proposal.state.waiting,
         number=result.proposal.last.number if result.proposal.last else 0,
         origin=result.proposal.origin,

@@ -4,7 +4,7 @@ import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
 
-from app.conversation.events import Answer, Compacted, Event, Notice, Pruned, UserMessage
+from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, UserMessage
 from app.conversation.payload.attached import unsent
 from app.images.image import Image, names_of
 from app.images.limits import too_many
@@ -24,8 +24,8 @@ class ImageContents:
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         match event:
-            case UserMessage(images=images) | Answer(images=images) if images:
-                self._images[event.id] = images
+            case UserMessage() | Answer() | ProposalDecided() if event.images:
+                self._images[event.id] = event.images
             case Pruned():
                 for number in event.images:
                     self._images.pop(number, None)

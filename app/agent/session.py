@@ -158,12 +158,12 @@ class Session(Decisions):
         `command` is the one of the user's own that has made the message.
         """
         await self._turns.say(text, command, images)
-        if images and not self.ports.model.profile.takes_images:
-            await self.note(unseen(images, self.ports.model.endpoint.model))
+        await self._tell_of_unseen(images)
 
     async def answer(self, text: str, call: str = "", images: Sequence[Image] = ()) -> None:
         """Answer the open question (or the one of this call); the text becomes the result of that call."""
         await self._turns.answer(text, call, images)
+        await self._tell_of_unseen(images)
 
     async def resume(self) -> None:
         """`continue`: the model goes on without a word, after the turn that runs; not past an open question.
@@ -313,6 +313,7 @@ class Session(Decisions):
                 await self.log.append(told_elsewhere(event, other))
                 return
         await self._turns.decided(event, speaks=speaks(event))
+        await self._tell_of_unseen(event.images)
 
     async def _tell_changed(self, changed: Sequence[Proposal]) -> None:
         for owner, events in changes(changed, self.id).items():
@@ -325,6 +326,11 @@ class Session(Decisions):
         await self.note(Notice(text=text, level="warning" if failed else "info"))
 
     # Telling
+
+    async def _tell_of_unseen(self, images: Sequence[Image]) -> None:
+        """Say that the model does not see what the user has attached, if so."""
+        if images and not self.ports.model.profile.takes_images:
+            await self.note(unseen(images, self.ports.model.endpoint.model))
 
     def _keep_request(self, request: SentRequest) -> None:
         self.last_request = request

@@ -1,6 +1,7 @@
 """`signoff approve`, `deny`, `undo` and `redo`, of one proposal or of several."""
 
 import argparse
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from app.cli.documents import DecisionDocument, FileLine
 from app.cli.looks import check_looked_at, look_needed, looked_at
 from app.cli.output import CommandError, Exit, exit_code, piped_text, print_error, print_json, print_line
 from app.conversation.events import Decision, ProposalDecided
+from app.images.image import Image
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.errors import ChangedSinceSeen, ProposalError
 from app.proposals.facts import Circumstances
 from app.proposals.models import Proposal, ProposalState
+from app.proposals.origin import OriginKind
 from app.proposals.reports import DecisionResult
 from app.proposals.stacking import paths_of, related
 from app.runtime.recovery import record_decision
@@ -70,20 +73,33 @@ def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     feedback = arguments.message or ""
     if feedback == "-":
         feedback = piped_text("your feedback")
+    images = _named_in(runtime, feedback)
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
         hunks = _hunks(proposal, arguments.hunks)
+        # Another agent reads files by itself, by their names.
+        shown = () if proposal.origin.kind is OriginKind.AGENT else images
         if proposal.on_disk:
             with _as_shown(runtime, proposal, force=arguments.force):
-                result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_HERE)
+                result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_HERE, images=shown)
         else:
-            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_HERE)
-        event = decided(result, Decision.DENIED, feedback=feedback)
+            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_HERE, images=shown)
+        event = decided(result, Decision.DENIED, feedback=feedback, images=shown)
         verb = "taken back off the disk" if proposal.on_disk else "denied"
         return _Decided(result, verb, before, _record(runtime, result, event))
 
     return _each(runtime, arguments, one)
+
+
+def _named_in(runtime: Runtime, feedback: str) -> tuple[Image, ...]:
+    """The images that the words of a denial name."""
+    if "@" not in feedback:
+        return ()
+    # Imported where it is wanted, since few denials show anything.
+    from app.cli.images import named_images
+
+    return asyncio.run(named_images(runtime, feedback, "", "It is denied without images that your words name."))
 
 
 def undo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:

@@ -24,6 +24,7 @@ from app.agent.updates import (
     Update,
 )
 from app.cli.documents import RunDocument, SpentLine
+from app.cli.images import named_images
 from app.cli.output import CommandError, Exit, check_folder, piped_text, print_error, print_json, print_line
 from app.cli.parser import flags_of
 from app.conversation.events import (
@@ -41,7 +42,6 @@ from app.conversation.events import (
 )
 from app.images.attaching import Candidate, NotAttached
 from app.images.image import Image
-from app.images.mentions import mentions
 from app.runtime.attachments import attached
 from app.runtime.connection import NotConnected, connect, open_session
 from app.runtime.leaving import end_soon
@@ -160,23 +160,14 @@ def _message(runtime: Runtime, prompt: str) -> UserMessage:
 
 
 async def _images(runtime: Runtime, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
-    """The images given, and those in the workspace that the prompt names; raises NotAttached for one that was given.
-
-    A prompt may be made of anyone's text: what it names is not always meant, and nothing outside is sent for it.
-    """
+    """Those given, and those in the workspace that the prompt names; raises NotAttached for one that was given."""
 
     async def given_is_meant(candidate: Candidate) -> bool:
         return True
 
-    async def is_meant(candidate: Candidate) -> bool:
-        print_error(f"{candidate.path} is only named, since {candidate.doubt}: give it with --image to send it.")
-        return False
-
     images = await attached(runtime, (), wire, given_is_meant, given)
-    try:
-        images += await attached(runtime, mentions(prompt), wire, is_meant)
-    except NotAttached as error:
-        print_error(f"{error} The prompt is sent without images that it names.")
+    without, hint = "The prompt is sent without images that it names.", ": give it with --image to send it"
+    images += await named_images(runtime, prompt, wire, without, hint)
     return tuple({image.sha256: image for image in images}.values())
 
 

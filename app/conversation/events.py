@@ -260,6 +260,8 @@ class ProposalDecided(EventBase):
     """Every hunk of the decision, where it was not the whole proposal."""
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
+    images: tuple[Image, ...] = ()
+    """What the user attached to these words."""
     still_pending: bool = False
     """Some hunks of the proposal still await a decision."""
     on_disk: bool = False
@@ -268,6 +270,10 @@ class ProposalDecided(EventBase):
     """`LastDecision.number`; 0 where it is not counted among the decisions on the proposal."""
     origin: Origin | None = None
     """Where the proposal comes from; None in logs of earlier versions."""
+
+
+Spoken = UserMessage | Answer | ProposalDecided
+"""What the user says to the model, perhaps with images."""
 
 
 class ProposalChanged(EventBase):

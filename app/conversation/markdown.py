@@ -63,7 +63,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
             words = feedback_words(event)
             said = f"\n\n{quoted(words)}" if words else ""
             return f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}\n\n" + (
-                f"{decision_facts(event)}{said}"
+                f"{decision_facts(event)}{said}{_images(event.images)}"
             )
         case Intervention():
             return f"> {event.way} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"

@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from app.images.image import Image
+
 
 class Value(BaseModel):
     """Frozen, and strict about unknown fields."""
@@ -84,4 +86,6 @@ class LastDecision(Value):
     """Ids of the hunks that it was about, where it was not the whole proposal."""
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
+    images: tuple[Image, ...] = ()
+    """What the user attached to these words."""
     circumstances: Circumstances = UNKNOWN

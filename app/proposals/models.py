@@ -4,6 +4,7 @@ import stat
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 
+from app.images.image import Image
 from app.proposals.attention.reason import Reason
 from app.proposals.facts import UNKNOWN, Circumstances, FileStat, LastDecision, LineComment, Value
 from app.proposals.origin import Origin, OriginKind
@@ -275,6 +276,7 @@ class Proposal(Value):
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
+        images: Sequence[Image] = (),
     ) -> "Proposal":
         """The proposal with what the user has done with it; the arguments are those of `LastDecision`."""
         last = LastDecision(
@@ -284,6 +286,7 @@ class Proposal(Value):
             hunks=tuple(sorted(hunks)),
             feedback=feedback,
             comments=tuple(comments),
+            images=tuple(images),
             circumstances=circumstances,
         )
         return self.model_copy(update={"last": last})

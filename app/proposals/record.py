@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from app.images.image import Image
 from app.proposals.facts import UNKNOWN, Circumstances, LastDecision, LineComment, Value
 from app.proposals.models import FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.origin import Origin
@@ -126,7 +127,7 @@ def entry_of(
         or tuple(RecordedFile(path=file.path) for file in last.files),
         hunks=_hunks(decided.hunks),
         edited=tuple(change.path for change in decided.files if change.edited),
-        words=words_hash(last.feedback, last.comments),
+        words=words_hash(last.feedback, last.comments, last.images),
         circumstances=last.circumstances,
     )
 
@@ -142,9 +143,9 @@ def content_hash(proposal: Proposal) -> str:
     return digest.hexdigest()
 
 
-def words_hash(feedback: str, comments: Iterable[LineComment]) -> str:
-    """The SHA-256 of what the user said with a decision; empty if it was nothing."""
-    said = "\0".join((feedback, *(comment.model_dump_json() for comment in comments)))
+def words_hash(feedback: str, comments: Iterable[LineComment], images: Iterable[Image] = ()) -> str:
+    """The SHA-256 of what the user said and showed with a decision; empty if it was nothing."""
+    said = "\0".join((feedback, *(one.model_dump_json() for one in (*comments, *images))))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest() if said else ""
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from app.images.image import Image
 from app.proposals import on_disk, outcomes, splitting
 from app.proposals.disk.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import effective
@@ -224,6 +225,7 @@ class ProposalService:
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
+        images: Sequence[Image] = (),
     ) -> DecisionResult:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
@@ -237,6 +239,7 @@ class ProposalService:
             feedback: The user's words, kept in one piece with the decision.
             comments: The user's words on single lines.
             circumstances: What the user had before them, for the record.
+            images: What the user attached to the words; their bytes are stored.
 
         Raises:
             StaleProposal: the files have moved on in a way that can't be merged.
@@ -254,7 +257,7 @@ class ProposalService:
                 outcome = outcomes.approve(self._contents, self._proposals.filesystem, proposal, choice, started)
             after = advance(outcome.proposal, state_of(outcome.proposal))
             word = "partly_approved" if after.state.waiting else "approved"
-            after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances)
+            after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances, images)
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
             changed = self._proposals.settle(proposal)
             facts: tuple[HunkFact, ...] = ()
@@ -272,6 +275,7 @@ class ProposalService:
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
         revision: int | None = None,
+        images: Sequence[Image] = (),
     ) -> DecisionResult:
         """Discard a proposal, or a part of it; those stacked on it are re-based.
 
@@ -282,7 +286,7 @@ class ProposalService:
             proposal = self._proposals.waiting(proposal_id)
             if proposal.on_disk:
                 proposal = self._as_seen(proposal_id, revision, "deny")
-            return self._deny(proposal, hunks, feedback, comments, circumstances)
+            return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
     def undo(self, proposal_id: str) -> DecisionResult:
         """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
@@ -370,6 +374,7 @@ class ProposalService:
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
+        images: Sequence[Image] = (),
     ) -> DecisionResult:
         choice = outcomes.choose(proposal, hunks)
         if proposal.on_disk:
@@ -383,7 +388,7 @@ class ProposalService:
         after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
-        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances)
+        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances, images)
         if outcome.transitions:
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
         else:

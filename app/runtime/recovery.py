@@ -101,6 +101,7 @@ def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
         hunks=tuple(_hunk_facts(proposal, last)) if last.hunks else (),
         feedback=last.feedback,
         comments=last.comments,
+        images=last.images,
         still_pending=proposal.state.waiting,
         number=last.number,
         origin=proposal.origin,

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from app.conversation.markdown import fenced, quoted
 from app.conversation.side_events import Exchange, exchanges
+from app.images.image import names_of
 from app.plural import plural
 from app.proposals.facts import LineComment
 from app.proposals.models import FileChange, FileDiff, FileVersion, Proposal
@@ -111,6 +112,7 @@ def facts_of(decision: DecisionRecord, entry: Entry | None) -> list[str]:
     """What a decision came to, who made it, and what they had before them."""
     files = ", ".join(file.path for file in decision.decided.files)
     facts = [files] if files else []
+    facts += [f"attached {names_of(decision.decided.images)}"] if decision.decided.images else []
     if entry is None:
         return facts
     stands = (("approved", entry.hunks.approved), ("denied", entry.hunks.denied), ("waiting", entry.hunks.waiting))

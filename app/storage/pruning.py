@@ -89,7 +89,7 @@ def _drop_contents(connection: sqlite3.Connection) -> tuple[int, int]:
 
 _WITH_IMAGES = """
     SELECT json_extract(body, '$.images') FROM events
-    WHERE type IN ('user_message', 'message_queued', 'answer') AND body LIKE '%"images":[{%'
+    WHERE type IN ('user_message', 'message_queued', 'answer', 'proposal_decided') AND body LIKE '%"images":[{%'
 """
 """The images of messages; bytes that no message of any session names any more go."""
 

@@ -13,6 +13,7 @@ from typing import cast
 
 from pydantic import ValidationError
 
+from app.images.image import Image
 from app.proposals.facts import LineComment
 from app.proposals.record import FIRST, LATEST, Entry, Link, words_hash
 from app.storage.database import Database
@@ -140,7 +141,8 @@ class RecordStore:
             try:
                 kept = json.loads(cast(str, body))
                 comments = tuple(LineComment.model_validate(comment) for comment in kept["comments"])
-                found[kept["proposal"], kept["number"]] = words_hash(kept["feedback"], comments)
+                images = [Image.model_validate(image) for image in kept.get("images", ())]
+                found[kept["proposal"], kept["number"]] = words_hash(kept["feedback"], comments, images)
             except (ValueError, LookupError, TypeError):
                 continue
         return found

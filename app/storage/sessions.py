@@ -206,7 +206,7 @@ class SessionStore:
         A fork remembers the proposals of its original. The user's words are for the model of the one session.
         """
         if isinstance(event, ProposalDecided):
-            event = event.model_copy(update={"feedback": "", "comments": ()})
+            event = event.model_copy(update={"feedback": "", "comments": (), "images": ()})
         family = {"workspace": self._workspace, "session": session_id, "proposal": event.proposal}
         for (other,) in connection.execute(_FAMILY, family).fetchall():
             _insert_event(connection, other, event, event.time)

@@ -5,14 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.safe_text import visible
+from app.ui.attaching import Attaching
 from app.ui.means import Means
 from app.ui.session import CurrentSession
 
 if TYPE_CHECKING:
     from app.conversation.events import Event, Invocation
-    from app.images.attaching import Candidate
-    from app.images.image import Image
     from app.images.mentions import Mention
     from app.proposals.facts import LineComment
     from app.storage.sessions import SessionRecord
@@ -55,7 +53,9 @@ class Talk:
         self._show_proposals = show_proposals
         self._all_shown = all_shown
         self._sending = asyncio.Lock()
-        workbench.composer.dropped.find = self.dropped_images
+        self.attaching = Attaching(session, means)
+        """Attaches the images that the user names."""
+        workbench.composer.dropped.find = self.attaching.dropped
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
@@ -112,7 +112,7 @@ class Talk:
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
                 session = await self._session.wanted()
-                images = await self._attached(mentions)
+                images = await self.attaching.images(mentions)
             await session.send(text, command, images)
         except Exception:
             self._put_first([command.typed if command else text])
@@ -130,40 +130,11 @@ class Talk:
         """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""
         await self._session.opened()
         try:
-            images = await self._attached(mentions)
+            images = await self.attaching.images(mentions)
         except Exception:
             self._put_first([text])
             raise
         await self._session.get().answer(text, call, images)
-
-    async def _attached(self, mentions: "Sequence[Mention]") -> "tuple[Image, ...]":
-        """The images among the files that were named; raises NotAttached."""
-        if not mentions:
-            return ()
-        from app.images.attaching import NotAttached
-        from app.runtime.attachments import attached
-
-        runtime, model = self._session.open_session.runtime, self._session.get().ports.model
-        try:
-            return await attached(runtime, mentions, model.profile.wire, self._is_meant)
-        except NotAttached as error:
-            raise NotAttached(f"{error} Nothing was sent: without the @ a file is only named.") from error
-
-    async def _is_meant(self, candidate: "Candidate") -> bool:
-        from app.ui.screens.ask import AskScreen
-
-        name = visible(candidate.path, keep="")
-        question = f"{name} would go to the model as an image, but {candidate.doubt}."
-        send = await self._means.ask(AskScreen("Send this image to the model?", question, "send it", "only name it"))
-        return send is True
-
-    async def dropped_images(self, text: str) -> "Sequence[Mention]":
-        """The images that a pasted text consists of."""
-        from app.runtime.attachments import mentions_of_pasted
-
-        if not self._session.ready.is_set():
-            return ()
-        return await mentions_of_pasted(self._session.open_session.runtime, text)
 
     # What the user writes
 

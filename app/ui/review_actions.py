@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from app.images.mentions import is_named_like_an_image
 from app.plural import plural
 from app.proposals.errors import NotRecorded, NotSound
+from app.safe_text import visible
 from app.ui.aftermath import Aftermath
+from app.ui.attaching import Attaching
 from app.ui.external_diffs import ExternalDiffs
 from app.ui.means import Means
 from app.ui.preferences import Preferences
@@ -16,6 +19,7 @@ from widgets.approval import messages
 from widgets.approval.review import Review
 
 if TYPE_CHECKING:
+    from app.images.image import Image
     from app.proposals.facts import Circumstances
     from app.proposals.models import FileDiff
     from app.proposals.reports import DecisionResult
@@ -40,6 +44,7 @@ class Decisions:
         editor: "ExternalEditor",
         means: Means,
         checks: ReviewChecks,
+        attaching: Attaching,
         *,
         leave: Callable[[], None],
         show_proposals: Callable[[], Awaitable[None]],
@@ -54,6 +59,7 @@ class Decisions:
             editor: the user's own.
             means: of the app.
             checks: run before an approval, and end with a decision.
+            attaching: attaches the images that the user names in the words of a decision.
             leave: leads back to the composer.
             show_proposals: brings the review up to date.
         """
@@ -63,6 +69,7 @@ class Decisions:
         self._editor = editor
         self._means = means
         self._checks = checks
+        self._attaching = attaching
         self._show_proposals = show_proposals
         self.aftermath = Aftermath(review, session, preferences, leave)
         self._preferences = preferences
@@ -154,6 +161,7 @@ class Decisions:
             said = ", ".join(f"{one.name}: {one.words}" for one in red)
             hint = "" if any(one.red for one in red) else "; approve it again to write it all the same"
             raise NotSound(f"{event.proposal_id} was not written ({said}){hint}.")
+        images = await self._images(event)
         self._checks.stop(event.proposal_id)
         result = await self._session.open_session.decisions.approve(
             event.proposal_id,
@@ -162,6 +170,7 @@ class Decisions:
             words.feedback,
             words.comments,
             self._circumstances(event.proposal_id),
+            images,
         )
         self._say_written(result)
         return result
@@ -169,11 +178,20 @@ class Decisions:
     async def _discard(self, event: messages.Deny) -> "DecisionResult":
         words = event.words
         circumstances = self._circumstances(event.proposal_id)
+        images = await self._images(event)
         self._checks.stop(event.proposal_id)
         decisions = self._session.open_session.decisions
         return await decisions.deny(
-            event.proposal_id, event.hunks, words.feedback, words.comments, event.revision, circumstances
+            event.proposal_id, event.hunks, words.feedback, words.comments, event.revision, circumstances, images
         )
+
+    async def _images(self, event: "messages.Approve | messages.Deny") -> "tuple[Image, ...]":
+        """The images that go with the user's words; another agent reads files by itself, by their names."""
+        proposal = self._review.state.get(event.proposal_id)
+        if proposal is not None and proposal.origin.kind == "agent":
+            return ()
+        undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
+        return await self._attaching.images(event.words.mentions, undone)
 
     def _circumstances(self, proposal_id: str) -> "Circumstances":
         """What the user has before them of a proposal, for the record."""
@@ -308,6 +326,10 @@ class Decisions:
         """Answer a tool that asked."""
         self.aftermath.begins()
         self._session.get().confirm(event.key, event.answer)
+        if named := [one.path for one in event.mentions if is_named_like_an_image(one.path)]:
+            # The answer is the result of a call, which is text on every wire.
+            names = visible(", ".join(named), keep="")
+            self._means.tell(f"The model gets the name {names} and not the image: attach it to a message.")
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
         from app.proposals.models import ProposalState

@@ -77,6 +77,7 @@ class ReviewLoading:
         parts, preferences = self._parts, self._parts.preferences
         keys = preferences.settings.keys
         review = Review(keys=keys)
+        review.writing.dropped.find = self._talk.attaching.dropped
         notes, checks = ReviewNotes(parts.runtime.sessions), ReviewChecks(review, parts.runtime, self._means)
         decisions = Decisions(
             review,
@@ -86,6 +87,7 @@ class ReviewLoading:
             parts.external_editor,
             self._means,
             checks,
+            self._talk.attaching,
             leave=partial(self._workbench.show_pane, "chat"),
             show_proposals=self._show_proposals,
         )

@@ -1,6 +1,7 @@
 """From a verdict to a decision: the question that may come between, and what is on its way."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from textual.message import Message
 
@@ -109,10 +110,10 @@ class Deciding:
         """Deny a proposal with the user's words and some more."""
         self._say("")
         words = self._take_words(proposal.id, None)
-        feedback = "\n\n".join(filter(None, (words.feedback, more)))
+        words = replace(words, feedback="\n\n".join(filter(None, (words.feedback, more))))
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._post(messages.Deny(proposal.id, None, Words(feedback, words.comments), _shown(proposal)))
+        self._post(messages.Deny(proposal.id, None, words, _shown(proposal)))
         self._changed()
 
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from app.conversation.side_events import Place
+from app.images.mentions import Mention
 from app.proposals.facts import LineComment
 from app.proposals.splitting import Lines
 from app.tools.contract import ConfirmationAnswer
@@ -90,6 +91,8 @@ class Confirmed(Message):
 
     key: str
     answer: ConfirmationAnswer
+    mentions: tuple[Mention, ...] = ()
+    """Files that the user has named in the words of the answer."""
 
 
 @dataclass

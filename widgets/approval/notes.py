@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from app.images.mentions import Mention
 from app.proposals.facts import LineComment
 from app.proposals.models import FileChange, Hunk, HunkState, Proposal
 from widgets.diff.rows import Side, lines_of
@@ -62,6 +63,8 @@ class Words:
 
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
+    mentions: tuple[Mention, ...] = ()
+    """Files that the user has named in them."""
 
     def __bool__(self) -> bool:
         return bool(self.feedback.strip() or self.comments)

@@ -7,6 +7,7 @@ from textual import events, on
 from textual.binding import BindingType
 
 from app.actions import bindings, in_scope
+from app.images.mentions import Mention
 from app.proposals.models import HunkState
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
@@ -88,8 +89,7 @@ class Review(AskingKeys):
         if not self._decides():
             return
         if self.state.confirmation is not None:
-            key = self.state.current
-            self._answer(key, ConfirmationAnswer(allowed=False, feedback=self.writing.take(key).feedback))
+            self._refuse(self.state.current)
             return
         proposal = self.state.proposal
         if proposal is not None and not self.deciding.is_busy(proposal):
@@ -162,8 +162,13 @@ class Review(AskingKeys):
             self.say("")
             self.post_message(messages.Redo(proposal.id))
 
-    def _answer(self, key: str, answer: ConfirmationAnswer) -> None:
-        self.post_message(messages.Confirmed(key, answer))
+    def _refuse(self, key: str) -> None:
+        """Do not allow what is asked, and say what the user has written about it."""
+        words = self.writing.take(key)
+        self._answer(key, ConfirmationAnswer(allowed=False, feedback=words.feedback), words.mentions)
+
+    def _answer(self, key: str, answer: ConfirmationAnswer, mentions: tuple[Mention, ...] = ()) -> None:
+        self.post_message(messages.Confirmed(key, answer, mentions))
         self.remove_confirmation(key)
 
     def on_key(self, event: events.Key) -> None:
@@ -338,7 +343,7 @@ class Review(AskingKeys):
         self.writing.put_aside(key, event.text)
         self._end_writing()
         if key in self.state.permissions.asked:
-            self._answer(key, ConfirmationAnswer(allowed=False, feedback=self.writing.take(key).feedback))
+            self._refuse(key)
             return
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.waiting:

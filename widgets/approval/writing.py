@@ -1,15 +1,18 @@
 """The user's words about what is in the review: from the field they are written in to the decision they go with."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from textual.message import Message
 
+from app.images.mentions import Mention
 from app.proposals.models import FileDiff
 from widgets.approval.feedback import FeedbackField
 from widgets.approval.messages import NotesChanged, Stranded
 from widgets.approval.notes import Remark, Words
 from widgets.approval.remarks import quoting
 from widgets.approval.state import ReviewState
+from widgets.chat.dropped import Dropped
 from widgets.diff.pane import DiffPane
 
 
@@ -31,6 +34,8 @@ class Writing:
         self._field = field
         self._diff_pane = diff_pane
         self._post = post
+        self.dropped = Dropped()
+        """The images that were dropped on the terminal while the user wrote here."""
 
     def open(self) -> bool:
         """Let the user write about what is shown; whether that can be."""
@@ -69,11 +74,18 @@ class Writing:
         """The words that go with the answer to a permission, or a decision on a proposal or on some hunks of it."""
         unsaid, proposal = self._state.unsaid, self._state.get(key)
         words = Words(unsaid.drafts.pop(key, "")) if proposal is None else unsaid.take(proposal, hunks)
+        words = replace(words, mentions=self._mentioned(words))
         if words.feedback and self._field.is_open and self._field.subject == key:
             self._field.close()
         if self._diff_pane.commenting == key and not any(one.draft for one in unsaid.remarks.get(key, ())):
             self._diff_pane.end_comment()
         return words
+
+    def _mentioned(self, words: Words) -> tuple[Mention, ...]:
+        """The files that the user names. What they quote is somebody else's words, which name nothing for them."""
+        texts = (words.feedback, *(comment.text for comment in words.comments))
+        own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
+        return self.dropped.mentions("\n".join(own))
 
     def said(self, key: str, words: Words) -> None:
         """The words are in the log now."""

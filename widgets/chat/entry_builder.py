@@ -320,6 +320,7 @@ class EntryBuilder:
                             event.hunks,
                             event.feedback,
                             event.comments,
+                            event.images,
                             event.still_pending,
                             event.on_disk,
                         )

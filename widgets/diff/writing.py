@@ -1,10 +1,10 @@
 """A field to write in: a comment on a line, feedback for a denial. Nothing typed in it decides anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -15,6 +15,9 @@ from textual.widgets import Static, TextArea
 from app.actions import bindings, in_scope
 from app.keymap import keys_of
 from widgets.common.key_hints import KeyHint, KeyHints
+
+Pasted = Callable[[str], Awaitable[str]]
+"""Tells what is inserted for a pasted text."""
 
 
 class WritingArea(TextArea):
@@ -27,6 +30,18 @@ class WritingArea(TextArea):
 
     class ClosePressed(Message):
         """The field is to go away."""
+
+    pasted: Pasted | None = None
+
+    async def on_paste(self, event: events.Paste) -> None:
+        """What is typed while it is found out what was pasted comes after it."""
+        if self.pasted is None:
+            return
+        event.prevent_default()
+        event.stop()
+        text = (await self.pasted(event.text)).replace("\r\n", "\n").replace("\r", "\n")
+        result = self.replace(text, *self.selection, maintain_selection_offset=False)
+        self.move_cursor(result.end_location)
 
     def action_send(self) -> None:
         """Hand the text on."""
@@ -123,6 +138,10 @@ class WritingField(Vertical):
         yield Static(classes="writing--context", markup=False)
         yield WritingArea(soft_wrap=True, show_line_numbers=False)
         yield KeyHints(self._hints({}))
+
+    def take_pastes(self, pasted: Pasted) -> None:
+        """Have somebody say what is inserted for a pasted text."""
+        self.query_one(WritingArea).pasted = pasted
 
     def set_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""

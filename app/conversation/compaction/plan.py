@@ -18,6 +18,7 @@ from app.conversation.events import (
     Intervention,
     ProposalDecided,
     Question,
+    Spoken,
     ToolResult,
     TurnEnded,
     UserMessage,
@@ -211,7 +212,7 @@ def event_tokens(event: Event) -> int:
 
 def images_tokens(event: Event) -> int:
     """Tokens of the images of an event, uncalibrated."""
-    if not isinstance(event, UserMessage | Answer):
+    if not isinstance(event, Spoken):
         return 0
     return sum(image_tokens(image.width, image.height) for image in event.images)
 

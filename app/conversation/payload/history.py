@@ -18,6 +18,7 @@ from app.conversation.events import (
     ProposalDecided,
     Question,
     RequestSent,
+    Spoken,
     ToolResult,
     ToolStarted,
     TurnEnded,
@@ -156,7 +157,7 @@ class _Reader:
                 self._intervention(event)
             case ProposalDecided():
                 self._add(Note(decision_facts(event)))
-                self._words(feedback_words(event))
+                self._words(feedback_words(event), event)
             case TurnStarted() | TurnEnded() | RequestSent():
                 self._boundary(event)
 
@@ -179,16 +180,14 @@ class _Reader:
             self._items += self._meanwhile
             self._meanwhile = None
 
-    def _words(self, text: str, event: UserMessage | Answer | None = None) -> None:
+    def _words(self, text: str, event: Spoken) -> None:
         """What the user said, with the images of the event that it is part of."""
-        images = event.images if event is not None else ()
         if self._covered:
-            self._cut_images += images
+            self._cut_images += event.images
             if text.strip():
                 self._kept.append(KeptWords(text))
-        elif text.strip() or images:
-            pruned = event is not None and event.id in self._marks.pruned_images
-            self._add(Words(text, images, pruned))
+        elif text.strip() or event.images:
+            self._add(Words(text, event.images, event.id in self._marks.pruned_images))
 
     def _assistant(self, message: AssistantMessage) -> None:
         if message.state == "discarded":

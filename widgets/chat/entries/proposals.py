@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.conversation.events import Decision
+from app.images.image import Image
 from app.plural import plural
 from app.proposals.facts import FileStat, HunkFact, LineComment
 from widgets.chat.entries.base import USER_BAR, Entry, Gutter
+from widgets.chat.entries.images import image_line
 from widgets.chat.lines import MUTED, TEXT, Face, Line, Span, shorten_path, visible, width_of, wrap, wrap_text
 
 LONGEST_FILES = 8
@@ -120,6 +122,8 @@ class DecisionEntry(Entry):
     hunks: tuple[HunkFact, ...] = ()
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
+    images: tuple[Image, ...] = ()
+    """What went with these words."""
     still_pending: bool = False
     on_disk: bool = False
     """It was on disk before."""
@@ -149,7 +153,7 @@ class DecisionEntry(Entry):
             lines.extend(
                 wrap([(place, MUTED), (visible(" ".join(comment.text.split())), Face("user"))], width, bar, bar)
             )
-        return lines
+        return [*lines, *(image_line(image, width, bar) for image in self.images)]
 
     def _hunk_words(self) -> str:
         """What became of the hunks that waited, where the decision was on some, or on the rest."""
@@ -170,7 +174,7 @@ class DecisionEntry(Entry):
 
     def expected_height(self, width: int) -> int:
         """With the feedback."""
-        return 1 + (self.feedback.count("\n") + 1 if self.feedback else 0)
+        return 1 + (self.feedback.count("\n") + 1 if self.feedback else 0) + len(self.images)
 
     @property
     def copied(self) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 from app.images.image import Image
 from app.plural import plural
 from widgets.chat.entries.base import USER_BAR, Entry, FoldedEntry, Growing, Gutter
+from widgets.chat.entries.images import image_line
 from widgets.chat.lines import (
     BLANK,
     MUTED,
@@ -16,7 +17,6 @@ from widgets.chat.lines import (
     Span,
     left_out,
     shorten,
-    shorten_path,
     visible,
     wrap,
     wrap_text,
@@ -26,9 +26,6 @@ from widgets.chat.plain import PlainDocument
 
 LONGEST_MESSAGE = 24
 """Rows of a user message before the rest of it is folded."""
-_IMAGE = "▣ "
-_SHORTEST_NAME = 12
-"""Cells that the name of an image keeps, however narrow it is."""
 _LONG_TEXT, _LONG_LINES = 400, 3
 """Characters and line breaks from which on there may be more to show."""
 
@@ -45,7 +42,7 @@ class UserEntry(Entry):
 
     def rows(self, width: int, opened: bool) -> list[Line]:
         """The words, folded if they are many, and a line for each image."""
-        return [*self._words(width, opened), *(_image_line(image, width) for image in self.images)]
+        return [*self._words(width, opened), *(image_line(image, width) for image in self.images)]
 
     def _words(self, width: int, opened: bool) -> list[Line]:
         face = Face("user")
@@ -236,13 +233,6 @@ class QuestionEntry(Entry):
     def copied(self) -> str:
         """The question."""
         return self.text
-
-
-def _image_line(image: Image, width: int) -> Line:
-    """Its name, shortened where it is narrow, and its size in pixels and bytes."""
-    facts = shorten(image.facts, width - _SHORTEST_NAME - len(_IMAGE) - 2)
-    name = shorten_path(visible(image.name), max(_SHORTEST_NAME, width - len(_IMAGE) - 2 - len(facts)))
-    return Line(((_IMAGE, Face("user-mark")), (name, Face("user")), (f"  {facts}", MUTED)))
 
 
 def _is_long(text: str) -> bool:
