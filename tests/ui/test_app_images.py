@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.widgets import TextArea
 
-from app.conversation.events import Notice, UserMessage
+from app.conversation.events import Notice, ProposalDecided, UserMessage
+from app.proposals.models import ProposalState
 from app.safe_text import visible
 from app.ui.screens.wire import arranged, dumped
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running
+from tests.ui.test_app_checks import prepared
+from tests.ui.test_app_decisions import stage
 from tests.unit.images.pictures import gif, png
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
@@ -161,3 +165,83 @@ async def test_a_model_that_takes_none_is_told_so_and_the_user_once(folder: Path
         await run.see("The model takes no images here", "I cannot see it.")
         notices = [event.text for event in run.app.session().log.events if isinstance(event, Notice)]
         assert sum("takes no images" in text for text in notices) == 1
+
+
+async def drop(run: Running, area: TextArea, text: str) -> None:
+    """What the terminal sends for a file that is dropped on a field of the review."""
+    before = area.text
+    area.post_message(events.Paste(text))
+    await run.until(lambda: area.text != before, "the paste")
+
+
+async def test_images_go_with_feedback_and_comments_and_stand_in_the_chat(folder: Path, server: WireServer) -> None:
+    """Named or dropped; what is only quoted is somebody else's."""
+    outside = folder / "two words.png"
+    outside.write_bytes(gif(3, 2))
+    async with running(folder, server, size=(160, 45)) as run:
+        put(run, "shot.png")
+        put(run, "private.png", png(7, 7))
+        await stage(run, server)
+        server.always(Turn("I see."))
+        await run.review()
+        review = run.app.workbench.review
+        await run.pilot.press("f3", "c")
+        await drop(run, review.diff_pane.query_one("#comment").query_one(TextArea), str(outside))
+        await run.pilot.press("ctrl+s")
+        await run.review()
+        await run.pilot.press("r")
+        await run.write("As in @shot.png\n> see @private.png")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: run.turns == 2, "the end of the turn")
+        assert images(server.last.body) == [("image/png", PICTURE), ("image/gif", gif(3, 2))]
+        (decided,) = [one for one in run.app.session().log.events if isinstance(one, ProposalDecided)]
+        assert [image.name for image in decided.images] == ["shot.png", str(outside)]
+        await run.see("As in @shot.png", "▣ shot.png", "1,280×720", "▣ ", "two words.png  3×2")
+
+
+async def test_a_denial_whose_image_cannot_be_sent_is_none(folder: Path, server: WireServer) -> None:
+    async with running(folder, server) as run:
+        await stage(run, server)
+        await run.review()
+        before = len(server.requests)
+        await run.pilot.press("r")
+        await run.write("As in @missing.png")
+        await run.pilot.press("ctrl+s")
+        await run.see("There is no missing.png. P1 waits as it did")
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING] and len(server.requests) == before
+        await run.review()
+        await run.pilot.press("r")
+        assert run.app.workbench.review.feedback.query_one(TextArea).text == "As in @missing.png"
+
+
+async def test_what_checks_print_attaches_nothing(folder: Path, server: WireServer) -> None:
+    prepared(folder, script="echo see @shot.png; grep -q Hello greet.py")
+    async with running(folder, server) as run:
+        put(run, "shot.png")
+        await stage(run, server)
+        await run.review()
+        await run.see("greets ✗")
+        await run.review()
+        server.always(Turn("I see."))
+        await run.pilot.press("S")
+        await run.until(lambda: run.turns == 2, "the end of the turn")
+        assert "see @shot.png" in str(server.last.body) and images(server.last.body) == []
+
+
+async def test_an_image_in_the_denial_of_a_permission_is_said_to_stay_a_name(
+    folder: Path, server: WireServer
+) -> None:
+    async with running(folder, server) as run:
+        put(run, "shot.png")
+        server.call("run_command", {"command": "touch x"})
+        server.always(Turn("All right."))
+        run.app.workbench.composer.draft = "Do it"
+        await run.pilot.press("enter")
+        await run.until(lambda: run.reviewed and run.app.workbench.review.state.confirmation, "the question")
+        await run.review()
+        await run.pilot.press("r")
+        await run.write("Not so: @shot.png")
+        await run.pilot.press("ctrl+s")
+        await run.see("The model gets the name shot.png and not the image")
+        await run.until(lambda: run.turns == 1, "the end of the turn")
+        assert "Not so: @shot.png" in str(server.last.body) and images(server.last.body) == []

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.conversation.events import AssistantMessage, Notice, Pruned, UserMessage
+from app.conversation.events import AssistantMessage, Notice, ProposalDecided, Pruned, UserMessage
+from app.images.image import Image
 from app.images.mentions import mentions
 from app.llm.capabilities.beliefs import LASTS, believed
 from app.llm.client import ModelClient
 from app.runtime.attachments import attached
 from app.runtime.connection import LearnedProfiles
+from app.runtime.recovery import record_left_over
+from app.storage.pruning import prune
 from tests.oracles.reading import conversation, images
 from tests.unit.conversation.test_wires import without_breakpoints
 from tests.unit.images.pictures import gif, jpeg, png, webp
@@ -252,6 +255,102 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
         on.check()
 
 
+async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
+    return await attached(on.runtime, mentions(text), "chat", lambda _: asyncio.sleep(0, True))
+
+
+@each_wire
+async def test_an_image_in_feedback_goes_out_with_the_users_words_once_and_ever_after(
+    server: WireServer, tmp_path: Path, wire: str
+) -> None:
+    server.turn("Editing.", calls=[edit()])
+    server.say("Have a look.")
+    words = "Not so:\n@shot.png shows it.\n"
+    async with opened(server, tmp_path, wire) as on:
+        await on.say("Change it")
+        (proposal,) = on.runtime.service.all()
+        server.always(Turn("I see."))
+        await on.session.deny(proposal.id, feedback=words, images=await found_in(on, words))
+        await on.session.settled()
+        (on.root / "shot.png").unlink()
+        await on.say("Go on")
+        on.check()
+    denied, later = server.requests[-2:]
+    assert [images(request.body) for request in (denied, later)] == [[("image/png", PICTURE)]] * 2
+    assert of_role(denied, "user")[-1] == words and sum("@shot.png" in text for _, text in denied.said) == 1
+    (told,) = [text for role, text in denied.said if role == "system" and "denied proposal" in text]
+    assert "shot.png" not in told
+    before = [conversation(without_breakpoints(request.body)) for request in (denied, later)]
+    assert before[1][: len(before[0])] == before[0]
+
+
+async def test_a_model_that_takes_none_is_told_of_an_image_in_feedback_and_so_is_the_user(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.turn("Editing.", calls=[edit()])
+    server.always(Turn("I cannot see it."))
+    async with opened(server, tmp_path, profile={"images_supported": False}) as on:
+        await on.say("Change it")
+        await on.session.deny("P1", feedback="As in @shot.png", images=await found_in(on, "@shot.png"))
+        await on.session.settled()
+        assert images(server.last.body) == []
+        assert any('"shot.png"' in text and "takes no images" in text for text in of_role(server.last, "system"))
+        (line,) = [text for text in notices(on) if "takes no images" in text]
+        assert "shot.png" in line
+        on.check()
+
+
+async def test_an_image_in_an_answer_to_a_model_that_takes_none_is_said(server: WireServer, tmp_path: Path) -> None:
+    server.turn("", calls=[("ask_user", {"question": "Which one?"})])
+    server.always(Turn("I cannot see it."))
+    async with opened(server, tmp_path, profile={"images_supported": False}) as on:
+        await on.say("Change it")
+        await on.session.answer("This: @shot.png", images=await found_in(on, "@shot.png"))
+        await on.session.settled()
+        assert len([text for text in notices(on) if "takes no images" in text]) == 1
+
+
+async def test_an_image_in_feedback_is_left_out_first_and_kept_from_being_pruned(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.turn("Editing.", calls=[edit()])
+    server.always(Turn("I see."))
+    async with opened(server, tmp_path) as on:
+        await on.say("Change it")
+        (image,) = await found_in(on, "@shot.png")
+        fork = on.runtime.sessions.fork(on.session.id).id
+        await on.session.deny("P1", feedback="As in @shot.png", images=(image,))
+        await on.session.settled()
+        told = [one for one in on.runtime.sessions.events(fork) if isinstance(one, ProposalDecided)]
+        assert [(one.feedback, one.images) for one in told] == [("", ())], "the words are for the one model"
+        with on.runtime.database.transaction() as connection:
+            connection.execute("UPDATE blobs SET added = 0")
+            connection.execute("DELETE FROM proposals")
+        prune(on.runtime.database, on.runtime.sessions.workspace, 0)
+        assert on.runtime.proposals.blob(image.sha256) == PICTURE
+        await on.session.compact()
+        await on.session.settled()
+        await on.say("And now?")
+        assert images(server.last.body) == []
+        assert any("to make room in the context" in text for text in of_role(server.last, "system"))
+        assert any("Left out to make room" in text and "shot.png" in text for text in notices(on))
+
+
+async def test_what_a_crash_left_unrecorded_keeps_its_images(server: WireServer, tmp_path: Path) -> None:
+    server.turn("Editing.", calls=[edit()])
+    server.say("Have a look.")
+    async with opened(server, tmp_path) as on:
+        await on.say("Change it")
+        found = await found_in(on, "@shot.png")
+        on.runtime.service.deny("P1", None, "As in @shot.png", images=found)
+    async with opened(server, tmp_path) as on:
+        record_left_over(on.runtime, patience=0)
+        await on.session.catch_up()
+        await on.session.settled()
+        (decided,) = [event for event in on.events if isinstance(event, ProposalDecided)]
+        assert (decided.feedback, decided.images) == ("As in @shot.png", found)
+
+
 class TestCommandLine:
     """`signoff run`."""
 
@@ -290,6 +389,27 @@ class TestCommandLine:
     ) -> None:
         assert self.run(server, "Make @new.png") == 0
         assert "There is no new.png." in capsys.readouterr().err
+
+    def test_the_words_of_a_denial_may_name_one(
+        self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "here/greet.py").write_text("def greet(name):\n    return 'Hello ' + name\n")
+        server.turn("Editing.", calls=[edit()])
+        assert self.run(server, "Change it") == 0
+        assert main(["deny", "P1", "-m", f"As in @shot.png, not @new.png nor @{tmp_path}/elsewhere.png"]) == 0
+        assert "There is no new.png." in capsys.readouterr().err
+        assert self.run(server, "Go on", "--continue") == 0
+        assert images(server.last.body) == []
+        server.turn("Editing.", calls=[edit()])
+        assert self.run(server, "Change it", "--continue") == 0
+        assert main(["deny", "P2", "-m", f"As in @shot.png, not @{tmp_path}/elsewhere.png"]) == 0
+        assert "is only named, since it is outside the workspace." in capsys.readouterr().err
+        assert self.run(server, "Go on", "--continue") == 0
+        assert images(server.last.body) == [("image/png", PICTURE)]
+        capsys.readouterr()
+        assert main(["log", "--verify"]) == 0
+        assert main(["export", "P2", "--review"]) == 0
+        assert 'attached "shot.png"' in capsys.readouterr().out
 
     def test_an_export_names_images_and_writes_their_bytes_only_if_asked(
         self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]

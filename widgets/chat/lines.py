@@ -203,9 +203,16 @@ def shorten(text: str, width: int) -> str:
 
 def shorten_path(text: str, width: int) -> str:
     """As `shorten`, but it is the start of a path that goes."""
-    if width_of(text) <= width or "/" not in text or " " in text:
-        return shorten(text, width)
-    tail = text[-max(1, width - 1) :]
+    return shorten(text, width) if "/" not in text or " " in text else end_of_path(text, width)
+
+
+def end_of_path(path: str, width: int) -> str:
+    """The end of a path that has no room in `width` cells, from the name of a folder on if that is possible."""
+    if width_of(path) <= width:
+        return path
+    tail = path[-max(1, width - 1) :]
+    while len(tail) > 1 and width_of(tail) >= width:
+        tail = tail[1:]
     return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
 
 
