@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 
 from app.actions import Action, in_scope
 from app.checks.results import Checked
-from app.keymap import key_name
+from app.keymap import key_name, keys_of
 from app.proposals.answers import Answer
 from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Proposal
@@ -362,13 +362,11 @@ class ReviewPanes(Column):
         return self.keys_to(action) if action in _TAKE_BACK else self.key_of(action)
 
     def _first_key(self, action: Action) -> str:
-        return key_name(self._keys.get(action.id, action.keys).split(",")[0].strip())
+        return key_name(keys_of(action, self._keys)[0])
 
     def _all_keys(self) -> frozenset[str]:
         actions = in_scope("app", "review", "diff", "files", "approval")
-        return frozenset(
-            key.strip() for action in actions for key in self._keys.get(action.id, action.keys).split(",") if key
-        )
+        return frozenset(key for action in actions for key in keys_of(action, self._keys))
 
     @on(CameOnScreen)
     def _count_unseen(self) -> None:
