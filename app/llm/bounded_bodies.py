@@ -23,6 +23,8 @@ _RAW = -zlib.MAX_WBITS
 async def bound_body(response: httpx2.Response) -> None:
     """A response hook of the HTTP client: replaces the body by one that raises `TooLarge` at its limit.
 
+    It is text in UTF-8, whatever its type says: Python knows encodings that fail, or make no text of it.
+
     Raises:
         httpx2.DecodingError: it is packed in a way that nobody asked for.
     """
@@ -32,6 +34,7 @@ async def bound_body(response: httpx2.Response) -> None:
         raise httpx2.DecodingError(f"it is encoded as {', '.join(packed)}, which was not asked for")
     if packed:
         del response.headers["content-encoding"]
+    response.encoding = "utf-8"
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream, *_bound(response), packed=bool(packed))
 

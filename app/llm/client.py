@@ -243,10 +243,13 @@ class ModelClient:
                         patience.progressed()
                     if reading.finished:
                         patience.finishing()
-        except AttemptFailed:
+        except Exception as problem:
             # What breaks after the finish reason does not make the response less whole.
             if not reading.finished:
-                raise
+                if isinstance(problem, AttemptFailed):
+                    raise
+                # A defect of ours in reading a response is a failure like any other.
+                raise AttemptFailed(self._reader.unexpected(problem)) from problem
         for late in assembly.flush():
             yield late
         completed = self._judged(assembly, fields, done=done)

@@ -11,6 +11,7 @@ from app.llm.response.assembly import ResponseAssembly
 from app.llm.response.limits import TooLarge
 from app.llm.response.sse import ServerEvent
 from app.llm.types import CallProgress, ReasoningDelta, TextDelta
+from app.llm.wires.chunks import mapping
 from app.llm.wires.wire import Decoder
 
 Delta = TextDelta | ReasoningDelta | CallProgress
@@ -93,7 +94,7 @@ def joined(deltas: Iterable[Delta]) -> Iterator[Delta]:
 def _has_call(chunk: Mapping[str, Any]) -> bool:
     choices = chunk.get("choices")
     return isinstance(choices, list) and any(
-        isinstance(choice, dict) and "tool_calls" in (choice.get("delta") or choice.get("message") or {})
+        isinstance(choice, dict) and any("tool_calls" in mapping(choice.get(part)) for part in ("delta", "message"))
         for choice in choices
     )
 

@@ -1,5 +1,6 @@
 """From what went wrong to a `Failure`: what it means, and one line that says what to do about it."""
 
+import re
 import socket
 import ssl
 import time
@@ -193,9 +194,8 @@ def _inner_status(data: Any) -> int | None:
         return None
     for key in ("code", "status", "status_code"):
         value = inner.get(key)
-        number = int(value) if isinstance(value, int | str) and str(value).isdecimal() else 0
-        if 400 <= number < 600:
-            return number
+        if isinstance(value, int | str) and re.fullmatch("[45][0-9][0-9]", str(value)):
+            return int(value)
     return None
 
 

@@ -1,13 +1,14 @@
 """What a server said, in one searchable text and one readable line, from bodies of any shape."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from app.llm.response.nesting import decoded
+
 MAX_LINE = 300
 """Characters of a server's message that a user gets to see."""
-MAX_TEXT = 64 * 2**10
+MAX_TEXT = 32 * 2**10
 """Characters of a body that are searched."""
 
 _ECHOES = frozenset({"input", "failed_generation"})
@@ -15,16 +16,19 @@ _ECHOES = frozenset({"input", "failed_generation"})
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
 _SECRET = re.compile(r"\b(?:sk|gsk|pk|rk|xai|AIza|hf|nvapi|csk|key)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}")
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_EXCERPT = re.compile(r"\s*-{6,}\s*\n.*\nError: ", re.DOTALL)
-"""The piece of a template that llama.cpp shows before it says what is wrong."""
-_TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile("<title", re.IGNORECASE)
+_NO_TEXT = re.compile(r"<(?:script|style)\b", re.IGNORECASE)
+_TAG = re.compile("<[^<>]*>?")
+_RULE, _AFTER_EXCERPT = "------", "\nError: "
+"""Around the piece of a template that llama.cpp shows before it says what is wrong."""
+_DEEPEST = 8
+"""Errors in errors that are looked into for their words."""
 
 
 def parse_body(text: str) -> Any:
-    """The body as JSON if it is JSON, else the text itself."""
+    """The body as JSON if it is usable JSON, else the text itself."""
     try:
-        return json.loads(text)
+        return decoded(text)
     except (ValueError, RecursionError):
         return text
 
@@ -34,21 +38,17 @@ def searchable(body: Any) -> str:
     return "\n".join(_strings(body, depth=0))[:MAX_TEXT]
 
 
-def headline(body: Any) -> str:
-    """The sentence in a body that is meant for people, or an empty string."""
-    if isinstance(body, str):
-        body = body[:MAX_TEXT]
+def headline(body: Any, depth: int = 0) -> str:
+    """The sentence in a body that is meant for people, or an empty string; `depth` counts what it was nested in."""
+    if depth > _DEEPEST:
+        return ""
     match body:
-        case str() if "<" in body and ">" in body and (title := _TITLE.search(body)):
-            return title[1]
-        case str() if body.lstrip().startswith("<"):
-            return _TAG.sub(" ", body)
         case str():
-            return _EXCERPT.sub(" ", body)
+            return _of_text(body[:MAX_TEXT])
         case list() if body:
-            return headline(body[0])
+            return headline(body[0], depth + 1)
         case Mapping():
-            return _of_mapping(body)
+            return _of_mapping(body, depth + 1)
         case _:
             return ""
 
@@ -63,16 +63,29 @@ def one_line(text: str, secrets: Iterable[str] = ()) -> str:
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1].rstrip() + "…"
 
 
-def _of_mapping(body: Mapping[str, Any]) -> str:
+def _of_text(text: str) -> str:
+    """A page's title, else what it says without its tags; of a text, what it says."""
+    if (found := _TITLE.search(text)) and (title := text[found.end() :].partition(">")[2].partition("</")[0]).strip():
+        return title
+    if text.lstrip().startswith("<"):
+        before, *later = _NO_TEXT.split(text)
+        return _TAG.sub(" ", " ".join([before, *(piece.partition("</")[2].partition(">")[2] for piece in later)]))
+    before, rule, after = text.partition(_RULE)
+    excerpt, said, words = after.rpartition(_AFTER_EXCERPT)
+    is_rule = rule and said and f"{excerpt}\n".lstrip("-").lstrip(" \t\r").startswith("\n")
+    return f"{before.rstrip()} {words}" if is_rule else text
+
+
+def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
     error = body.get("error")
     if isinstance(error, Mapping):
         # OpenRouter: "Provider returned error", and the provider's own words as JSON text.
         metadata = error.get("metadata")
         if isinstance(metadata, Mapping) and isinstance(raw := metadata.get("raw"), str) and raw.strip():
-            nested = headline(parse_body(raw))
+            nested = headline(parse_body(raw), depth)
             if nested:
                 return nested
-        return _of_mapping(error)
+        return headline(error, depth)
     if isinstance(error, str) and error:
         description = body.get("error_description")
         return f"{error}: {description}" if isinstance(description, str) else error
@@ -80,7 +93,7 @@ def _of_mapping(body: Mapping[str, Any]) -> str:
         value = body.get(key)
         if isinstance(value, str) and value:
             nested_body = parse_body(value) if value.lstrip().startswith("{") else value
-            return headline(nested_body) or value
+            return headline(nested_body, depth) or value
         if isinstance(value, list | Mapping) and value:
             return _details(value)
     return ""

@@ -25,6 +25,9 @@ _BUCKET = re.compile(
     r"^(?:x-|anthropic-)?ratelimit-(?:(?P<before>reset|remaining)(?P<rest>.*)|(?P<name>.+)-(?P<after>reset|remaining))$"
 )
 
+_LONGEST = 366 * _UNITS["d"]
+"""Seconds; who says more has said something else."""
+
 
 def wait_hint(headers: Mapping[str, str], text: str, now: float) -> float | None:
     """Seconds to wait from `now` (Unix time), or None where nothing usable is said.
@@ -42,11 +45,7 @@ def wait_hint(headers: Mapping[str, str], text: str, now: float) -> float | None
 
 
 def _retry_after(value: str | None, now: float) -> float | None:
-    if value is None:
-        return None
-    if (number := _number(value)) is not None:
-        return _positive(number)
-    return _date(value, now) or _span(value)
+    return _reset(value, now) if value is not None else None
 
 
 def _body_hint(text: str) -> float | None:
@@ -116,4 +115,5 @@ def _number(value: str | None) -> float | None:
 
 
 def _positive(value: float | None, scale: float = 1.0) -> float | None:
-    return value * scale if value is not None and value > 0 else None
+    """The value in seconds, if it is a time that somebody may wait for."""
+    return value * scale if value is not None and 0 < value * scale <= _LONGEST else None

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from app.llm.response.nesting import decoded
+
 EXCERPT = 60
 """Characters of the arguments around the fault that the complaint quotes."""
 
@@ -54,7 +56,7 @@ def is_complete(raw: str) -> bool:
 
 def _decode(text: str) -> Any:
     # Not strict: a line break that stands unescaped in a string has only one possible meaning.
-    return json.loads(text, strict=False)
+    return decoded(text, strict=False)
 
 
 def _complaint(fault: json.JSONDecodeError) -> str:
@@ -84,6 +86,6 @@ def _kind(value: Any) -> str:
 def _is_encodable(value: Any) -> bool:
     try:
         json.dumps(value, ensure_ascii=False).encode()
-    except (UnicodeEncodeError, RecursionError):
+    except UnicodeEncodeError:
         return False
     return True

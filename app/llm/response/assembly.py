@@ -9,6 +9,7 @@ from app.llm.response.calls import CallAssembly
 from app.llm.response.limits import TooLarge
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
+from app.llm.wires.chunks import count
 from app.llm.wires.items import OPAQUE_BLOCKS
 
 CUT_SHORT = frozenset(
@@ -18,6 +19,8 @@ CUT_SHORT = frozenset(
 
 _ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
 _MERGED_TEXTS = ("text", "summary", "thinking")
+_MOST_DOLLARS = 1_000_000
+"""What is more is not what one response costs."""
 
 
 class ResponseAssembly:
@@ -33,6 +36,7 @@ class ResponseAssembly:
         self._calls = CallAssembly(tool_names)
         self._extras: dict[str, Any] = {}
         self._size = 0
+        """Characters that came, whether they were given out yet or not, but for those of calls."""
         self._text_joiner = SurrogateJoiner()
         self._reasoning_joiner = SurrogateJoiner()
         self._splitter = ThinkSplitter()
@@ -130,8 +134,7 @@ class ResponseAssembly:
     def _delta(self, delta: Mapping[str, Any], updates: list[Any]) -> None:
         # `reasoning` and `reasoning_content` say the same where both are sent.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(thought, str):
-            self._emit_reasoning(self._reasoning_joiner.feed(thought), updates)
+        self._thought(thought, updates)
         self._content(delta.get("content"), updates)
         if isinstance(refusal := delta.get("refusal"), str):
             self._content(refusal, updates)
@@ -152,6 +155,7 @@ class ResponseAssembly:
     def _content(self, content: Any, updates: list[Any]) -> None:
         match content:
             case str():
+                self._size += len(content)
                 text, reasoning = self._splitter.feed(self._text_joiner.feed(content))
                 self._emit_reasoning(reasoning, updates)
                 self._emit_text(text, updates)
@@ -167,13 +171,16 @@ class ResponseAssembly:
             if "thinking" in part:
                 thoughts = part["thinking"]
                 for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
-                    text = thought.get("text") if isinstance(thought, dict) else thought
-                    self._emit_reasoning(self._reasoning_joiner.feed(text if isinstance(text, str) else ""), updates)
+                    self._thought(thought.get("text") if isinstance(thought, dict) else thought, updates)
             elif isinstance(text := part.get("text") or part.get("refusal"), str):
                 self._content(text, updates)
 
+    def _thought(self, text: Any, updates: list[Any]) -> None:
+        if isinstance(text, str):
+            self._size += len(text)
+            self._emit_reasoning(self._reasoning_joiner.feed(text), updates)
+
     def _emit_text(self, text: str, updates: list[Any]) -> None:
-        self._size += len(text)
         if self._hider:
             text = self._hider.feed(text)
         if text:
@@ -181,7 +188,6 @@ class ResponseAssembly:
             updates.append(TextDelta(text))
 
     def _emit_reasoning(self, text: str, updates: list[Any]) -> None:
-        self._size += len(text)
         if text:
             self._reasoning.append(text)
             updates.append(ReasoningDelta(text))
@@ -225,25 +231,23 @@ def read_usage(holder: Mapping[str, Any]) -> Usage | None:
         usage = groq.get("usage")
     if not isinstance(usage, dict):
         return None
-    prompt = _count(usage.get("prompt_tokens")) or _count(usage.get("input_tokens"))
-    completion = _count(usage.get("completion_tokens")) or _count(usage.get("output_tokens"))
+    prompt = count(usage.get("prompt_tokens")) or count(usage.get("input_tokens"))
+    completion = count(usage.get("completion_tokens")) or count(usage.get("output_tokens"))
     if not prompt and not completion:
         return None
     details = usage.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    cached = cached or _count(usage.get("prompt_cache_hit_tokens")) or _count(usage.get("cached_tokens"))
-    written = _count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
-    cost = usage.get("cost")
+    cached = count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    cached = cached or count(usage.get("prompt_cache_hit_tokens")) or count(usage.get("cached_tokens"))
+    written = count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=completion,
         cached_tokens=cached,
         cache_write_tokens=written,
-        cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        cost=_dollars(usage.get("cost")),
     )
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return max(0, int(value)) if value == value and value != float("inf") else 0
+def _dollars(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < _MOST_DOLLARS else None

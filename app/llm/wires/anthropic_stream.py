@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.llm.wires.chunks import OpaqueBlocks, call_delta, chunk, count, mapping, usage_fields
+from app.llm.wires.chunks import OpaqueBlocks, call_delta, chunk, count, listed, mapping, usage_fields
 
 _FINISH = {
     "end_turn": "stop",
@@ -61,7 +61,7 @@ class AnthropicDecoder:
         if document.get("type") != "message":
             return self.read(document)
         delta: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
-        for block in document.get("content") or ():
+        for block in listed(document.get("content")):
             for piece in (self._begin(mapping(block)), self._end()):
                 for name, value in mapping(piece.get("choices", [{}])[0].get("delta")).items():
                     delta[name] = delta[name] + value if name in delta else value

@@ -1,9 +1,12 @@
 """Chunks of chat completions, made from the events of the other wires."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.llm.wires.items import OPAQUE_BLOCKS
+
+_MOST_TOKENS = 10**9
+"""More than any model reads or writes."""
 
 
 def chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **more: Any) -> dict[str, Any]:
@@ -31,12 +34,18 @@ def usage_fields(prompt: int, completion: int, cached: int, *, written: int = 0,
 
 def count(value: Any) -> int:
     """A number of tokens; 0 for what is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and 0 < value < _MOST_TOKENS else 0
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """An object in an answer; an empty one where something else stands."""
     return value if isinstance(value, dict) else {}
+
+
+def listed(value: Any) -> Sequence[Any]:
+    """A list in an answer; an empty one where something else stands."""
+    return value if isinstance(value, list) else ()
 
 
 class OpaqueBlocks:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.llm.wires.chunks import OpaqueBlocks, call_delta, chunk, count, mapping, usage_fields
+from app.llm.wires.chunks import OpaqueBlocks, call_delta, chunk, count, listed, mapping, usage_fields
 
 _FINISH = {"max_output_tokens": "length", "max_tokens": "length"}
 """Why a response is incomplete, as chat completions calls it; the others go by their own names."""
@@ -24,6 +24,7 @@ class ResponsesDecoder:
     def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """What one event adds."""
         place = event.get("output_index")
+        place = place if isinstance(place, int) else None
         match event.get("type"):
             case str() as kind if kind.endswith(".delta"):
                 return self._delta(kind, place, event.get("delta"))
@@ -94,7 +95,7 @@ class ResponsesDecoder:
     def _message(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         delta: dict[str, Any] = {}
         if place not in self._texts:
-            parts = [mapping(part) for part in item.get("content") or () if not isinstance(part, str)]
+            parts = [mapping(part) for part in listed(item.get("content")) if not isinstance(part, str)]
             text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
             if text:
                 self._text(place, text)
@@ -109,7 +110,7 @@ class ResponsesDecoder:
             return {"error": response.get("error") or {"message": "The response failed."}}
         delta: dict[str, Any] = {}
         if not self._texts and not self._calls:
-            for place, item in enumerate(response.get("output") or ()):
+            for place, item in enumerate(listed(response.get("output"))):
                 for name, value in self._item(place, mapping(item)).items():
                     delta[name] = delta[name] + value if name in delta else value
         usage = mapping(response.get("usage"))

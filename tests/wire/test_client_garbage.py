@@ -1,0 +1,198 @@
+"""Whatever a server sends, on any wire: the request ends as a response or as a failure, and soon."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.conversation.events import EVENTS, AssistantMessage, ToolCall
+from app.llm.capabilities.doctor import Diagnosis, examine
+from app.llm.capabilities.profile import Profile
+from app.llm.failures.errors import FailureKind, RequestError
+from app.llm.failures.server_words import MAX_TEXT
+from app.llm.response.nesting import DEEPEST
+from app.llm.types import Completed, Endpoint
+from app.llm.wires import chat
+from tests.examples import at_most
+from tests.wire.driving import FAST, client_of, complete, response, updates_of
+from tests.wire.replies import DONE, Call, Reply, Turn, call_delta, chunk, document, error, event, stream
+from tests.wire.server import WireServer
+from tests.wire.vendors import VENDORS
+
+PATHS = {"chat": Turn.reply, **{name: vendor.reply for name, vendor in VENDORS.items()}}
+TURN = Turn("Hello.", calls=(Call("edit_file", {"path": "a"}), Call("read_file", {})), reasoning="So.", pieces=2)
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 10**20) | st.just(10**400) | st.floats() | st.text(max_size=3)
+    | st.sampled_from(["text", "tool_use", "thinking", "function_call", "message", "reasoning", "error", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where in a value something else can stand."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, one in inner for place in places(one, (*path, key)))] if path else [
+        place for key, one in inner for place in places(one, (key,))
+    ]  # fmt: skip
+
+
+def events_of(reply: Reply) -> list[tuple[bytes, Any]]:
+    """The events of an ordinary reply: what stands before the data, and the data."""
+    found = []
+    for part in reply.parts:
+        if isinstance(part, bytes) and part != DONE:
+            head, _, data = part.rpartition(b"data: ")
+            found.append((head, json.loads(data)))
+    return found
+
+
+@pytest.mark.parametrize("wire", PATHS)
+@settings(max_examples=at_most(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_any_value_may_stand_anywhere(server: WireServer, wire: str, data: st.DataObject) -> None:
+    events = copy.deepcopy(events_of(PATHS[wire](TURN, 0)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        _, at = data.draw(st.sampled_from(events))
+        *path, last = data.draw(st.sampled_from(places(at)))
+        for step in path:
+            at = at[step] if isinstance(at, list) or step in at else {}
+        if isinstance(at, dict) or (isinstance(at, list) and isinstance(last, int) and last < len(at)):
+            at[last] = data.draw(JUNK)
+    server.always(Reply(tuple(head + b"data: " + json.dumps(one).encode() + b"\n\n" for head, one in events)))
+    async with client_of(server, Profile(wire=wire)) as client:
+        try:
+            completed = response(await updates_of(client))
+        except RequestError as failed:
+            assert "failed" not in failed.message, failed.message
+        else:
+            readable(completed)
+
+
+def readable(completed: Completed) -> None:
+    """It can be recorded, and read back."""
+    calls = tuple(ToolCall(uid=f"c{number}", **dict(call)) for number, call in enumerate(completed.calls))
+    message = AssistantMessage(text=completed.text, calls=calls, extras=completed.extras, usage=completed.usage)
+    assert completed.usage is None or 0 <= completed.usage.prompt_tokens <= 10**9
+    assert EVENTS.validate_json(message.model_dump_json()) is not None
+
+
+async def test_a_defect_in_reading_fails_the_request(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: object, body: object) -> Any:
+        raise TypeError("unhashable type")
+
+    monkeypatch.setattr(chat._AsItIs, "read", broken)
+    server.always(Turn("Hello."))
+    with pytest.raises(RequestError, match="failed: TypeError: unhashable type"):
+        await complete(server)
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": [value]}
+    return value
+
+
+@pytest.mark.parametrize("levels", [DEEPEST, 2 * DEEPEST])
+async def test_arguments_nested_without_end_are_no_arguments(server: WireServer, levels: int) -> None:
+    """They were stored, and the session could never be opened again."""
+    server.always(Turn(calls=(Call("edit_file", json.dumps(nested(levels))),)))
+    (call,) = (await complete(server)).calls
+    assert call.arguments is None and "nested too deeply" in call.invalid
+
+
+@pytest.mark.parametrize("levels", [DEEPEST, 2 * DEEPEST])
+async def test_an_event_nested_without_end_is_damaged(server: WireServer, levels: int) -> None:
+    text = json.dumps(chunk("Hi", reasoning_details=[nested(levels)]))
+    server.always(stream(text))
+    with pytest.raises(RequestError, match="contains something that is no JSON object"):
+        await complete(server)
+
+
+TEXTS = {
+    "blanks": " " * MAX_TEXT,
+    "blank lines": "\n" * MAX_TEXT,
+    "dashes": "-" * MAX_TEXT,
+    "rules": "------\n" * (MAX_TEXT // 7),
+    "titles": "<title>" * (MAX_TEXT // 7),
+    "titles that never begin": "<title " * (MAX_TEXT // 7),
+    "brackets": "<" * MAX_TEXT,
+    "scripts": "<script>" * (MAX_TEXT // 8),
+    "errors in errors": {"error": "{" * MAX_TEXT},
+    "details": {"detail": nested(DEEPEST // 3)},
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.timeout(10)
+async def test_words_made_to_keep_an_expression_busy(server: WireServer, text: str) -> None:
+    """A body of blanks held everything up for a minute and a half."""
+    server.always(document(json.dumps(TEXTS[text]), status=400))
+    with pytest.raises(RequestError):
+        await complete(server)
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("<html><head><TITLE lang=en>Bad\ngateway</title></head>", "(400): Bad gateway."),
+        ("<html><style>p {}</style><p>No <b>such</b> place<script>go('<p>')</script> here", "No such place here"),
+        ("<title></title><p>Words", "(400): Words."),
+    ],
+)
+async def test_what_a_page_says(server: WireServer, page: str, words: str) -> None:
+    server.always(document(page, status=400, content_type="text/html"))
+    with pytest.raises(RequestError) as caught:
+        await complete(server)
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize("charset", ["zlib", "rot13", "idna", "undefined", "utf-16"])
+async def test_a_charset_that_python_knows_and_nobody_means(server: WireServer, charset: str) -> None:
+    kind = f"application/json; charset={charset}"
+    refused = {"error": {"message": "Expired", "code": "invalid_api_key"}}
+    server.always(document(refused, status=401, content_type=kind))
+    server.route("/v1/models", document({"data": [{"id": "a-model"}]}, content_type=kind))
+    async with client_of(server) as client:
+        assert await client.models() == ["a-model"]
+        with pytest.raises(RequestError, match="Expired") as caught:
+            await updates_of(client)
+    assert caught.value.kind is FailureKind.AUTH and len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry-after": "1e300"},
+        {"retry-after": "99999999999"},
+        {"retry-after-ms": "1e300"},
+        {"x-ratelimit-reset": "1e18"},
+    ],
+)
+async def test_a_time_that_never_comes_is_none(server: WireServer, headers: dict[str, str]) -> None:
+    server.script([error(429, "Slow down", headers=headers), Turn("Hello.")])
+    assert (await complete(server)).text == "Hello."
+
+
+@pytest.mark.parametrize("code", ["9" * 5_000, 10**30, "\u0664\u0660\u0660", True])
+async def test_a_code_that_is_no_status(server: WireServer, code: Any) -> None:
+    server.script([stream({"error": {"message": "No", "code": code}}), Turn("Hello.")])
+    assert (await complete(server)).text == "Hello."
+
+
+async def test_damaged_bytes_beside_what_is_no_object(server: WireServer) -> None:
+    server.always(
+        stream(b'data: {"choices": [{"delta": 5, "x": "\xff"}]}\n\n', chunk("Hello."), chunk(finish="stop"), DONE)
+    )
+    assert (await complete(server)).text == "Hello."
+
+
+async def test_the_examination_ends_too(server: WireServer) -> None:
+    server.route("/v1/models", document("[" * 100_000))
+    server.always(stream(event(json.dumps({"choices": [{"delta": {"tool_calls": call_delta()}}]}))))
+    found = [one async for one in examine(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
+    assert isinstance(found[-1], Diagnosis) and not found[-1].usable
