@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.llm.capabilities.discovery import LocalServer, local_servers
-from tests.wire.replies import STALL, document, stream
+from tests.wire.replies import STALL, Reply, document, stream
 from tests.wire.server import WireServer
 
 
@@ -51,6 +51,14 @@ async def test_the_kind(server: WireServer, kind: str, answers: dict[str, Any], 
 async def test_what_is_no_model_server_is_not_found(server: WireServer, answer: Any) -> None:
     play(server, {"/v1/models": answer})
     assert await local_servers([server.port], patience=20) == []
+
+
+@pytest.mark.timeout(6)
+@pytest.mark.parametrize("chunks", [b"1\r\nx\r\n" * 170_000, b"-2\r\n" * 1_000, b"no size\r\n", b"5\r\nhe"])
+async def test_chunks_made_to_keep_us_busy(server: WireServer, chunks: bytes) -> None:
+    body = Reply((chunks,), headers={"transfer-encoding": "chunked"}, content_type="application/json", chunked=False)
+    server.route("/v1/models", body)
+    assert await local_servers([server.port], patience=15) == []
 
 
 async def test_all_ports_are_asked_at_once_and_a_silent_one_delays_nobody_for_long() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -92,12 +93,11 @@ async def _get(port: int, path: str) -> Any:
 
 def _unchunked(body: bytes) -> bytes:
     """The content of a chunked body (RFC 9112, section 7.1), which some servers send to an HTTP/1.0 client too."""
-    content = bytearray()
-    while body:
-        size, _, body = body.partition(b"\r\n")
-        length = int(size.split(b";")[0], 16)
-        if not length:
-            break
-        content += body[:length]
-        body = body[length + 2 :]
-    return bytes(content)
+    content = io.BytesIO()
+    rest = io.BytesIO(body)
+    while (size := rest.readline()) and (length := int(size.split(b";")[0], 16)):
+        if length < 0:
+            raise ValueError("a chunk has no size")
+        content.write(rest.read(length))
+        rest.readline()
+    return content.getvalue()
