@@ -34,6 +34,7 @@ from app.conversation.payload.missing_results import (
     ABORTED_DURING,
     AFTER_QUESTION,
     REFUSED,
+    TRUNCATED,
     malformed,
 )
 from app.llm.address import host_of
@@ -124,6 +125,27 @@ class Executor:
             )
         )
 
+    def cut_off(self, calls: Sequence[ToolCall]) -> list[Event]:
+        """What to record of the calls of a response that was cut off.
+
+        None of them runs, but a question that came whole is put to the user: the first one, if there are several.
+        """
+        recorded: list[Event] = []
+        asked = False
+        for call in calls:
+            question = None if asked else self._whole_question(call)
+            asked = asked or question is not None
+            recorded.append(question or _result(call, Outcome.INVALID, TRUNCATED, "cut off"))
+        return recorded
+
+    def _whole_question(self, call: ToolCall) -> Question | None:
+        tool = self._tools.get(call.name)
+        if tool is None or tool.kind != "ask" or call.arguments is None or malformed(call):
+            return None
+        with suppress(ToolError):
+            return _question(call, self._tools.parse(call.name, call.arguments))
+        return None
+
     async def run(
         self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, *, answers: Sequence[str] = ()
     ) -> None:
@@ -177,12 +199,7 @@ class Executor:
             await self._record(progress, call, Outcome.REFUSED, PLANNING, "refused: plan mode")
             return
         if tool.kind == "ask":
-            question = Question(
-                call=call.uid,
-                text=str(getattr(arguments, "question", "")),
-                options=tuple(getattr(arguments, "options", None) or ()),
-            )
-            await progress.recorder.now(question)
+            await progress.recorder.now(_question(call, arguments))
             progress.asked = True
             return
         await self._run_tool(call, tool, arguments, progress, interrupter)
@@ -290,6 +307,14 @@ class Executor:
 
     async def _record(self, progress: _Progress, call: ToolCall, outcome: Outcome, text: str, summary: str) -> None:
         await progress.recorder.soon(_result(call, outcome, text, summary))
+
+
+def _question(call: ToolCall, arguments: object) -> Question:
+    return Question(
+        call=call.uid,
+        text=str(getattr(arguments, "question", "")),
+        options=tuple(getattr(arguments, "options", None) or ()),
+    )
 
 
 def _result(call: ToolCall, outcome: Outcome, text: str, summary: str) -> ToolResult:

@@ -52,7 +52,7 @@ from app.conversation.events import (
     TurnEnded,
 )
 from app.conversation.log import EventLog
-from app.conversation.payload.missing_results import ABORTED_BEFORE, TRUNCATED
+from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import FailureKind, RequestError
@@ -217,9 +217,9 @@ class Turn:
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
         await self._log.append(interventions.closing(kind, self._gate.staged, self._gate.paths))
-        message = await self._request(closing=True)
-        if message is not None and message.calls:
-            await self._executor.refuse(message.calls)
+        await self._request(closing=True)
+        if calls := self._state.unfinished_calls:
+            await self._executor.refuse(calls)
 
     async def _make_room(self, *, by_hand: bool = False) -> bool:
         self._publish(PhaseChanged(Phase.COMPACTING))
@@ -233,8 +233,8 @@ class Turn:
     async def _facts(self, *, closing: bool) -> Facts:
         return await facts_of(self._model, self._settings(), self._tools, self._images, closing=closing)
 
-    async def _request(self, *, closing: bool) -> AssistantMessage | None:
-        """One request and its record. Returns the response, None if it failed or was interrupted without one."""
+    async def _request(self, *, closing: bool) -> None:
+        """One request and the record of what came of it."""
         facts = await self._facts(closing=closing)
         events = tuple(self._log.events)
 
@@ -256,7 +256,7 @@ class Turn:
             stalled = (lambda: self._stalled(received)) if closing else None
             await self._interrupter.wait_for(self._receive(build, received, closing=closing), until=stalled)
         except Interrupted:
-            return await self._record(self._partial("interrupted", received, started), received)
+            await self._record(self._partial("interrupted", received, started), received)
         except RequestError as error:
             partial = self._partial("truncated", received, started)
             failed: Event = RequestFailed(kind=error.kind, message=str(error))
@@ -264,8 +264,11 @@ class Turn:
                 # The gate at work: the endpoint has refused the call before the executor could.
                 failed = Notice(text=_REFUSED_THERE)
             await self._log.append(*received.records, *((partial,) if partial else ()), failed)
-            return None
-        return await self._record(self._response(received, started), received)
+        else:
+            message = self._response(received, started)
+            # What a closing request brings is refused, cut off or not.
+            cut = message.calls if message.state == "truncated" and not closing else ()
+            await self._record(message, received, *self._executor.cut_off(cut))
 
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
         """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""
@@ -352,18 +355,12 @@ class Turn:
             text=text, reasoning=reasoning, state=state, endpoint=endpoint.base_url, model=endpoint.model
         )
 
-    async def _record(self, message: AssistantMessage | None, received: _Received) -> AssistantMessage | None:
+    async def _record(self, message: AssistantMessage | None, received: _Received, *more: Event) -> None:
         if message is None:
             await self._log.append(*received.records)
-            return None
-        cut = message.calls if message.state == "truncated" else ()
-        await self._log.append(
-            *received.records,
-            message,
-            *(ToolResult(call=one.uid, outcome=Outcome.INVALID, text=TRUNCATED, summary="cut off") for one in cut),
-        )
+            return
+        await self._log.append(*received.records, message, *more)
         self._room_made = False
-        return message
 
 
 async def facts_of(

@@ -18,6 +18,7 @@ from app.conversation.events import (
     MessageQueued,
     ProposalDecided,
     Question,
+    TurnEnded,
     TurnStarted,
     UserMessage,
 )
@@ -278,23 +279,38 @@ class Turns:
         self._turn = asyncio.create_task(self._run(work(self._make(self._interrupter))), name="turn")
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        failed = False
         try:
             await work
         except Exception as error:
-            # The store failed, or signoff has a defect: the log is valid up to its last event all the same.
-            self._publish(Failed(f"The turn ended early: {error}"))
+            failed = True
+            await self._ended_early(error)
         finally:
             self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
             if not self._closing:
-                stopped = self._interrupter.stopped
-                following = asyncio.create_task(self._follow(asyncio.current_task(), stopped=stopped))
+                # Feedback would run into the same defect, again and again.
+                heeds = not failed and not self._interrupter.stopped
+                following = asyncio.create_task(self._follow(asyncio.current_task(), heeds=heeds))
                 self._following.add(following)
                 following.add_done_callback(self._following.discard)
 
-    async def _follow(self, ended: asyncio.Task[Any] | None, *, stopped: bool) -> None:
+    async def _ended_early(self, error: Exception) -> None:
+        """The store failed, or signoff has a defect: the log is valid up to its last event all the same."""
+        message = f"The turn ended early: {error or type(error).__name__}"
+        try:
+            if self._state.running:
+                await self._log.append(TurnEnded(stopped="failed", message=message))
+                return
+        except Exception:
+            # Still no store.
+            pass
+        self._publish(Failed(message))
+
+    async def _follow(self, ended: asyncio.Task[Any] | None, *, heeds: bool) -> None:
         """After a turn: the feedback that came meanwhile, else what is queued.
 
-        After one that the user `stopped`, only what was said since then: the queue was taken back with the stop.
+        After one that the user stopped (it `heeds` no feedback then), only what was said since: the queue was taken
+        back with the stop.
         """
         try:
             if ended is not None:
@@ -302,7 +318,7 @@ class Turns:
             async with self._door:
                 if self.busy or self._closing or self.question is not None:
                     return
-                if self._feedback.undelivered and not stopped:
+                if self._feedback.undelivered and heeds:
                     await self._begin("feedback")
                 elif self.queue or self._going_on:
                     await self._go_on()

@@ -1,0 +1,142 @@
+"""However a turn ends, control is with the user, the log can be read back, and the next request is valid."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.updates import TextStreamed, Update
+from app.conversation.events import Outcome, ToolResult, TurnEnded, TurnStarted
+from tests.wire.bench import bench, edit, of_role
+from tests.wire.replies import DONE, Call, Turn, call_delta, chunk, stream
+from tests.wire.server import WireServer
+from tests.wire.vendors import VENDORS
+
+ASKS = Call("ask_user", {"question": "French or German?"})
+READS = Call("read_file", {"path": "greet.py"})
+
+
+@pytest.mark.parametrize("finish", ["error", "length", "content_filter", "other", "stop", None])
+@pytest.mark.parametrize("calls", [(READS, ASKS, READS), (ASKS, ASKS)], ids=["among others", "twice"])
+async def test_a_whole_question_stops_the_turn_whatever_the_finish_reason(
+    server: WireServer, tmp_path: Path, finish: str | None, calls: tuple[Call, ...]
+) -> None:
+    server.turn("Wait.", calls=calls, finish=finish)
+    async with bench(server, tmp_path) as on:
+        await on.say("Translate it")
+        assert (on.stopped, len(server.requests)) == ("question", 1)
+        assert on.session.question and on.session.question.text == "French or German?"
+        server.say("French it is.")
+        await on.session.answer("French")
+        await on.session.settled()
+        on.check()
+        assert on.stopped == "answer" and of_role(server.last, "tool").count("French") == 1
+
+
+@pytest.mark.parametrize("wire", VENDORS)
+async def test_a_whole_question_in_a_cut_response_is_asked_on_every_wire(
+    server: WireServer, tmp_path: Path, wire: str
+) -> None:
+    server.turn("Wait.", calls=(ASKS, READS), finish=VENDORS[wire].too_long)
+    async with bench(server, tmp_path, wire=wire) as on:
+        await on.say("Translate it")
+        assert (on.stopped, len(server.requests)) == ("question", 1)
+        server.say("French it is.")
+        await on.session.answer("French")
+        await on.session.settled()
+        on.check()
+        assert "French" in of_role(server.last, "tool")
+
+
+async def test_a_question_that_is_cut_in_two_is_not_asked(server: WireServer, tmp_path: Path) -> None:
+    half = call_delta(0, call_id="1", name="ask_user", arguments='{"question": "Fren')
+    server.script([stream(chunk(calls=[half]), chunk(finish="length"), DONE), Turn("Never mind.")])
+    async with bench(server, tmp_path) as on:
+        await on.say("Translate it")
+        assert (on.stopped, on.session.question, len(server.requests)) == ("answer", None, 2)
+        on.check()
+
+
+@pytest.mark.parametrize("finish", ["length", "tool_calls", None])
+async def test_calls_of_a_closing_request_come_to_one_result_each(
+    server: WireServer, tmp_path: Path, finish: str | None
+) -> None:
+    server.turn(calls=[edit()])
+    server.script([Turn(calls=(ASKS, READS), finish=finish).reply()])
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        assert on.stopped == "refused" and on.session.question is None
+        results = [event for event in on.events if isinstance(event, ToolResult)][1:]
+        assert [one.outcome for one in results] == [Outcome.REFUSED, Outcome.REFUSED]
+        assert len({one.call for one in results}) == 2
+        server.say("Fine.")
+        await on.say("Thanks")
+        on.check()
+
+
+def nested(levels: int) -> Any:
+    return {"a": nested(levels - 1)} if levels else 1
+
+
+@pytest.mark.parametrize("levels", [150, 220, 300])
+async def test_what_is_nested_too_deeply_to_be_read_back_is_not_recorded(
+    server: WireServer, tmp_path: Path, levels: int
+) -> None:
+    call = Call("read_file", json.dumps({"path": "greet.py", "more": nested(levels)}))
+    server.turn("Reading.", calls=(call,))
+    server.say("I see.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Read it")
+        assert on.stopped == "answer" and "nested too deeply" in of_role(server.last, "tool")[0]
+    async with bench(server, tmp_path) as on:
+        server.say("Yes.")
+        await on.say("Still there?")
+        assert on.stopped == "answer" and "Reading." in of_role(server.last, "assistant")
+        on.check()
+
+
+class Breaks:
+    """A subscriber with a defect."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def __call__(self, update: Update) -> None:
+        if isinstance(update, TextStreamed) and self.left:
+            self.left -= 1
+            raise RuntimeError("the screen has gone")
+
+
+async def test_a_turn_that_a_defect_ends_is_over(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        server.always(Turn("Hello."))
+        on.session.subscribe(Breaks(1))
+        await on.say("Hi")
+        assert on.stopped == "failed" and not on.session.busy
+        (end,) = [event for event in on.events if isinstance(event, TurnEnded)]
+        assert end.message == "The turn ended early: the screen has gone"
+        await on.say("And now?")
+        assert on.stopped == "answer"
+        on.check()
+
+
+async def test_feedback_does_not_run_into_the_same_defect_without_end(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit()])
+        server.say("Have a look.")
+        await on.say("Be less formal")
+
+        async def broken(window: int | None) -> None:
+            raise RuntimeError("no tools")
+
+        # A source of tools that breaks before any request carries the feedback.
+        monkeypatch.setattr(on.session.ports.tools, "renew", broken)
+        await on.session.deny("P1", feedback="Not like this")
+        async with asyncio.timeout(20):
+            await on.session.settled()
+        assert on.stopped == "failed" and on.session.unheard
+        assert sum(isinstance(event, TurnStarted) for event in on.events) == 2
