@@ -63,7 +63,7 @@ async def test_any_value_may_stand_anywhere(server: WireServer, wire: str, data:
         if isinstance(at, dict) or (isinstance(at, list) and isinstance(last, int) and last < len(at)):
             at[last] = data.draw(JUNK)
     server.always(Reply(tuple(head + b"data: " + json.dumps(one).encode() + b"\n\n" for head, one in events)))
-    async with client_of(server, Profile(wire=wire)) as client:
+    async with client_of(server, Profile.model_validate({"wire": wire})) as client:
         try:
             completed = response(await updates_of(client))
         except RequestError as failed:
