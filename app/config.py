@@ -209,6 +209,8 @@ class Configuration:
     """Keys of the workspace's file that no workspace may set."""
     from_workspace: frozenset[str] = frozenset()
     """Keys of the workspace's file that are in force."""
+    servers_of_workspace: frozenset[str] = frozenset()
+    """Names of the `[mcp.NAME]` tables that are the workspace's."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -265,8 +267,10 @@ def load(
             held.add("gate")
         untrusted = tuple(sorted(held))
         allowed = {key: value for key, value in allowed.items() if key not in held}
+    theirs = allowed.get("mcp", {}).keys() - user.get("mcp", {}).keys()
     if "mcp" in user and "mcp" in allowed:
-        allowed["mcp"] = {**user["mcp"], **allowed["mcp"]}
+        # What the user says of a server, secrets among it, is said of no other one.
+        allowed["mcp"] = {**allowed["mcp"], **user["mcp"]}
     if "models" in user and "models" in allowed:
         allowed["models"] = merged(user["models"], allowed["models"])
     variables = {key: _text(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
@@ -279,7 +283,7 @@ def load(
         raise ConfigError(_explain(error, "The command line or the environment")) from error
     if "reasoning_effort" in given:
         settings = settings.with_effort(settings.reasoning_effort)
-    return Configuration(settings, untrusted, ignored, frozenset(allowed))
+    return Configuration(settings, untrusted, ignored, frozenset(allowed), frozenset(theirs))
 
 
 def origin(

@@ -16,7 +16,8 @@ def servers(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """List them in the order in which they count."""
     settings = runtime.settings
     environment = runtime.environment if settings.mcp_of_others else {}
-    known = known_servers(settings.mcp, runtime.workspace, runtime.sessions, environment)
+    theirs = runtime.configuration.servers_of_workspace
+    known = known_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
     switched = runtime.sessions.settings(SWITCHED)
     lines = [
         ServerLine(

@@ -73,14 +73,18 @@ class Served:
         """End all servers."""
         self._closed = True
         self.found.set()
-        if self.servers is not None:
-            await self.servers.close()
+        # Behind who is looking: what that starts is ended, too.
+        async with self._looking:
+            if self.servers is not None:
+                await self.servers.close()
 
     def _read(self, settings: Settings) -> "Known":
         from app.servers.known import known_servers
 
         environment = self._runtime.environment if settings.mcp_of_others else {}
-        return known_servers(settings.mcp, self._runtime.workspace, self._runtime.sessions, environment)
+        runtime = self._runtime
+        theirs = runtime.configuration.servers_of_workspace
+        return known_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
 
     def _load(self) -> "Servers":
         from app.servers.servers import Servers, Surroundings

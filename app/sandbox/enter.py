@@ -11,12 +11,16 @@ and the watcher inherits and ends whatever the command leaves behind.
 To the descriptor REPORT goes one line at the end: `exit STATUS LEFT`, with the wait status and whether anything was
 still running, or `failed STEP ERRNO`. SIGUSR1 ends everything at once; SIGTERM is for the command alone. SIGUSR2
 has the overlay look anew at the folders that it is made of, which somebody has changed from outside; each time a line
-`fresh ERRNO` says that it has.
+`fresh ERRNO` says that it has. SIGRTMIN has everything in the namespace stand still, and the signal after it has it
+go on; lines `still ERRNO` and `going ERRNO` say so.
+
+Kept whole: it is started as one file, by itself.
 """
 
 import ctypes
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +38,9 @@ _NEW_NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x08000000
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
 """System calls; numbers from 424 on are the same on all architectures."""
 _READ_ONLY, _ALL_BELOW = 1, 0x8000
+_STAND_STILL, _GO_ON = signal.SIGRTMIN, signal.SIGRTMIN + 1
+_TRIES, _LOOKS, _PAUSE = 20, 50, 0.002
+"""How often all is told to stand still, how often it is looked at each time, and the seconds between."""
 _DEATH_SIGNAL, _DROP_BOUNDING, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 24, 36, 38
 _LANDLOCK_WRITES = 0x1FF2
 """What Landlock's first version knows of writing: file contents, and making and removing each kind of name."""
@@ -50,6 +57,8 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    # The command must not write there, whatever the number of the descriptor.
+    os.set_inheritable(report, False)
     step = "steps"
     try:
         at = 0
@@ -195,6 +204,8 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
         _be_first(program, writer, report, alive)
     os.close(writer)
     signal.signal(signal.SIGUSR1, lambda *_: os.kill(first, signal.SIGKILL))
+    for number in (_STAND_STILL, _GO_ON):
+        signal.signal(number, lambda received, _: os.kill(first, received))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
     told = b""
     while piece := os.read(reader, 64):
@@ -229,7 +240,8 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
         if not command:
             os.close(writer)
             _become(program, alive)
-        os.close(report)
+        signal.signal(_STAND_STILL, lambda *_: os.write(report, b"still %d\n" % _stand_still()))
+        signal.signal(_GO_ON, lambda *_: os.write(report, b"going %d\n" % _signal_all(signal.SIGCONT)))
         for descriptor in (0, 1, 2):
             os.close(descriptor)
         status, ended = 0, 0
@@ -243,6 +255,45 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
         os._exit(125)
     finally:
         os._exit(126)
+
+
+def _stand_still() -> int:
+    """Stop every process of the namespace but this one; 0 once none of them does anything, else an error number."""
+    for _ in range(_TRIES):
+        # By the kernel's word no process is missed that is just being made.
+        _signal_all(signal.SIGSTOP)
+        for _ in range(_LOOKS):
+            if all(map(_stands_still, filter(str.isdigit, os.listdir("/proc")))):
+                return 0
+            time.sleep(_PAUSE)
+        # One waits in the kernel for another that has been stopped before it: let them get over it.
+        _signal_all(signal.SIGCONT)
+        time.sleep(_PAUSE)
+    return 110
+
+
+def _stands_still(process: str) -> bool:
+    """Whether no thread of a process does anything."""
+    if process == "1":
+        return True
+    try:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/stat", encoding="utf-8", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] not in "TtZX":
+                    return False
+    except (OSError, IndexError):
+        # It has just ended; the next look tells.
+        return False
+    return True
+
+
+def _signal_all(number: int) -> int:
+    """Send a signal to every process of the namespace but this one; 0, or an error number."""
+    try:
+        os.kill(-1, number)
+    except OSError as error:
+        return error.errno or 0
+    return 0
 
 
 def _die_with(alive: int) -> None:

@@ -15,7 +15,7 @@ _SECRET_VALUE = re.compile(
     r"://[^/\s:@]*:[^/\s@]+@|https?://[^/\s@]+@|://[^/\s]*(?:hooks\.slack|discord(?:app)?)\.com/|/webhooks?/"
     r"|^(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.eyJ)\w|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
-_OWN_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"})
+OWN_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"})
 """What signoff itself takes from the environment to talk to endpoints."""
 _NO_SECRETS = frozenset({"XDG_SESSION_ID", "PWD", "OLDPWD"})
 _OF_OTHERS = frozenset({"TMUX", "TMUX_PANE", "STY", "DBUS_SESSION_BUS_ADDRESS"})
@@ -47,7 +47,7 @@ def command_environment(environment: Mapping[str, str], marker: str) -> dict[str
 
 def without_own_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables for a program that may need the user's other secrets: git asks helpers that take a token."""
-    return {name: value for name, value in environment.items() if name not in _OWN_KEYS}
+    return {name: value for name, value in environment.items() if name not in OWN_KEYS}
 
 
 def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:

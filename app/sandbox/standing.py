@@ -4,9 +4,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from app.sandbox.enclosed import ENTER, StepFailed, end_enclosed
 from app.sandbox.environment import MARKER
@@ -16,7 +17,7 @@ from app.sandbox.process_tree import PLATFORM, end_tree
 PIPE_LIMIT = 64 * 1024
 """Bytes of its output that wait to be read; with more it has to wait itself."""
 PATIENCE = 5.0
-"""Seconds in which a layer is mounted again, which takes a millisecond."""
+"""Seconds in which a layer is mounted again, or a program stands still, which takes a millisecond."""
 
 
 class StandingProcess:
@@ -36,20 +37,35 @@ class StandingProcess:
 
     async def look_anew(self) -> None:
         """Have the program see its layer as it is now. Raises OSError where it has ended, or the system will not."""
+        await self._ask(signal.SIGUSR2, b"fresh")
+
+    @asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """Have nothing of the program run meanwhile, so that what it has written stays what it is while it is read.
+
+        Raises:
+            OSError: It has ended, or does not stand still.
+        """
+        await _to_its_end(self._ask(signal.SIGRTMIN, b"still"))
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                await _to_its_end(self._ask(signal.SIGRTMIN + 1, b"going"))
+
+    async def _ask(self, number: int, word: bytes) -> None:
+        """Send what is around the program a signal, and wait for its answer. Raises OSError."""
         if self._report is None or self._process.returncode is not None:
             raise ProcessLookupError("it has ended")
-        os.kill(self._process.pid, signal.SIGUSR2)
+        os.kill(self._process.pid, number)
         try:
-            told = await asyncio.wait_for(self._report.readline(), PATIENCE)
+            told = (await asyncio.wait_for(self._report.readline(), PATIENCE)).split()
         except TimeoutError as error:
-            raise TimeoutError("the layer could not be mounted again") from error
-        match told.split():
-            case [b"fresh", b"0"]:
-                return
-            case [b"fresh", number]:
-                raise OSError(int(number), os.strerror(int(number)))
-            case _:
-                raise ProcessLookupError("it has ended")
+            raise TimeoutError("what is around it does not answer") from error
+        if len(told) != 2 or told[0] != word:
+            raise ProcessLookupError("it has ended")
+        if code := int(told[1]):
+            raise OSError(code, os.strerror(code))
 
     async def end(self) -> None:
         """End all of it; it may have ended."""
@@ -114,6 +130,16 @@ async def start_standing(
     pipe = os.fdopen(reader, "rb", buffering=0)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
     return StandingProcess(process, marker, report)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do it also where whoever waits is cancelled: a program that was stopped has to go on."""
+    doing = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait({doing})
+        raise
 
 
 async def _start(

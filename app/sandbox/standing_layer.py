@@ -4,7 +4,8 @@ A command gets an overlay of its own, which is thrown away. A program that stays
 when it began: the kernel remembers names of the folders below an overlay, and calls it undefined what happens when
 these change. So whenever something is to be asked of it, the layer is emptied and filled anew, and then mounted again
 on itself, at which the kernel forgets all names that are not in use; the program goes on and notices nothing. What it
-has written by the time it answers is looked at; whatever is not, is gone at the next such moment.
+has written by the time it answers is looked at; whatever is not, is gone at the next such moment, and named then.
+While any of that is done nothing of the program runs (`StandingProcess.still`): it could make a link of a folder.
 """
 
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from app.sandbox.changes import Pending
 from app.sandbox.keeping import Keeping
+from app.sandbox.listing import Facts, facts_of
 from app.sandbox.mounting import mount_steps
 from app.sandbox.places import Access
 from app.sandbox.run_folders import remove_tree
@@ -35,6 +37,7 @@ class StandingLayer(WrittenLayer):
         self._workspace = workspace
         self._folder = folder
         self._access = access
+        self._seen: dict[str, Facts] = {}
 
     def prepare(self) -> None:
         """Make an empty layer. Raises OSError."""
@@ -61,3 +64,24 @@ class StandingLayer(WrittenLayer):
         self._keeping = Keeping(self._workspace, pending)
         self._upper = Upper(self._root, self._layer, pending)
         self._upper.fill()
+        self._seen = {}
+
+    def note_seen(self) -> None:
+        """All that is written by now was looked at. Raises OSError."""
+        self._seen = self._written()
+
+    def unseen(self) -> list[str]:
+        """The paths that were written since, sorted. Raises OSError."""
+        return [path for path, facts in self._written().items() if facts != self._seen.get(path)]
+
+    def _written(self) -> dict[str, Facts]:
+        found = self._upper.look(self._keeping)
+        return {each.path: _facts(self._layer / each.path) for each in found.touched}
+
+
+def _facts(path: Path) -> Facts:
+    """Of what is at a path of the layer; nothing is there where a folder around it is gone."""
+    try:
+        return facts_of(path.lstat())
+    except (FileNotFoundError, NotADirectoryError):
+        return Facts(0, 0, 0, 0, 0)

@@ -13,12 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.json_rpc import METHOD_NOT_FOUND, Call, Message, Refusal, call_of
+from app.json_rpc import METHOD_NOT_FOUND, Call, Message, Refusal, call_of, parse
 
 LONGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes of one message."""
 MOST_UNASKED = 4 * 1024 * 1024
 """Bytes of messages that nobody asked for, until something is answered."""
+MOST_AT_ONCE = 1_000
+"""Messages in one array, as 2025-03-26 had it."""
+_LONG = 256 * 1024
+"""Bytes from which on a message is parsed on a thread."""
 
 Notified = Callable[[str, Message], None]
 """Takes the method and the parameters of a notification."""
@@ -103,27 +107,40 @@ class Connection(ABC):
 
     async def _give_up(self, number: int, reason: str) -> None:
         told = self.notify("notifications/cancelled", {"requestId": number, "reason": reason})
-        # Whoever does not read is not waited for.
         task = asyncio.ensure_future(told)
-        done, _ = await asyncio.wait({task}, timeout=1.0)
-        for each in done:
-            each.exception()
-        task.cancel()
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            # Whoever does not read is not waited for.
+            await asyncio.wait({task}, timeout=1.0)
+        finally:
+            task.cancel()
 
     def _take(self, message: object, size: int) -> list[Message]:
         """Take what has come; returns what is to be sent for it. Raises ConnectionLost for a flood."""
-        if isinstance(message, list):
-            return [answer for each in message for answer in self._take(each, size // max(1, len(message)))]
-        if isinstance(message, dict) and "method" not in message:
-            number = message.get("id")
-            waiting = self._waiting.get(number) if isinstance(number, int) else None
-            if waiting is not None and not waiting.done():
-                waiting.set_result(message)
-                self._unasked = 0
-                return []
-        self._unasked += size
-        if self._unasked > MOST_UNASKED:
-            raise ConnectionLost(f"it sent more than {MOST_UNASKED // 1024**2} MB that nobody asked for")
+        messages = message if isinstance(message, list) else [message]
+        if len(messages) > MOST_AT_ONCE:
+            raise ConnectionLost(f"it sent more than {MOST_AT_ONCE:,} messages at once")
+        unasked = [each for each in messages if not self._is_awaited(each)]
+        if unasked or not messages:
+            self._unasked += size
+            if self._unasked > MOST_UNASKED:
+                raise ConnectionLost(f"it sent more than {MOST_UNASKED // 1024**2} MB that nobody asked for")
+        return [answer for each in unasked for answer in self._hear(each)]
+
+    def _is_awaited(self, message: object) -> bool:
+        """Whether it is an answer that somebody waits for, who has it then."""
+        if not isinstance(message, dict) or "method" in message:
+            return False
+        number = message.get("id")
+        waiting = self._waiting.get(number) if isinstance(number, int) else None
+        if waiting is None or waiting.done():
+            return False
+        waiting.set_result(message)
+        self._unasked = 0
+        return True
+
+    def _hear(self, message: object) -> list[Message]:
+        """Take a message that nobody waits for; returns what is to be sent for it."""
         try:
             call = call_of(message)
         except Refusal as refusal:
@@ -169,11 +186,18 @@ class Connection(ABC):
         """End it; whoever waits gets ConnectionLost."""
 
 
+async def parsed(data: bytes) -> Any:
+    """What a message says; raises Refusal."""
+    return parse(data) if len(data) < _LONG else await asyncio.to_thread(parse, data)
+
+
 def _result(message: Message) -> Message:
     error: Any = message.get("error")
     if isinstance(error, dict):
         code = error.get("code")
-        raise ServerError(code if isinstance(code, int) else 0, str(error.get("message") or "an error without words"))
+        said = error.get("message")
+        words = said if isinstance(said, str) and said else "an error without words"
+        raise ServerError(code if isinstance(code, int) else 0, words)
     result = message.get("result")
     if not isinstance(result, dict):
         raise ServerError(0, "its answer has no result")

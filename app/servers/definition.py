@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from app.sandbox.environment import OWN_KEYS
 from app.server_table import ServerTable
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
@@ -23,6 +24,8 @@ class Definition:
     table: ServerTable
     source: str
     """The file, as the user knows it."""
+    of_workspace: bool = False
+    """The workspace brings it along: it counts since the user trusts the file, and is not the user's own word."""
 
     @property
     def is_remote(self) -> bool:
@@ -42,17 +45,23 @@ class Definition:
         return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]
 
     def adjusted(self, table: ServerTable) -> "Definition":
-        """The same with what another table says besides."""
+        """The same with what a table of the user's says besides."""
         return replace(self, table=self.table.model_copy(update=table.model_dump(exclude_unset=True)))
 
     def expanded(self, environment: Mapping[str, str]) -> ServerTable:
-        """Its table with `${NAME}` and `${NAME:-default}` replaced; raises BadServer for what is not set."""
+        """Its table with `${NAME}` and `${NAME:-default}` replaced.
+
+        Raises:
+            BadServer: A name is not set, or stands for a key of signoff's, which no workspace sends anywhere.
+        """
 
         def expand(text: str) -> str:
             return _VARIABLE.sub(value, text)
 
         def value(found: re.Match[str]) -> str:
             name, default = found.groups()
+            if self.of_workspace and name in OWN_KEYS:
+                raise BadServer(f"{self.source} can't have ${{{name}}}: that key is for the endpoint alone.")
             if name in environment:
                 return environment[name]
             if default is None:

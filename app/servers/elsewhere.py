@@ -5,7 +5,7 @@ Of each file only what names servers is looked at; what cannot be used of it is 
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ _HOMES = (
     ("CODEX_HOME", ".codex", "config.toml"),
 )
 """The variable that moves a file of the user's, the folder in which it lies otherwise, and its name."""
+
+_LONGEST_NAME = 64
 
 Tables = Iterator[tuple[str, Any]]
 
@@ -53,7 +55,8 @@ def of_user(environment: Mapping[str, str], root: Path) -> Found:
 
 def of_workspace(name: str, content: bytes) -> Found:
     """The servers in one of `IN_WORKSPACE`."""
-    return _parsed(name, content, _reader(name))
+    found = _parsed(name, content, _reader(name))
+    return replace(found, definitions=tuple(replace(each, of_workspace=True) for each in found.definitions))
 
 
 def together(found: list[Found]) -> Found:
@@ -81,8 +84,8 @@ def _parsed(source: str, content: bytes, tables: Callable[[bytes], Tables]) -> F
         for name, values in tables(content):
             try:
                 definitions.append(_definition(str(name), values, source))
-            except ValueError as error:
-                problems.append(f"{source}: {name}: {error}")
+            except (ValueError, AttributeError, TypeError) as error:
+                problems.append(f"{source}: {str(name)[:_LONGEST_NAME]}: {error}")
     except (ValueError, RecursionError, AttributeError, TypeError) as error:
         problems.append(f"{source} cannot be used: {error}")
     return Found(tuple(definitions), tuple(problems))
@@ -109,7 +112,8 @@ def _definition(name: str, values: Any, source: str) -> Definition:
     """What these agents say of a server, as signoff says it; raises ValueError."""
     if not isinstance(values, dict):
         raise ValueError("it is no table")
-    # Gemini means server-sent events by `url`, as does Claude Code where it says so.
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"a server's name has up to {_LONGEST_NAME} characters, all of which show")
     if values.get("type") == "sse":
         raise ValueError("the transport sse is not spoken any more; most servers offer http beside it")
     url = values.get("httpUrl") or values.get("url") or ""

@@ -1,8 +1,11 @@
 """A server at an address: Streamable HTTP, each message a request, its answer a document or a stream of events."""
 
 import asyncio
+import base64
 import contextlib
 import json
+import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from app.json_rpc import Message, Refusal, parse
+from app.json_rpc import Message, Refusal
 from app.llm.response.limits import TooLarge
 from app.llm.response.sse import EventDecoder
 from app.servers.connection import (
@@ -20,6 +23,7 @@ from app.servers.connection import (
     Notified,
     SessionEnded,
     SignInNeeded,
+    parsed,
 )
 
 _ACCEPTED = "application/json, text/event-stream"
@@ -27,8 +31,14 @@ _EVENTS = "text/event-stream"
 _CONNECT, _WRITE, _PARTING = 15.0, 30.0, 0.5
 _REDIRECTS = 3
 _PAUSES = (1.0, 2.0, 5.0, 15.0)
-"""Seconds before what the server tells unasked is asked for again."""
+"""Seconds before what the server tells unasked is asked for again; in vain so often, it is not any more."""
+_LASTING = 20.0
+"""Seconds after which a stream that ends was none in vain: many hosts end each after a minute."""
 _LARGEST_ERROR = 64 * 1024
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_IN_BASE64 = "=?base64?"
+_SESSION = re.compile(r"[\x21-\x7e]{1,4096}")
+"""What the protocol lets the id of a session be."""
 
 Authorise = Callable[[], Awaitable[Mapping[str, str]]]
 """Gives the headers by which the user is known."""
@@ -50,11 +60,16 @@ class AddressConnection(Connection):
             authorise: Gives what is known of the user.
 
         Raises:
-            ConnectionLost: This is no address.
+            ConnectionLost: This is no address, or a header is none that can be sent.
         """
         super().__init__(root, notified)
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise ConnectionLost(f"{url!r} is no address of a server")
+        if not _is_address(url):
+            raise ConnectionLost("its url is no address of a server")
+        headers = {name: value.strip() for name, value in headers.items()}
+        for name, value in headers.items():
+            if not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable()):
+                # Not the value: it may be a token.
+                raise ConnectionLost(f"its header {name[:80]!r} can't be sent: it is not one line of ASCII")
         self._url = url
         self._authorise = authorise
         self._session = ""
@@ -87,11 +102,13 @@ class AddressConnection(Connection):
         if self._unasked_for is not None:
             self._unasked_for.cancel()
             await asyncio.wait({self._unasked_for})
-        if self._session:
-            with contextlib.suppress(httpx2.HTTPError, ConnectionLost, TimeoutError):
-                async with asyncio.timeout(_PARTING):
-                    await self._client.delete(self._url, headers=await self._headers({}))
-        await self._client.aclose()
+        try:
+            if self._session:
+                with contextlib.suppress(ConnectionLost, TimeoutError), _failures():
+                    async with asyncio.timeout(_PARTING):
+                        await self._client.delete(self._url, headers=await self._headers({}))
+        finally:
+            await self._client.aclose()
 
     async def _post(self, message: Message, answer: "asyncio.Future[Message] | None") -> None:
         content = json.dumps(message, separators=(",", ":")).encode("ascii")
@@ -99,7 +116,8 @@ class AddressConnection(Connection):
             async with self._opened(message, content) as response:
                 if response.status_code >= 400:
                     await self._refused(response)
-                self._session = response.headers.get("mcp-session-id", self._session)
+                if _SESSION.fullmatch(session := response.headers.get("mcp-session-id", "")):
+                    self._session = session
                 if not _kind(response).startswith((_EVENTS, "application/json")):
                     return
                 if _kind(response).startswith(_EVENTS):
@@ -133,7 +151,7 @@ class AddressConnection(Connection):
         if self.meta:
             headers["Mcp-Method"] = str(message.get("method", ""))
             if name := message.get("params", {}).get("name"):
-                headers["Mcp-Name"] = name
+                headers["Mcp-Name"] = _as_header(name)
         return headers
 
     async def _refused(self, response: httpx2.Response) -> None:
@@ -144,7 +162,7 @@ class AddressConnection(Connection):
             raise SessionEnded("its session has ended")
         body = await _body(response, _LARGEST_ERROR)
         with contextlib.suppress(Refusal):
-            if isinstance(message := parse(body), dict) and "error" in message:
+            if isinstance(message := await parsed(body), dict) and "error" in message:
                 await self._whole(body)
                 return
         raise ConnectionLost(f"it answers with HTTP status {response.status_code}")
@@ -153,7 +171,7 @@ class AddressConnection(Connection):
         if not body.strip():
             return
         try:
-            message = await asyncio.to_thread(parse, body)
+            message = await parsed(body)
         except Refusal as refusal:
             raise ConnectionLost("its answer is no JSON") from refusal
         await self._reply(self._take(message, len(body)))
@@ -172,7 +190,7 @@ class AddressConnection(Connection):
     async def _event(self, data: str) -> None:
         message: Any = None
         with contextlib.suppress(Refusal):
-            message = parse(data.encode("utf-8", "replace"))
+            message = await parsed(data.encode("utf-8", "replace"))
         await self._reply(self._take(message, len(data)))
 
     async def _reply(self, answers: list[Message]) -> None:
@@ -181,15 +199,20 @@ class AddressConnection(Connection):
 
     async def _hear_unasked(self) -> None:
         """Hear what the server tells by itself, such as that its tools are others; many have no such stream."""
-        for pause in _PAUSES:
-            try:
+        pauses = iter(_PAUSES)
+        while True:
+            began = time.monotonic()
+            with contextlib.suppress(ConnectionLost), _failures():
                 headers = {"Accept": _EVENTS, **await self._headers({})}
                 async with self._client.stream("GET", self._url, headers=headers) as response:
                     if response.status_code != 200 or not _kind(response).startswith(_EVENTS):
                         return
                     await self._events(response, None)
-            except (httpx2.HTTPError, TooLarge, ConnectionLost, OSError):
-                await asyncio.sleep(pause)
+            if time.monotonic() - began >= _LASTING:
+                pauses = iter(_PAUSES)
+            if (pause := next(pauses, None)) is None:
+                return
+            await asyncio.sleep(pause)
 
 
 @contextlib.contextmanager
@@ -203,6 +226,22 @@ def _failures() -> Iterator[None]:
         raise ConnectionLost("it cannot be reached in time") from error
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise ConnectionLost(f"it cannot be reached: {error or type(error).__name__}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConnectionLost(f"what it sends can't be understood ({type(error).__name__})") from error
+
+
+def _is_address(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
+    except ValueError:
+        return False
+
+
+def _as_header(text: str) -> str:
+    """A text as a header takes it; one that no header takes as the protocol wants it, in Base64."""
+    if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith(_IN_BASE64):
+        return text
+    return f"{_IN_BASE64}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
 def _kind(response: httpx2.Response) -> str:

@@ -7,6 +7,7 @@ those that lead in a circle or elsewhere.
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ class Offer:
     @property
     def fingerprint(self) -> str:
         """Tells it from what the server calls by the same name later, and says or takes otherwise."""
-        said = json.dumps([self.tool, self.title, self.description, self.parameters], sort_keys=True)
+        what = [self.tool, self.title, self.description, self.parameters, self.says_read_only]
+        said = json.dumps(what, sort_keys=True)
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -144,16 +146,20 @@ class _Plain:
             case dict():
                 return self._object(value, depth, inside)
             case list():
+                self._take(2)
                 return [self.of(each, depth + 1, inside) for each in value]
             case str():
                 self._take(len(value) + 2)
                 return strip_unsafe(value)
+            case float() if not math.isfinite(value):
+                raise BadOffer("the schema of its arguments holds a number that JSON does not have.")
             case bool() | int() | float() | None:
                 self._take(len(json.dumps(value)))
                 return value
         raise BadOffer("the schema of its arguments is damaged.")
 
     def _object(self, value: Mapping[str, Any], depth: int, inside: tuple[str, ...]) -> dict[str, Any]:
+        self._take(2)
         result = {}
         if isinstance(target := value.get("$ref"), str):
             found = self._target(target)
@@ -164,7 +170,9 @@ class _Plain:
             if key in _DROPPED:
                 continue
             if key == "properties" and isinstance(part, dict):
-                # Here keys are the names of arguments.
+                # Here keys are the names of arguments, which have to come back as they are.
+                if any(strip_unsafe(name, keep="") != name for name in part):
+                    raise BadOffer("the name of an argument holds characters that don't show.")
                 result[key] = {name: self.of(each, depth + 1, inside) for name, each in part.items()}
                 self._take(sum(len(name) + 4 for name in part))
                 continue

@@ -4,8 +4,8 @@ import asyncio
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,11 +31,30 @@ class Program:
     layer: StandingLayer | None
     _stack: AsyncExitStack
 
-    async def lay(self, pending: Pending) -> None:
-        """Have it see the workspace as it is now with these changes over it. Raises OSError."""
-        if self.layer is not None:
+    async def lay(self, pending: Pending) -> list[str]:
+        """Have it see the workspace as it is now with these changes over it.
+
+        Returns:
+            The paths that it has written since anyone has looked, which are thrown away.
+
+        Raises:
+            OSError: That can't be done.
+        """
+        if self.layer is None:
+            return []
+        async with self.process.still():
+            unseen = await asyncio.to_thread(self.layer.unseen)
             await asyncio.to_thread(self.layer.lay, pending)
             await self.process.look_anew()
+        return unseen
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[StandingLayer]:
+        """What it has written, which stays as it is meanwhile. Raises OSError."""
+        assert self.layer is not None
+        async with self.process.still():
+            yield self.layer
+            await asyncio.to_thread(self.layer.note_seen)
 
     async def close(self) -> None:
         """End it, and throw its layer away."""

@@ -32,7 +32,7 @@ def told(result: Message) -> Told:
     parts = content if isinstance(content, list) else []
     said = list(_parts(parts[:_MOST_PARTS]))
     if not any(said) and "structuredContent" in result:
-        said = [json.dumps(result["structuredContent"], ensure_ascii=False, indent=1)]
+        said = [plain(_written(result["structuredContent"]))]
     if len(parts) > _MOST_PARTS:
         said.append(f"[{len(parts) - _MOST_PARTS:,} more parts left out]")
     for number, text in enumerate(said):
@@ -42,6 +42,14 @@ def told(result: Message) -> Told:
     lines = kept.lines + bool(text)
     summary = plural(lines, "line") if text else "no text"
     return Told(text or "[no content]", f"failed, {summary}" if failed else summary, failed)
+
+
+def _written(value: Any) -> str:
+    """A value as JSON, over lines where it is not nested too deep for that."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=1)
+    except RecursionError:
+        return "[structured content, nested too deep to be shown]"
 
 
 def plain(text: str) -> str:
@@ -55,22 +63,27 @@ def _parts(parts: list[Any]) -> Iterator[str]:
             continue
         match part.get("type"):
             case "text":
-                yield plain(str(part.get("text", "")))
+                yield _text(part.get("text"))
             case "image" | "audio" as kind:
                 yield f"[an {kind} of {_size(part.get('data'))}, which can't be shown to you]"
             case "resource_link":
-                name = plain(str(part.get("title") or part.get("name") or ""))
-                yield f"[a resource: {name} {plain(str(part.get('uri', '')))}]"
+                name = _text(part.get("title") or part.get("name"))
+                yield f"[a resource: {name} {_text(part.get('uri'))}]"
             case "resource":
                 yield _resource(part.get("resource"))
             case other:
-                yield f"[a part of kind {plain(str(other))[:40]!r}, which signoff doesn't know]"
+                yield f"[a part of kind {_text(other)[:40]!r}, which signoff doesn't know]"
+
+
+def _text(value: Any) -> str:
+    """What is there as text, if it is one."""
+    return plain(value) if isinstance(value, str) else ""
 
 
 def _resource(resource: Any) -> str:
     if not isinstance(resource, dict):
         return ""
-    where = plain(str(resource.get("uri", "")))
+    where = _text(resource.get("uri"))
     if isinstance(text := resource.get("text"), str):
         return f"[{where}]\n{plain(text)}"
     return f"[{where}: {_size(resource.get('blob'))}]"

@@ -1,8 +1,9 @@
 """One server: started, asked and ended, and what is known of it meanwhile."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,22 +16,27 @@ from app.sandbox.standing_layer import StandingLayer
 from app.server_table import ServerTable
 from app.servers.connection import Connection, ConnectionLost, ServerError, SessionEnded, SignInNeeded, TooSlow
 from app.servers.definition import BadServer, Definition
+from app.servers.listing import Listing
 from app.servers.log import Log
-from app.servers.offers import MOST_TOOLS, Offer, read_offers
+from app.servers.offers import Offer
 from app.servers.program import Program, start_program
 from app.servers.reach import Reach, reach_of
 from app.servers.tokens import Tokens
 
 if TYPE_CHECKING:
+    from app.servers.sign_in import Show
     from app.servers.signed_in import SignedIn
 
 VERSION, STATELESS = "2025-11-25", "2026-07-28"
 """The version that is asked for with a greeting, and the one for servers that know none any more."""
+_VERSION = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _META = "io.modelcontextprotocol/"
 _CLIENT = {"name": "signoff", "title": "signoff", "version": __version__}
-_MOST_PAGES = 100
 _ROUSED = 2.0
 """Seconds in which a server answers that is not at work."""
+_OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
+_TOLD = (ConnectionLost, ServerError, BadServer, OSError)
+"""Errors whose words are for the user."""
 
 
 class State(StrEnum):
@@ -70,10 +76,9 @@ class Server:
         self.state = State.OFF
         self.problem = ""
         """Why it cannot be used."""
-        self.offers: tuple[Offer, ...] = ()
-        self.left_out: tuple[str, ...] = ()
-        """Why some of its tools are not offered."""
         self.log = Log()
+        self.listing = Listing(definition.name, definition.table.start_timeout, self.log, changed)
+        """What it offers."""
         self.asking = asyncio.Lock()
         """Held while it is asked for something: on its layer there is one call at a time."""
         self._sandbox = sandbox
@@ -88,6 +93,8 @@ class Server:
         self._challenge = ""
         self._given_up = False
         """The user has stopped a call, and the server may still be at it."""
+        self._wanted = False
+        """Whether it is to run: it is not switched off, and no other one has taken its place."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -96,9 +103,9 @@ class Server:
         return self.definition.name
 
     @property
-    def layer(self) -> StandingLayer | None:
-        """What its program writes to, while it runs on one."""
-        return self._program.layer if self._program else None
+    def offers(self) -> tuple[Offer, ...]:
+        """Its tools, as it has told them last."""
+        return self.listing.offers
 
     async def reach(self) -> Reach:
         """How far its writes go."""
@@ -106,6 +113,7 @@ class Server:
 
     def begin(self) -> None:
         """Begin to start it, unless it runs."""
+        self._wanted = True
         if self.state is not State.READY and (self._starting is None or self._starting.done()):
             self._become(State.STARTING)
             self._starting = asyncio.create_task(self._start())
@@ -113,32 +121,61 @@ class Server:
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def start(self) -> None:
-        """Have it ready. Raises ConnectionLost."""
+        """Have it ready. Raises ConnectionLost, also where it is not to run."""
+        if not self._wanted:
+            raise ConnectionLost(_OFF)
         self.begin()
-        if self.state is not State.READY and self._starting is not None:
-            await asyncio.shield(self._starting)
+        if self.state is State.READY or (starting := self._starting) is None:
+            return
+        # Not awaited itself: whoever switches it off ends its start, and not those who wait for it.
+        await asyncio.wait({starting})
+        if starting.cancelled():
+            raise ConnectionLost(_OFF)
+        starting.result()
 
     async def settled(self) -> None:
         """Return once it is ready or has failed."""
         if self._starting is not None:
             await asyncio.wait({self._starting})
 
-    async def lay(self, pending: Pending) -> None:
-        """Have it ready, with these changes over the workspace. Raises ConnectionLost."""
-        await self.start()
-        if self._given_up:
-            await self._rouse()
-        if self._program is None:
-            return
-        try:
-            await self._program.lay(pending)
-        except ProcessLookupError:
-            # It has died just now: once more, with another one.
-            await self._fail("it has ended")
+    async def lay(self, pending: Pending) -> list[str]:
+        """Have it ready, with these changes over the workspace.
+
+        Returns:
+            The paths that it has written while it was not called, which are thrown away.
+
+        Raises:
+            ConnectionLost: It can't be.
+        """
+        for again in (True, False):
             await self.start()
-            await self.lay(pending)
-        except OSError as error:
-            raise ConnectionLost(f"its layer could not be laid: {error.strerror or error}") from error
+            if self._given_up:
+                await self._rouse()
+            if self._program is None:
+                break
+            try:
+                return await self._program.lay(pending)
+            except ProcessLookupError as error:
+                # It has died just now: once more, with another one.
+                why = "it ends as soon as it has started"
+                await self._fail("it has ended" if again else why)
+                if not again:
+                    raise ConnectionLost(why) from error
+            except OSError as error:
+                # Nobody knows what it would see.
+                why = f"its layer could not be laid: {error.strerror or error}"
+                await self._fail(why)
+                raise ConnectionLost(why) from error
+        return []
+
+    @asynccontextmanager
+    async def written(self) -> AsyncIterator[StandingLayer | None]:
+        """What it has written, which stays as it is meanwhile; None where it runs on no layer. Raises OSError."""
+        if self._program is None or self._program.layer is None:
+            yield None
+            return
+        async with self._program.read() as layer:
+            yield layer
 
     async def _rouse(self) -> None:
         """See that it listens again; another one takes its place if it doesn't. Raises ConnectionLost."""
@@ -152,14 +189,16 @@ class Server:
             await self._fail("it still does what the user has stopped")
             await self.start()
 
-    async def call(self, tool: str, arguments: Mapping[str, object]) -> Message:
+    async def call(self, offer: Offer, arguments: Mapping[str, object]) -> Message:
         """Call a tool.
 
         Raises:
             ServerError: It said no.
             ConnectionLost: It is gone, or does not answer and was ended.
+            Withdrawn: It does not offer that any more; it was not called.
         """
-        params: Message = {"name": tool, "arguments": dict(arguments)}
+        self.listing.check(offer)
+        params: Message = {"name": offer.tool, "arguments": dict(arguments)}
         try:
             result = await self._request("tools/call", params)
         except (SessionEnded, SignInNeeded) as error:
@@ -171,6 +210,7 @@ class Server:
                     raise
             await self._fail(str(error))
             await self.start()
+            self.listing.check(offer)
             result = await self._request("tools/call", params)
         if result.get("resultType", "complete") != "complete":
             raise ServerError(0, "it asks for input of the user, which signoff does not offer")
@@ -195,7 +235,8 @@ class Server:
             raise
 
     async def stop(self) -> None:
-        """End it; it can be started again."""
+        """End it; only `begin` starts it again."""
+        self._wanted = False
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait({self._starting})
@@ -218,13 +259,16 @@ class Server:
             self._challenge = error.challenge
             await self._fail(str(error), State.SIGN_IN)
             raise
-        except (ConnectionLost, ServerError, BadServer, TooSlow, OSError) as error:
-            why = str(error)
+        except Exception as error:
+            # A defect of ours, too, must not leave it starting for ever; its words could hold a secret.
+            why = str(error) if isinstance(error, _TOLD) else f"it can't be used ({type(error).__name__})"
             if isinstance(error, TimeoutError | TooSlow):
                 why = f"it did not start within {self.definition.table.start_timeout:g} s"
             await self._fail(why)
             raise ConnectionLost(why) from error
         self._become(State.READY)
+        if self._connection is not None:
+            self.listing.follow(self._connection)
 
     async def _connect(self) -> None:
         await self._close()
@@ -246,7 +290,7 @@ class Server:
             self._connection = program.connection
             self._spawn(self._mourn(program))
         await self._greet(self._connection)
-        await self._list(self._connection)
+        await self.listing.ask(self._connection)
 
     def _address(self, table: ServerTable) -> Connection:
         # It brings an HTTP client along, which takes a moment to be imported and made.
@@ -265,8 +309,11 @@ class Server:
             self._signed_in = SignedIn(table.url, self._tokens, table.client_id)
         return self._signed_in
 
-    async def sign_in(self, show: Callable[[str], Awaitable[None]]) -> None:
-        """Have the user sign in, and start it then; `show` opens an address in the browser.
+    async def sign_in(self, show: "Show") -> None:
+        """Have the user sign in, and start it then.
+
+        Args:
+            show: Invites the user.
 
         Raises:
             ConnectionLost: It came to nothing.
@@ -275,9 +322,10 @@ class Server:
 
         try:
             await self._who().sign_in(self._challenge, show)
-        except SignInFailed as error:
+        except (SignInFailed, BadServer) as error:
             raise ConnectionLost(str(error)) from error
-        await self.start()
+        if self._wanted:
+            await self.start()
 
     async def _greet(self, connection: Connection) -> None:
         params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT}
@@ -295,60 +343,33 @@ class Server:
             connection.greeted(STATELESS)
             return
         spoken = greeting.get("protocolVersion")
-        connection.greeted(spoken if isinstance(spoken, str) and spoken[:40].isascii() else VERSION)
+        connection.greeted(spoken if isinstance(spoken, str) and _VERSION.fullmatch(spoken) else VERSION)
         await connection.notify("notifications/initialized")
-
-    async def _list(self, connection: Connection) -> None:
-        """Ask for its tools, page by page."""
-        listed: list[object] = []
-        cursor: object = None
-        for _ in range(_MOST_PAGES):
-            params: Message = {} if cursor is None else {"cursor": cursor}
-            page = await connection.request("tools/list", params, self.definition.table.start_timeout)
-            tools = page.get("tools")
-            listed += tools if isinstance(tools, list) else []
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or len(listed) > MOST_TOOLS:
-                break
-        offers, left_out = await asyncio.to_thread(read_offers, self.name, listed)
-        for line in left_out:
-            self.log.note(line)
-        self.offers, self.left_out = tuple(offers), tuple(left_out)
 
     def _notified(self, method: str, params: Message) -> None:
         match method:
-            case "notifications/tools/list_changed" if self._connection and self.state is State.READY:
-                if not any(task.get_name() == "list" for task in self._tasks):
-                    self._spawn(self._list_again(self._connection), "list")
+            case "notifications/tools/list_changed":
+                self.listing.outdate()
             case "notifications/message":
                 self.log.feed(
                     f"{params.get('level', '')}: {params.get('data', '')}\n"[:2000].encode("utf-8", "replace")
                 )
 
-    async def _list_again(self, connection: Connection) -> None:
-        # A server that says so all the time is asked now and then.
-        await asyncio.sleep(0.2)
-        with suppress(ConnectionLost, ServerError, TooSlow):
-            await self._list(connection)
-            self._changed()
-
     async def _mourn(self, program: Program) -> None:
         """Say so when it ends by itself."""
         await program.connection.gone.wait()
         if self._program is program and self.state is State.READY:
-            self._program = self._connection = None
-            await program.close()
-            self._failed(program.connection.why)
+            await self._fail(program.connection.why)
 
     async def _fail(self, why: str, state: State = State.FAILED) -> None:
-        await self._close()
-        self._failed(why, state)
-
-    def _failed(self, why: str, state: State = State.FAILED) -> None:
-        self.log.note(why)
-        self._become(state, why)
+        try:
+            await self._close()
+        finally:
+            self.log.note(why)
+            self._become(state, why)
 
     async def _close(self) -> None:
+        self.listing.leave()
         program, self._program = self._program, None
         connection, self._connection = self._connection, None
         if program is not None:
@@ -360,7 +381,7 @@ class Server:
         self.state, self.problem = state, problem
         self._changed()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str = "") -> None:
-        task = asyncio.create_task(work, name=name or None)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -6,31 +6,41 @@ registered there by RFC 7591 where the user has given no client id; the browser 
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import json
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
 from app.servers.tokens import Token
+from app.servers.way_back import Invitation, WayBack
 
+Show = Callable[[Invitation], Awaitable[None]]
+"""Invites the user to sign in, and returns at once."""
 LARGEST = 256 * 1024
 """Bytes of what is read here, each time."""
 PATIENCE = 300.0
 """Seconds that the user has for it."""
 _SECONDS = 20.0
+_LONGEST_WORDS = 500
+"""Characters of what an authorization server says of a refusal."""
 _CHALLENGE = re.compile(r'resource_metadata="([^"]{1,2000})"')
-_PAGE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%s You can close this page."
+_SCOPE = re.compile(r'(?:^|[\s,])scope="([^"]{1,2000})"')
 
 
 class SignInFailed(Exception):
     """The user is not signed in; the message is one line that says why."""
+
+
+class SignInRefused(SignInFailed):
+    """An authorization server said no; what it was shown is of no use any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,8 @@ class _Place:
     registration: str
     scope: str
     resource: str
+    names_itself: bool
+    """Its answers say whose they are, by RFC 9207."""
 
 
 class SignIn:
@@ -54,46 +66,43 @@ class SignIn:
         self._client = client
         self._client_id = client_id
 
-    async def begin(self, challenge: str, show: Callable[[str], Awaitable[None]]) -> Token:
+    async def begin(self, challenge: str, show: Show) -> Token:
         """Have the user sign in.
 
         Args:
             challenge: The header with which the server has asked for it.
-            show: Opens an address in the browser.
+            show: Invites the user.
 
         Raises:
             SignInFailed: It came to nothing.
         """
         place = await self._place(challenge)
-        state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
-        arrived: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
-        server = await asyncio.start_server(_answering(state, arrived), "127.0.0.1", 0, limit=16_384)
-        async with server:
-            back = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/callback"
-            client_id, secret = await self._registered(place, back)
+        verifier = secrets.token_urlsafe(64)
+        async with _way_back() as way:
+            client_id, secret = await self._registered(place, way.address)
             asked = {
                 "response_type": "code",
                 "client_id": client_id,
-                "redirect_uri": back,
-                "state": state,
+                "redirect_uri": way.address,
+                "state": way.state,
                 "code_challenge": _challenge_of(verifier),
                 "code_challenge_method": "S256",
                 "resource": place.resource,
                 **({"scope": place.scope} if place.scope else {}),
             }
             joint = "&" if urlsplit(place.authorization).query else "?"
-            await show(f"{place.authorization}{joint}{urlencode(asked)}")
+            await show(Invitation(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.take))
             try:
-                answer = await asyncio.wait_for(arrived, PATIENCE)
+                answer = await way.answer(PATIENCE)
             except TimeoutError as error:
                 raise SignInFailed("nobody signed in within five minutes") from error
-        if (issuer := answer.get("iss")) and issuer != place.issuer:
+        if answer.get("iss", "" if place.names_itself else place.issuer) != place.issuer:
             raise SignInFailed("somebody else than the authorization server has answered")
         if "code" not in answer:
             raise SignInFailed(
                 f"it was refused: {answer.get('error_description') or answer.get('error') or 'no code'}"
             )
-        grant = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": back}
+        grant = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": way.address}
         given = Token(
             access_token="",
             token_endpoint=place.token,
@@ -104,9 +113,9 @@ class SignIn:
         return await self._granted(given, {**grant, "code_verifier": verifier})
 
     async def renew(self, token: Token) -> Token:
-        """Another token for one that has ended; raises SignInFailed."""
+        """Another token for one that has ended; raises SignInFailed, SignInRefused where there will be none."""
         if not token.refresh_token:
-            raise SignInFailed("the sign-in has ended")
+            raise SignInRefused("the sign-in has ended")
         return await self._granted(token, {"grant_type": "refresh_token", "refresh_token": token.refresh_token})
 
     async def _granted(self, token: Token, grant: Mapping[str, str]) -> Token:
@@ -115,7 +124,7 @@ class SignIn:
             form["client_secret"] = token.client_secret
         answer = await self._json("POST", token.token_endpoint, data=form)
         access, refresh, lasts = (answer.get(key) for key in ("access_token", "refresh_token", "expires_in"))
-        if not isinstance(access, str) or not access.isascii() or not access.isprintable():
+        if not isinstance(access, str) or not access or not access.isascii() or not access.isprintable():
             raise SignInFailed("the authorization server gave no token")
         return token.model_copy(
             update={
@@ -135,13 +144,16 @@ class SignIn:
             raise SignInFailed("the authorization server does not know PKCE")
         base = issuer.rstrip("/")
         scopes = resource.get("scopes_supported") or []
+        # What this request wants, rather than all that there is.
+        wanted = [scope[1]] if (scope := _SCOPE.search(challenge)) else scopes
         return _Place(
             str(found.get("issuer") or issuer),
             self._safe(str(found.get("authorization_endpoint") or f"{base}/authorize")),
             self._safe(str(found.get("token_endpoint") or f"{base}/token")),
             self._safe(str(found.get("registration_endpoint") or f"{base}/register")),
-            " ".join(map(str, scopes)) if isinstance(scopes, list) else "",
+            " ".join(map(str, wanted)) if isinstance(wanted, list) else "",
             str(resource.get("resource") or self._url),
+            found.get("authorization_response_iss_parameter_supported") is True,
         )
 
     async def _resource(self, challenge: str) -> dict[str, Any]:
@@ -151,7 +163,7 @@ class SignIn:
         where = f"{origin}/.well-known/oauth-protected-resource"
         for address in ([named[1]] if named else []) + [f"{where}{path}", where]:
             found = await self._found(address)
-            if found is not None and self._url.startswith(str(found.get("resource") or self._url).rstrip("/")):
+            if found is not None and _covers(str(found.get("resource") or self._url), self._url):
                 return found
         return {}
 
@@ -213,42 +225,40 @@ class SignIn:
             found = None
         if status >= 300 or not isinstance(found, dict):
             why = found.get("error_description") or found.get("error") if isinstance(found, dict) else ""
-            raise SignInFailed(f"{host} answers with {why or f'HTTP status {status}'}")
+            refusal = SignInRefused if status in (400, 401) else SignInFailed
+            raise refusal(f"{host} answers with {str(why)[:_LONGEST_WORDS] or f'HTTP status {status}'}")
         return found
 
     def _safe(self, address: str) -> str:
         """The address, if it is encrypted, or on this machine as the server is; raises SignInFailed."""
-        parts, own = urlsplit(address), urlsplit(self._url)
         local = ("127.0.0.1", "localhost", "::1")
+        try:
+            parts, own = urlsplit(address), urlsplit(self._url)
+        except ValueError as error:
+            raise SignInFailed(f"{address[:200]} is no address") from error
         if parts.scheme == "https" or (parts.scheme == "http" and {parts.hostname, own.hostname} <= set(local)):
             return address
         raise SignInFailed(f"{address[:200]} is not encrypted")
 
 
-def _answering(
-    state: str, arrived: "asyncio.Future[Mapping[str, str]]"
-) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
-    """What answers the browser when it comes back with this state, and nobody else."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+@contextlib.asynccontextmanager
+async def _way_back() -> AsyncIterator[WayBack]:
+    async with contextlib.AsyncExitStack() as stack:
         try:
-            async with asyncio.timeout(_SECONDS):
-                line = (await reader.readuntil(b"\r\n")).decode("ascii", "replace")
-            _, target, _ = line.split(" ", 2)
-            given = {key: values[0] for key, values in parse_qs(urlsplit(target).query).items()}
-            known = urlsplit(target).path == "/callback" and secrets.compare_digest(given.get("state", ""), state)
-            page = _PAGE % (b"signoff has your answer." if known else b"This is nothing that signoff asked for.")
-            head = f"HTTP/1.1 {200 if known else 404} X\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
-            writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
-            await writer.drain()
-            if known and not arrived.done():
-                arrived.set_result(given)
-        except (OSError, ValueError, TypeError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return
-        finally:
-            writer.close()
+            way = await stack.enter_async_context(WayBack())
+        except OSError as error:
+            raise SignInFailed(f"no port of this machine could be opened: {error.strerror or error}") from error
+        yield way
 
-    return answer
+
+def _covers(resource: str, url: str) -> bool:
+    """Whether what a token is for is at the origin of an address, and at its path or above it."""
+    try:
+        wide, narrow = urlsplit(resource), urlsplit(url)
+    except ValueError:
+        return False
+    below = f"{narrow.path}/".startswith(f"{wide.path.rstrip('/')}/")
+    return below and _origin(resource) == _origin(url)
 
 
 def _challenge_of(verifier: str) -> str:

@@ -1,11 +1,12 @@
 """Who the user is to one server: the token that goes with each request, renewed when it has ended."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import httpx2
 
-from app.servers.sign_in import SignIn, SignInFailed
+from app.servers.connection import ConnectionLost
+from app.servers.sign_in import Show, SignIn, SignInFailed, SignInRefused
 from app.servers.tokens import Token, Tokens
 
 
@@ -18,38 +19,56 @@ class SignedIn:
         self._tokens = tokens
         self._client_id = client_id
         self._renewing = asyncio.Lock()
+        self._sent = ""
+        """The token that went with the last request."""
 
     async def headers(self) -> Mapping[str, str]:
-        """What goes with a request; empty where the user has not signed in."""
+        """What goes with a request; empty where the user has not signed in. Raises ConnectionLost."""
         async with self._renewing:
-            token = await asyncio.to_thread(self._tokens.get, self._url)
-            if token is None:
-                return {}
-            if token.has_ended:
+            token = await self._kept()
+            if token is not None and token.has_ended:
                 token = await self._renewed(token)
+            self._sent = token.access_token if token else ""
         return {"Authorization": f"Bearer {token.access_token}"} if token else {}
 
     async def renew(self) -> bool:
-        """Get another token, since the server does not take this one; whether there is one."""
+        """Get another token, since the server does not take the last; whether there is one. Raises ConnectionLost."""
         async with self._renewing:
-            token = await asyncio.to_thread(self._tokens.get, self._url)
+            token = await self._kept()
+            if token is not None and token.access_token != self._sent:
+                # Another window has renewed it meanwhile.
+                return True
             return token is not None and await self._renewed(token) is not None
 
-    async def sign_in(self, challenge: str, show: Callable[[str], Awaitable[None]]) -> None:
+    async def sign_in(self, challenge: str, show: Show) -> None:
         """Have the user sign in; raises SignInFailed."""
         async with httpx2.AsyncClient() as client:
             token = await SignIn(self._url, client, client_id=self._client_id).begin(challenge, show)
         await self._keep(token)
 
     async def _renewed(self, token: Token) -> Token | None:
+        """Another token; None where the user has to sign in. Raises ConnectionLost where that is not known."""
+        try:
+            return await self._asked_anew(token)
+        except SignInFailed as error:
+            # Whoever is offline for a moment is not signed out.
+            raise ConnectionLost(f"the sign-in could not be renewed: {error}") from error
+
+    async def _asked_anew(self, token: Token) -> Token | None:
         try:
             async with httpx2.AsyncClient() as client:
-                renewed = await SignIn(self._url, client).renew(token)
-        except SignInFailed:
-            await self._keep(None)
-            return None
+                renewed: Token | None = await SignIn(self._url, client).renew(token)
+        except SignInRefused:
+            # One that can be used once may have been used by another window.
+            other = await self._kept()
+            if other is not None and other.access_token != token.access_token:
+                return other
+            renewed = None
         await self._keep(renewed)
         return renewed
+
+    async def _kept(self) -> Token | None:
+        return await asyncio.to_thread(self._tokens.get, self._url)
 
     async def _keep(self, token: Token | None) -> None:
         try:

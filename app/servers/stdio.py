@@ -6,15 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from app.json_rpc import Message, Refusal, parse
+from app.json_rpc import Message, Refusal
 from app.sandbox.standing import StandingProcess
-from app.servers.connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified
+from app.servers.connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parsed
 
 _CHUNK = 64 * 1024
 MOST_UNREAD = 32 * 1024 * 1024
 """Bytes that it has not read yet."""
-_LONG_LINE = 256 * 1024
-"""Bytes from which on a line is parsed on a thread."""
 _PAUSE = 0.005
 """Seconds between two pieces of a log that comes as fast as it can, so that it costs next to nothing."""
 
@@ -98,7 +96,7 @@ class ProgramConnection(Connection):
         if not line.strip():
             return
         try:
-            message = parse(line) if len(line) < _LONG_LINE else await asyncio.to_thread(parse, line)
+            message = await parsed(line)
         except Refusal:
             # Programs print banners there, too.
             self._log(line[:2000] + b"\n")

@@ -3,11 +3,14 @@
 It lies in the state folder, which no command and no server sees. Tokens are in no log, no session and no export.
 """
 
+import fcntl
 import json
 import os
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +65,11 @@ class Tokens:
 
     def keep(self, url: str, token: Token | None) -> None:
         """Keep a token, or forget it with None. Raises OSError."""
-        with self._lock:
+        with self._lock, self._alone():
             every = self._read()
             every.pop(url, None)
             if token is not None:
                 every[url] = token.model_dump()
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Made with 0600, whatever the umask.
             descriptor, partial = tempfile.mkstemp(prefix=".tokens-", dir=self._path.parent)
             try:
@@ -77,6 +79,17 @@ class Tokens:
             except BaseException:
                 Path(partial).unlink(missing_ok=True)
                 raise
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other windows from writing: each writes all that it has read."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
     def _read(self) -> dict[str, Any]:
         try:

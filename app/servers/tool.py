@@ -8,11 +8,12 @@ from dataclasses import replace
 from app.safe_text import inspect
 from app.sandbox.changes import Change
 from app.servers.connection import ConnectionLost, ServerError
+from app.servers.listing import Withdrawn
 from app.servers.offers import Offer
 from app.servers.reach import REACH_WORDS, Reach
 from app.servers.results import plain, told
 from app.servers.server import Server
-from app.tools.command.outcome import settle, staged
+from app.tools.command.outcome import named, settle, staged
 from app.tools.contract import (
     Confirmation,
     GivenArguments,
@@ -56,29 +57,37 @@ class ServerTool(Tool):
         return output
 
     async def _call(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
-        server, offer = self.server, self.offer
+        server = self.server
         try:
-            await server.lay(await asyncio.to_thread(context.draft.laid_over))
-            if not any(each.tool == offer.tool for each in server.offers):
-                raise ToolError(f"The server {server.name} has no tool {offer.tool} any more.")
-            layer = server.layer
-            result = await server.call(offer.tool, values)
-        except ServerError as error:
-            raise ToolError(f"{server.name} answers with an error: {plain(str(error))[:4000]}") from error
+            lost = await server.lay(await asyncio.to_thread(context.draft.laid_over))
+            output = await self._answer(values)
+        except Withdrawn as error:
+            raise ToolError(f"Not called: the server {server.name} {error}.") from error
         except ConnectionLost as error:
             raise ToolError(f"The server {server.name} can't be used: {plain(str(error))[:4000]}.") from error
-        said = await asyncio.to_thread(told, result)
-        output = ToolOutput(said.text, said.summary, failed=said.failed)
-        if layer is None:
-            return output
-        changes: list[Change] = []
+        if lost:
+            # It may have been meant, and nobody is there any more who could be asked.
+            note = named(f"thrown away, since {server.name} wrote it while it was not called", lost)
+            output = replace(output, text=f"{output.text}\n{note}")
         try:
-            output, changes = await settle(layer, context, output, self.name)
+            async with server.written() as layer:
+                changes: list[Change] = []
+                if layer is not None:
+                    output, changes = await settle(layer, context, output, self.name)
         except OSError as error:
             raise ToolError(f"What it has written can't be read: {error.strerror or error}.") from error
         if changes:
             output = await staged(context, output, changes, self.name, put_back=False)
         return output
+
+    async def _answer(self, values: Mapping[str, object]) -> ToolOutput:
+        """What it answers; where that is an error, what it has written counts all the same."""
+        try:
+            said = await asyncio.to_thread(told, await self.server.call(self.offer, values))
+        except ServerError as error:
+            text = f"{self.server.name} answers with an error: {plain(str(error))[:4000]}"
+            return ToolOutput(text, "failed, an error", failed=True)
+        return ToolOutput(said.text, said.summary, failed=said.failed)
 
     def _question(self, values: Mapping[str, object], reach: Reach, *, planning: bool) -> Confirmation:
         server, offer = self.server, self.offer

@@ -93,6 +93,8 @@ def main() -> None:
     played = os.environ.get("PLAYED")
     if "die" in TRICKS:
         sys.exit("I would rather not.")
+    if "starts once" in TRICKS and played and Path(played).exists():
+        time.sleep(3600)
     print("here I am", file=sys.stderr, flush=True)
     for line in sys.stdin:
         message = json.loads(line)
@@ -100,7 +102,16 @@ def main() -> None:
         if played:
             with suppress(PermissionError), Path(played).open("a", encoding="utf-8") as file:
                 file.write(line)
+        if "changes while it is asked" in TRICKS and message.get("method") == "tools/list":
+            # The answer is what there was before.
+            if len(TOOLS) == 6:
+                send({"method": "notifications/tools/list_changed"})
+            answer(message)
+            TOOLS[1:] = []
+            continue
         answer(message)
+        if "ends when it is ready" in TRICKS and message.get("method") == "tools/list":
+            sys.exit()
 
 
 if __name__ == "__main__":

@@ -117,6 +117,14 @@ async def _hangs_up(heard: Heard, writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
+async def _endless_page(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+    piece = b"<p>" * 20_000 + b"\ndata: 1\n\n"
+    while True:
+        writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+        await writer.drain()
+
+
 HOSTILE: dict[str, tuple[Answer, str]] = {
     "endless document": (_endless, "more than"),
     "endless line": (_endless_line, "too long"),
@@ -130,6 +138,13 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
     "packed": (_raw(document(b"x", Content_Encoding="gzip")), "packed"),
     "elsewhere": (_raw(document(b"", status=307, Location="http://127.0.0.1:9/mcp")), "has moved"),
     "in a circle": (_raw(document(b"", status=307, Location="/mcp")), "in a circle"),
+    "at no address": (_raw(document(b"", status=307, Location="http://[")), "can't be understood"),
+    "an endless page between events": (_endless_page, "too long"),
+    "nested deep": (
+        _raw(document(b'{"method": "notifications/message", "params": {"data": ' + b"[" * 900 + b"]" * 900 + b"}}")),
+        "",
+    ),
+    "a thousand answers": (_raw(document(json.dumps([{}] * 2_000).encode())), "messages at once"),
     "no result": (_raw(document(b"[[[]]]")), "answered with nothing"),
 }
 
@@ -151,6 +166,87 @@ async def test_a_hostile_answer_is_an_error_line(
             assert "Done." in str(on.host.session and on.host.session.log.events)
             del played.tricks["tools/call"]
             assert await on.say(("far__echo", {"text": "again"})) == "again"
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({"headers": {"Authorization": "Bearer ${TOKEN}"}}, "its header 'Authorization' can't be sent"),
+        ({"headers": {"Bad name": "x"}}, "its header 'Bad name' can't be sent"),
+        ({"url": "http://[/${TOKEN}"}, "its url is no address of a server"),
+        ({"url": "file:///etc/passwd"}, "its url is no address of a server"),
+    ],
+)
+async def test_what_cannot_be_sent_is_a_line_without_what_is_secret_in_it(
+    table: dict[str, Any], why: str, wire: WireServer, tmp_path: Path
+) -> None:
+    far = {"url": "http://127.0.0.1:9/mcp", **table}
+    async with stage(wire, tmp_path, {"far": far}, environment={"TOKEN": "s3cr\n\xe9t"}) as on:
+        await on.until(lambda: on.server("far").state is State.FAILED)
+        assert why in on.server("far").problem
+        assert "s3cr" not in str(on.server("far").log.lines) + on.server("far").problem
+
+
+async def test_a_session_whose_name_no_header_can_hold_is_none(wire: WireServer, tmp_path: Path) -> None:
+    async with address() as played, stage(wire, tmp_path, {}) as _:
+
+        async def greet(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            said = {"protocolVersion": "2025-11-25\r\nX: y", "capabilities": {}, "serverInfo": {}}
+            writer.write(result(heard, said, Mcp_Session_Id="s\xe9"))
+
+        played.tricks["initialize"] = greet
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            assert await on.say(("far__echo", {"text": "hello"})) == "hello"
+        called = next(each for each in played.heard if b"tools/call" in each.body)
+        assert "mcp-session-id" not in called.headers
+        assert called.headers["mcp-protocol-version"] == "2025-11-25"
+
+
+async def test_a_tool_is_named_in_a_header_whatever_its_name(wire: WireServer, tmp_path: Path) -> None:
+    async with address() as played:
+
+        async def refuse(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            error = {"jsonrpc": "2.0", "id": heard.message["id"], "error": {"code": -32601, "message": "no"}}
+            writer.write(document(json.dumps(error).encode()))
+
+        async def one(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            writer.write(result(heard, {"tools": [{"name": "café\r\nX: y"}]}))
+
+        played.tricks |= {"initialize": refuse, "tools/list": one}
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.ready("far")
+            await on.say((on.server("far").offers[0].name, {"text": "hello"}))
+        called = next(each for each in played.heard if b"tools/call" in each.body)
+        assert called.headers["mcp-name"] == "=?base64?Y2Fmw6kNClg6IHk=?="
+
+
+async def test_a_stream_that_ends_is_heard_again(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(http, "_LASTING", 0.0)
+    async with address() as played:
+        streams = 0
+
+        async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            nonlocal streams
+            streams += 1
+            writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+            if streams == 6:
+                played.tricks["tools/list"] = _no_tools
+                writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+                await writer.drain()
+                await asyncio.Event().wait()
+            await writer.drain()
+            writer.close()
+
+        played.tricks["GET"] = stream
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.until(lambda: streams == 6 and not on.server("far").offers)
+
+
+async def _no_tools(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    writer.write(result(heard, {"tools": []}))
 
 
 async def test_an_address_where_nobody_listens_is_a_line(wire: WireServer, tmp_path: Path) -> None:

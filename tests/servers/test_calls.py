@@ -30,8 +30,8 @@ async def test_what_is_allowed_is_a_tool_as_it_is_described(wire: WireServer, tm
     async with stage(wire, tmp_path, {"play": player()}) as on:
         for _ in range(2):
             await on.say(("play__echo", {"text": "hello"}))
-        server = on.server("play")
-        server.offers = tuple(replace(each, description="Sends it elsewhere.") for each in server.offers)
+        listing = on.server("play").listing
+        listing.offers = tuple(replace(each, description="Sends it elsewhere.") for each in listing.offers)
         await on.say(("play__echo", {"text": "hello"}))
         first, same, other = (asked.form for asked in on.asked)
         assert first == same != other

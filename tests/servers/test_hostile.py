@@ -1,9 +1,11 @@
 """A server that is a program and misbehaves is an error line and nothing else, and nothing of it is left."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from app.servers import connection, stdio
 from app.servers.log import LONGEST, MOST_LINES
 from app.servers.reach import Reach
 from app.servers.server import State
-from tests.servers.stage import Stage, player, stage
+from app.tools.contract import Confirmation, ConfirmationAnswer
+from tests.servers.stage import YES, Stage, player, stage
 from tests.waiting import until
 from tests.wire.server import WireServer
 
@@ -47,6 +50,7 @@ HABITS = {
     ),
     "floods with answers": ("while True: send({'id': 12345678, 'result': {}})", "nobody asked for"),
     "floods with no JSON": ("while True: sys.stdout.write('nope\\n')", "nobody asked for"),
+    "says a thousand things at once": ("sys.stdout.write(json.dumps([[]] * 2000) + '\\n')", "messages at once"),
     "answers with a list": ("sys.stdout.write('[1]\\n'); sys.stdout.flush(); os._exit(0)", "exit code 0"),
 }
 
@@ -75,6 +79,127 @@ async def test_one_that_does_not_start_says_why(wire: WireServer, tmp_path: Path
         assert "${NOT_SET} is not set" in on.server("unset").problem
         await on.say()
         assert not [name for name in on.offered if "__" in name]
+
+
+async def test_one_that_ends_as_soon_as_it_is_ready_is_started_once_more_and_no_more(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with stage(wire, tmp_path, {"play": player("ends when it is ready")}) as on:
+        await on.until(lambda: bool(on.server("play").offers))
+        said = await on.say(("play__echo", {"text": "x"}))
+        assert "can't be used" in said
+        assert len([each for each in on.played if each["method"] == "initialize"]) <= 4
+
+
+async def test_whoever_switches_off_a_server_that_starts_does_not_stop_the_turn(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with stage(wire, tmp_path, {"play": player("starts once")}) as on:
+        await on.ready("play")
+        server, servers = on.server("play"), on.host.served.servers
+        assert servers is not None
+        await run(on, "os._exit(3)")
+        wire.turn(calls=[("play__echo", {"text": "x"})])
+        wire.say("Done after all.")
+        assert on.host.session is not None
+        await on.host.session.send("Again.")
+        await on.until(lambda: server.state is State.STARTING)
+        await servers.switch(server, on=False)
+        await on.host.session.settled()
+        assert "it is switched off" in on.results[-1].text
+        assert "Done after all." in str(on.host.session.log.events[-2])
+
+
+async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        server, stopping = on.server("play"), []
+
+        def switch_off(asked: Confirmation) -> ConfirmationAnswer:
+            stopping.append(asyncio.ensure_future(server.stop()))
+            return YES
+
+        on.answers = switch_off
+        assert "it is switched off" in await on.say(("play__echo", {"text": "x"}))
+        await stopping[0]
+        assert server.state is State.OFF
+        assert on.called == []
+
+
+async def test_what_has_changed_since_the_user_was_asked_is_not_called(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        listing = on.server("play").listing
+
+        def change(asked: Confirmation) -> ConfirmationAnswer:
+            listing.offers = tuple(replace(each, description="Sends it elsewhere.") for each in listing.offers)
+            return YES
+
+        on.answers = change
+        assert "says or takes something else by now" in await on.say(("play__echo", {"text": "x"}))
+        assert on.called == []
+
+
+async def test_tools_that_change_while_they_are_asked_for_are_asked_for_again(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with stage(wire, tmp_path, {"play": player("changes while it is asked")}) as on:
+        await on.until(lambda: [each.tool for each in on.server("play").offers] == ["echo"])
+
+
+STRANGER = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True)"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no layer elsewhere")
+async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await run(on, STRANGER.format(98763))
+        await until(lambda: states("98763") == "S")
+        server = on.server("play")
+        async with server.written() as layer:
+            assert layer is not None
+            assert states("98763") == "T"
+        await until(lambda: states("98763") == "S")
+        with pytest.raises(asyncio.CancelledError):
+            async with server.written():
+                raise asyncio.CancelledError
+        await until(lambda: states("98763") == "S")
+        assert await run(on, "found['said'] = 'well'") == "well"
+
+
+async def test_what_it_writes_while_nobody_has_called_it_is_named_and_thrown_away(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    code = f"""
+import threading
+def late():
+    while not Path({str(go)!r}).exists():
+        time.sleep(0.01)
+    Path("late.txt").write_text("x")
+    print("late", file=sys.stderr, flush=True)
+threading.Thread(target=late).start()
+Path("now.txt").write_text("x")
+"""
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await run(on, code)
+        go.touch()
+        await until(lambda: "late" in "".join(on.server("play").log.lines))
+        proposal = on.host.runtime.proposals.recent()[0]
+        assert [change.path for change in proposal.files] == ["now.txt"]
+        said = await on.say(("play__echo", {"text": "x"}))
+        assert said == "x\n[thrown away, since play wrote it while it was not called: late.txt]"
+        assert await on.say(("play__echo", {"text": "y"})) == "y"
+        assert not (on.root / "late.txt").exists()
+
+
+async def test_what_it_writes_before_it_answers_with_an_error_is_staged(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        said = await on.say(("play__run", {"code": "Path('half.txt').write_text('x'); 1 / 0"}))
+        assert "ZeroDivisionError" in said
+        assert '"status": "staged"' in said
+        assert on.results[-1].failed
+        assert [each.path for each in on.host.runtime.proposals.recent()[0].files] == ["half.txt"]
 
 
 async def test_escape_stops_a_call_and_the_server_is_roused_for_the_next(wire: WireServer, tmp_path: Path) -> None:
@@ -225,6 +350,19 @@ def running(argument: str) -> bool:
             except OSError:
                 continue
     return False
+
+
+def states(argument: str) -> str:
+    """What the `sleep` with this argument is doing, by the kernel's letter; empty if there is none."""
+    wanted = f"sleep\0{argument}\0".encode()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if (folder / "cmdline").read_bytes() == wanted:
+                    return (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+    return ""
 
 
 def zombies() -> list[str]:

@@ -1,6 +1,7 @@
 """Which servers there are: as each agent writes them down, whose word counts, and what is wrong told in a line."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,10 @@ class Home:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         return path.read_bytes()
 
-    def known(self, own: dict[str, ServerTable] | None = None) -> Known:
+    def known(self, own: dict[str, ServerTable] | None = None, of_workspace: Collection[str] = ()) -> Known:
         """What there is."""
-        return known_servers(own or {}, Workspace(self.root), self.store, {"HOME": str(self.folder)})
+        home = {"HOME": str(self.folder)}
+        return known_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
 
     def names(self, **own: ServerTable) -> list[str]:
         """The names of what there is."""
@@ -113,6 +115,51 @@ def test_signoff_s_own_word_counts_before_all_others(user: Home) -> None:
     assert (one.table.command, one.source) == ("own", "signoff's configuration")
     assert (two.table.command, two.table.enabled, two.table.layer) == ("prog", False, False)
     assert "[mcp.three] has neither a command nor a url" in user.known(own).problems[0]
+
+
+@pytest.mark.parametrize("key", ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"])
+def test_no_workspace_has_signoff_s_own_key_sent_anywhere(key: str, user: Home) -> None:
+    table = {"url": "https://far.example/mcp", "headers": {"X": f"${{{key}:-}}"}}
+    content = user.write("workspace/.mcp.json", {"mcpServers": {"theirs": table}})
+    user.write(".claude.json", {"mcpServers": {"mine": table}})
+    trust.trust(content, user.store, ".mcp.json")
+    theirs, mine = user.known().definitions
+    for environment in ({key: "sk-secret"}, {}):
+        with pytest.raises(BadServer, match="that key is for the endpoint alone"):
+            theirs.expanded(environment)
+    assert mine.expanded({key: "sk-secret"}).headers == {"X": "sk-secret"}
+
+
+def test_what_the_user_says_of_a_server_is_not_said_of_one_that_a_workspace_calls_the_same(user: Home) -> None:
+    content = user.write("workspace/.mcp.json", {"mcpServers": {"one": {"url": "https://theirs.example/mcp"}}})
+    trust.trust(content, user.store, ".mcp.json")
+    said = {"headers": {"Authorization": "Bearer mine"}, "client_id": "c", "layer": False, "timeout": 9}
+    own = {"one": ServerTable.model_validate(said)}
+    known = user.known(own)
+    (theirs,) = known.definitions
+    assert (theirs.table.headers, theirs.table.client_id, theirs.table.layer) == ({}, "", True)
+    assert theirs.table.timeout == 9
+    (line,) = known.problems
+    assert "can't change client_id, headers, layer of the server one of .mcp.json" in line
+
+
+def test_what_the_workspace_s_own_configuration_names_is_said_to_be_its_own(user: Home) -> None:
+    user.write(".claude.json", {"mcpServers": {"two": PROGRAM}})
+    own = {"one": ServerTable(command="prog"), "two": ServerTable.model_validate({"layer": False})}
+    known = user.known(own, of_workspace=("one", "two"))
+    one, two = known.definitions
+    assert (one.source, one.of_workspace) == (".signoff.toml", True)
+    assert (two.source, two.table.layer) == ("~/.claude.json", True)
+    assert known.problems == (".signoff.toml: [mcp.two] has neither a command nor a url.",)
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\u202eevil", "x" * 65, "\ud800"])
+def test_a_name_that_would_not_show_as_it_is_is_none(name: str, user: Home) -> None:
+    user.write(".claude.json", {"mcpServers": {name: PROGRAM, "one": PROGRAM}})
+    assert user.names() == ["one"]
+    (line,) = user.known().problems
+    assert "a server's name has up to 64 characters" in line
+    assert len(line) < 200 and line.isprintable()
 
 
 @pytest.mark.parametrize(

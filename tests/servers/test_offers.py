@@ -12,19 +12,17 @@ from app.servers.offers import LONGEST_NAME, read_offers, wire_name
 from app.servers.results import told
 from app.tools.contract import LONGEST_TEXT
 
+TEXTS = st.text(max_size=8) | st.sampled_from(["\ud800", "a\u202eb", "a\nb", "\x1b[2J"])
+"""JSON has surrogates, too, which are no text."""
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
 KEYS = st.sampled_from(["type", "properties", "required", "$ref", "$defs", "items", "anyOf", "description", "enum"])
 VALUES = st.recursive(
     JSON | st.sampled_from(["object", "#/$defs/a", "#", "#/properties/a", "https://far.example/s"]),
-    lambda inner: st.dictionaries(KEYS | st.just("a"), inner, max_size=4) | st.lists(inner, max_size=3),
+    lambda inner: st.dictionaries(KEYS | st.just("a") | TEXTS, inner, max_size=4) | st.lists(inner, max_size=3),
     max_leaves=16,
 )
 TOOLS = st.lists(
@@ -48,7 +46,8 @@ def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) 
         assert offer.parameters["type"] == "object"
         assert isinstance(offer.parameters["properties"], dict)
         assert "$ref" not in offer.parameters
-        json.dumps(offer.parameters, allow_nan=False).encode()
+        written = json.dumps(offer.parameters, allow_nan=False, ensure_ascii=False)
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", written)
     assert read_offers(server, listed) == (offers, problems)
 
 
@@ -89,10 +88,16 @@ def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
         "no object": [],
         "are no object": {"type": "array"},
         "damaged": {"properties": []},
+        "don't show": {"properties": {"a\ud800": {}}},
+        "JSON does not have": {"properties": {"a": {"default": 1e999}}},
     }
     for reason, schema in reasons.items():
         assert offered(schema)[0] is None
         assert reason in offered(schema)[1][0]
+    empty: dict[str, Any] = {"properties": {"a": {"enum": [[]] * 100_000}}}
+    assert "more than 64 kB" in offered(empty)[1][0]
+    empty = {"properties": {"a": {"anyOf": [{"$ref": "#/$defs/b"}] * 100_000}}, "$defs": {"b": {}}}
+    assert "more than 64 kB" in offered(empty)[1][0]
     long = {"properties": {"a": {"description": "x" * 100_000}}}
     assert "more than 64 kB" in offered(long)[1][0]
 
@@ -131,6 +136,11 @@ def test_each_kind_of_answer_is_said() -> None:
         "[a part of kind 'hologram', which signoff doesn't know]",
     ]
     assert said.failed
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    assert "too deep" in told({"structuredContent": deep}).text
+    assert told({"content": [{"type": "text", "text": deep}]}).text == "[no content]"
     assert told({"content": [], "structuredContent": {"a": 1}}).text == '{\n "a": 1\n}'
     assert len(told({"content": [{"type": "text", "text": "x" * 10_000_000}]}).text) < 40_000
 
@@ -141,6 +151,7 @@ def test_each_kind_of_answer_is_said() -> None:
         {"description": "Reads, and sends what it reads."},
         {"title": "Read all"},
         {"inputSchema": {"type": "object", "properties": {"to": {"type": "string"}}}},
+        {"annotations": {"readOnlyHint": True}},
     ],
 )
 def test_a_tool_that_says_or_takes_something_else_is_another_one(other: dict[str, Any]) -> None:

@@ -8,16 +8,19 @@ import json
 import stat
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
+from textual.widgets import Input
 
 from app.servers.connection import ConnectionLost
 from app.servers.server import State
-from app.servers.tokens import Tokens
+from app.servers.tokens import Token, Tokens
+from app.servers.way_back import Invitation
 from tests.servers.address import Address, Heard, address, document
 from tests.servers.stage import Stage, stage
 from tests.servers.test_screens import server_of
@@ -35,6 +38,9 @@ class Authority:
         self.forms: list[dict[str, str]] = []
         self.lasts = 3600
         self.methods = ["S256"]
+        self.says: dict[str, Any] = {}
+        """More of its metadata."""
+        self.protects = played.url
         played.token = "access-1"
         where = "/.well-known/oauth-protected-resource/mcp"
         played.challenge = f'Bearer resource_metadata="{self.origin}{where}"'
@@ -44,7 +50,7 @@ class Authority:
         played.tricks["/token"] = self.token
 
     async def resource(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
-        said = {"resource": self.played.url, "authorization_servers": [self.origin], "scopes_supported": ["use"]}
+        said = {"resource": self.protects, "authorization_servers": [self.origin], "scopes_supported": ["use"]}
         writer.write(document(json.dumps(said).encode()))
 
     async def metadata(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
@@ -54,6 +60,7 @@ class Authority:
             "token_endpoint": f"{self.origin}/token",
             "registration_endpoint": f"{self.origin}/register",
             "code_challenge_methods_supported": self.methods,
+            **self.says,
         }
         writer.write(document(json.dumps(said).encode()))
 
@@ -75,12 +82,16 @@ class Authority:
         said = {"access_token": self.played.token, "refresh_token": "refresh-1", "expires_in": self.lasts}
         writer.write(document(json.dumps(said).encode()))
 
-    async def browse(self, location: str, **answer: str) -> None:
+    async def browse(self, invitation: Invitation, **answer: str) -> None:
         """What a user does in the browser."""
+        async with httpx2.AsyncClient() as client:
+            await client.get(self.end(invitation.address, **answer))
+
+    def end(self, location: str, **answer: str) -> str:
+        """The address that a browser ends up at."""
         self.asked = {key: values[0] for key, values in parse_qs(urlsplit(location).query).items()}
         given = {"code": "code-1", "state": self.asked["state"], **answer}
-        async with httpx2.AsyncClient() as client:
-            await client.get(f"{self.asked['redirect_uri']}?{urlencode(given)}")
+        return f"{self.asked['redirect_uri']}?{urlencode(given)}"
 
 
 @contextlib.asynccontextmanager
@@ -150,20 +161,120 @@ async def test_what_comes_back_is_looked_at(
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
-        async def browse(location: str) -> None:
-            await authority.browse(location, **answer)
+        async def browse(invitation: Invitation) -> None:
+            await authority.browse(invitation, **answer)
 
         with pytest.raises(ConnectionLost, match=why):
             await on.server("far").sign_in(browse)
         assert not on.host.runtime.places.tokens.exists()
 
 
+@pytest.mark.parametrize("cut", [1, 5], ids=["beside its path", "another host"])
+async def test_a_token_is_for_no_server_whose_address_only_begins_alike(
+    cut: int, wire: WireServer, tmp_path: Path
+) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        authority.protects = authority.played.url[:-cut]
+        await on.server("far").sign_in(authority.browse)
+        assert authority.asked["resource"] == authority.played.url
+        assert authority.forms[0]["resource"] == authority.played.url
+
+
+async def test_the_scope_that_the_server_asks_for_goes_before_all_that_there_are(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with address() as played:
+        authority = Authority(played)
+        played.challenge += ', scope="read:one"'
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.until(lambda: on.server("far").state is State.SIGN_IN)
+            await on.server("far").sign_in(authority.browse)
+        assert authority.asked["scope"] == "read:one"
+
+
+async def test_an_answer_without_a_name_is_none_of_an_authority_that_names_itself(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        authority.says = {"authorization_response_iss_parameter_supported": True}
+        with pytest.raises(ConnectionLost, match="somebody else"):
+            await on.server("far").sign_in(authority.browse)
+
+        async def browse(invitation: Invitation) -> None:
+            await authority.browse(invitation, iss=authority.origin)
+
+        await on.server("far").sign_in(browse)
+        assert on.server("far").state is State.READY
+
+
+@pytest.mark.parametrize("what", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
+async def test_addresses_that_are_none_are_a_line(what: str, wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        authority.says = {what: "https://["}
+        with pytest.raises(ConnectionLost, match="is no address"):
+            await on.server("far").sign_in(authority.browse)
+
+
+async def test_the_address_that_the_browser_ends_up_at_can_be_pasted(wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+
+        async def paste(invitation: Invitation) -> None:
+            wrong = authority.end(invitation.address, state="guessed")
+            for nothing in ("", "code-1", "https://[", invitation.address, wrong, "http://127.0.0.1/?state=\xe9"):
+                assert not invitation.take(nothing)
+            assert invitation.take(f"  {authority.end(invitation.address)}\n")
+
+        await on.server("far").sign_in(paste)
+        assert on.server("far").state is State.READY
+
+
+async def test_whoever_is_offline_for_a_moment_stays_signed_in(wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        await on.server("far").sign_in(authority.browse)
+        tokens = Tokens(on.host.runtime.places.tokens)
+        kept = tokens.get(authority.played.url)
+        assert kept is not None
+        ended = kept.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})
+        tokens.keep(authority.played.url, ended)
+        assert "the sign-in could not be renewed" in await on.say(("far__echo", {"text": "two"}))
+        assert tokens.get(authority.played.url) == ended
+        tokens.keep(authority.played.url, kept)
+        assert await on.say(("far__echo", {"text": "three"})) == "three"
+
+
+async def test_what_another_window_has_renewed_is_taken_over(wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        await on.server("far").sign_in(authority.browse)
+        tokens = Tokens(on.host.runtime.places.tokens)
+        kept = tokens.get(authority.played.url)
+        assert kept is not None
+        authority.played.token = "of the other window"
+        other = kept.model_copy(update={"access_token": "of the other window", "refresh_token": "2"})
+
+        async def used(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            tokens.keep(authority.played.url, other)
+            writer.write(document(b'{"error": "invalid_grant"}', status=400))
+
+        authority.played.tricks["/token"] = used
+        assert await on.say(("far__echo", {"text": "two"})) == "two"
+        assert tokens.get(authority.played.url) == other
+
+
+def test_two_windows_keep_their_tokens_side_by_side(tmp_path: Path) -> None:
+    token = Token(access_token="a", token_endpoint="https://a.example/token", client_id="c")
+    windows = [Tokens(tmp_path / "tokens.json") for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for number, each in enumerate(windows * 4):
+            pool.submit(each.keep, f"https://a.example/{number}", token)
+    assert all(windows[0].get(f"https://a.example/{number}") for number in range(32))
+
+
 async def test_whoever_does_not_know_the_state_is_not_heard(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
-        async def browse(location: str) -> None:
-            await authority.browse(location, state="guessed", code="stolen")
-            await authority.browse(location)
+        async def browse(invitation: Invitation) -> None:
+            await authority.browse(invitation, state="guessed", code="stolen")
+            await authority.browse(invitation)
 
         await on.server("far").sign_in(browse)
         assert authority.forms[0]["code"] == "code-1"
@@ -201,8 +312,59 @@ async def test_a_key_begins_it_on_the_screen(
             await run.screen("ServersScreen")
             await run.see("you have to sign in")
             await run.pilot.press("ctrl+s")
+            await run.screen("SignInScreen")
             await run.until(lambda: bool(opened), "the browser")
-            await run.see("signoff: sign in at")
-            await authority.browse(opened[0])
+            await run.see("Your browser was opened at", "paste the address here")
+            async with httpx2.AsyncClient() as client:
+                await client.get(authority.end(opened[0]))
             await run.until(lambda: server_of(run, "far").state is State.READY, "the server")
             await run.see("1 of 1 ready")
+
+
+@pytest.mark.parametrize("size", [(140, 44), (60, 20)], ids=["wide", "narrow"])
+async def test_from_another_machine_the_address_is_pasted(
+    size: tuple[int, int], wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.9 51000 10.0.0.1 2222")
+    monkeypatch.setattr("getpass.getuser", lambda: "me")
+    async with address() as played:
+        authority = Authority(played)
+        played.challenge += f', scope="{" ".join(["read:everything"] * 100)}"'
+        async with running(tmp_path, wire, size=size, mcp={"far": {"url": played.url}}) as run:
+            copied: list[str] = []
+            monkeypatch.setattr(run.app, "copy_to_clipboard", copied.append)
+            await run.command("mcp")
+            await run.screen("ServersScreen")
+            await run.see("you have to sign in")
+            await run.pilot.press("ctrl+s")
+            await run.screen("SignInScreen")
+            await run.pilot.press("ctrl+y")
+            ended = authority.end(copied[0])
+            port = urlsplit(authority.asked["redirect_uri"]).port
+            # However long the address is, there is room for the rest.
+            await run.see("Open this address in your browser", "Paste", f"http://127.0.0.1:{port}/callback?")
+            assert f"ssh -N -L {port}:127.0.0.1:{port} -p 2222 me@10.0.0.1" in " ".join(run.text.split())
+            run.app.screen.query_one(Input).value = "something else"
+            await run.pilot.press("enter")
+            await run.see("That is not where this sign-in ends")
+            run.app.screen.query_one(Input).value = ended
+            await run.pilot.press("enter")
+            await run.until(lambda: server_of(run, "far").state is State.READY, "the server")
+            await run.screen("ServersScreen")
+
+
+async def test_whoever_gives_up_is_not_waited_for(wire: WireServer, tmp_path: Path) -> None:
+    async with address() as played:
+        authority = Authority(played)
+        async with running(tmp_path, wire, mcp={"far": {"url": played.url}}) as run:
+            await run.command("mcp")
+            await run.screen("ServersScreen")
+            await run.see("you have to sign in")
+            for _ in range(2):
+                await run.pilot.press("ctrl+s")
+                await run.screen("SignInScreen")
+                await run.pilot.press("escape")
+                await run.screen("ServersScreen")
+            assert authority.forms == []

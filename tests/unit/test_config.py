@@ -256,3 +256,13 @@ def test_the_name_of_a_server_or_a_check_stays_part_of_one_line(table: str, name
     merged(table.format("täst").encode(), trusted=True)
     with pytest.raises(ConfigError):
         merged(table.format(name).encode(), trusted=True)
+
+
+def test_a_workspace_takes_the_place_of_no_server_of_the_user_s(tmp_path: Path) -> None:
+    user = tmp_path / "config.toml"
+    user.write_text('[mcp.one]\ncommand = "mine"\nenv = { TOKEN = "t" }\n[mcp.three]\nenv = { TOKEN = "t" }\n')
+    theirs = b'[mcp.one]\ncommand = "theirs"\n[mcp.two]\ncommand = "theirs"\n[mcp.three]\ncommand = "theirs"\n'
+    found = load(user_file=user, project=theirs, flags={}, environment={}, trusted=True)
+    commands = {name: table.command for name, table in found.settings.mcp.items()}
+    assert commands == {"one": "mine", "two": "theirs", "three": ""}
+    assert found.servers_of_workspace == {"two"}

@@ -39,6 +39,7 @@ class EventDecoder:
         """Bytes since the last event, heartbeats included."""
         self._damaged = False
         self._unframed: list[str] = []
+        self._outside_bytes = 0
 
     @property
     def unframed(self) -> str:
@@ -117,6 +118,10 @@ class EventDecoder:
             events.append(ServerEvent(line, damaged=self._damaged))
             self._damaged = False
         else:
+            # It is kept, so it counts as a whole, whatever events come between.
+            self._outside_bytes += len(line)
+            if self._outside_bytes > limits.EVENT:
+                raise TooLarge("a page", limits.EVENT)
             self._unframed.append(line)
 
 

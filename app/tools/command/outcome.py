@@ -1,6 +1,7 @@
 """What becomes of what a command has changed: staged with the step, written through, or thrown away."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from app.plural import plural
@@ -42,18 +43,18 @@ async def settle(
     found = await run.changes()
     if context.planning:
         names = (*(each.path for each in found.touched), *found.through)
-        return _told(output, [_names("plan mode: what it changed was thrown away", names)], ""), []
+        return _told(output, [named("plan mode: what it changed was thrown away", names)], ""), []
     await run.write_through(found.through)
-    notes = [_names("ignored by git, written as they are", found.through)]
+    notes = [named("ignored by git, written as they are", found.through)]
     if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:
         size = f"{len(found.touched):,} changed files ({size_words(found.size)})"
         answer = await context.confirm(_question(found, size, command))
         if not answer.allowed:
             notes.append(f"[the user had {size} thrown away; nothing was staged]\n{answer.feedback}".rstrip())
-            notes.append(_names("not kept", found.left_out))
+            notes.append(named("not kept", found.left_out))
             return _told(output, notes, f"{size} thrown away"), []
     changes, left_out = await asyncio.to_thread(_read, run, found)
-    notes.append(_names("not kept", (*found.left_out, *left_out)))
+    notes.append(named("not kept", (*found.left_out, *left_out)))
     return _told(output, notes, ""), changes
 
 
@@ -140,7 +141,8 @@ def _told(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:
     return replace(output, text=text, summary=", ".join(filter(None, (output.summary, summary))))
 
 
-def _names(what: str, names: tuple[str, ...]) -> str:
+def named(what: str, names: Sequence[str]) -> str:
+    """A line for the model on some paths; empty if there are none."""
     if not names:
         return ""
     more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""

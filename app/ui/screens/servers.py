@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.worker import get_current_worker
 
 from app.plural import plural
 from app.runtime.served import Served
@@ -15,8 +16,10 @@ from app.safe_text import visible
 from app.servers.connection import ConnectionLost
 from app.servers.reach import REACH_WORDS
 from app.servers.server import Server, State
+from app.servers.way_back import Invitation
 from app.storage.errors import StorageError
 from app.ui.screens.previewed import PreviewDialog
+from app.ui.screens.sign_in import SignInScreen
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
@@ -131,20 +134,27 @@ class ServersScreen(PreviewDialog[None]):
             self.say("There is nothing to sign in to.")
             return
 
-        async def show(address: str) -> None:
-            server.log.note(f"sign in at {address}")
-            self._log = True
-            self._look()
-            self.say("Waiting for your browser; the address is in the log.")
-            if _has_browser():
-                await asyncio.to_thread(self.app.open_url, address)
+        worker = get_current_worker()
+        shown: list[SignInScreen] = []
+
+        async def show(invitation: Invitation) -> None:
+            opened = _has_browser()
+            shown.append(SignInScreen(server.name, invitation, opened=opened, environment=os.environ))
+            await self.app.push_screen(shown[0], lambda ended: None if ended else worker.cancel())
+            if opened:
+                await asyncio.to_thread(self.app.open_url, invitation.address)
 
         try:
             await server.sign_in(show)
         except ConnectionLost as error:
             server.log.note(f"not signed in: {error}")
+            self._log = True
             self._look()
             self.say("You are not signed in.")
+        finally:
+            for dialog in shown:
+                if dialog.is_current:
+                    dialog.dismiss(True)
 
     def action_log(self) -> None:
         """Show its log in the place of its tools, or the tools again."""
@@ -188,7 +198,7 @@ def _tools(server: Server) -> Content:
         said = visible(" ".join((offer.description or offer.title).split()), keep="")
         short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
         rows.append(Content.assemble((visible(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))
-    rows += [Content.styled(visible(line, keep=""), "$text-warning") for line in server.left_out]
+    rows += [Content.styled(visible(line, keep=""), "$text-warning") for line in server.listing.left_out]
     return Content("\n").join(rows) if rows else Content.styled("It has told no tools yet.", QUIET)
 
 
