@@ -5,12 +5,14 @@ import math
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import textual.screen
 from hypothesis import settings
 
+from tests.forking import Forking, forking
 from tests.pictures import paint_what_is_looked_at
 from tests.pilots import wait_for_what_was_done
 from tests.stylesheets import work_once
@@ -59,6 +61,14 @@ settings.register_profile("signoff", deadline=None, max_examples=40)
 settings.register_profile("soak", deadline=None, max_examples=120)
 settings.register_profile("quick", deadline=None, max_examples=5)
 settings.load_profile("signoff")
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Forking]:
+    """A process that has imported the program, which takes a second: one for all tests."""
+    with forking() as started:
+        yield started
+
 
 _FEW = 3
 """Files that are run sooner in one process than with workers, which first have to start."""

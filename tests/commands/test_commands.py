@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.storage.session_lock import SessionLock
-from tests.commands.forking import Forking
+from tests.forking import Forking
 from tests.wire.replies import STALL, Turn, chunk, stream
 from tests.wire.server import WireServer
 

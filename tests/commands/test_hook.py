@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.commands.agent_calls import AGENTS, Agent, context, reason, stops
-from tests.commands.forking import Forking
+from tests.forking import Forking
 
 LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
 

@@ -6,7 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from tests.forking import Forking
 from tests.hygiene.test_imports import ROOT, modules_after
 from tests.terminal.terminal import signoff_command, terminal_environment
 
@@ -37,13 +38,16 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return terminal_environment(tmp_path / "home")
 
 
-def signoff(root: Path, environment: dict[str, str], *words: str) -> str:
+@pytest.fixture
+def signoff(root: Path, environment: dict[str, str], processes: Forking) -> Callable[..., str]:
     """A command of the user's, in another process."""
-    done = subprocess.run(
-        signoff_command(*words), cwd=root, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+
+    def run(*words: str) -> str:
+        done = processes.run(words, folder=root, environment=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
 # The SDK's own client
@@ -62,7 +66,7 @@ async def connected(root: Path, environment: dict[str, str], mode: Any) -> Async
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
 async def test_the_official_client_proposes_waits_and_hears_the_words(
-    root: Path, environment: dict[str, str], mode: str, version: str
+    root: Path, environment: dict[str, str], signoff: Callable[..., str], mode: str, version: str
 ) -> None:
     async with connected(root, environment, mode) as client:
         assert client.protocol_version == version
@@ -87,8 +91,8 @@ async def test_the_official_client_proposes_waits_and_hears_the_words(
             # Others are answered while it waits.
             status = await client.call_tool("proposal_status", {})
             assert "P1 waits for the user's decision" in status.content[0].text  # type: ignore[union-attr]
-            await anyio.to_thread.run_sync(lambda: signoff(root, environment, "approve", "P1", "--hunks", "2"))
-            await anyio.to_thread.run_sync(lambda: signoff(root, environment, "deny", "P1", "-m", TWO_LINES))
+            await anyio.to_thread.run_sync(lambda: signoff("approve", "P1", "--hunks", "2"))
+            await anyio.to_thread.run_sync(lambda: signoff("deny", "P1", "-m", TWO_LINES))
         (result,) = found
         assert not result.is_error and told
         assert result.content[0].text.startswith(
@@ -164,17 +168,19 @@ def served(root: Path, environment: dict[str, str], *more: str) -> Iterator[Pipe
             process.kill()
 
 
-def waiting(root: Path, environment: dict[str, str]) -> list[str]:
-    return [each["id"] for each in json.loads(signoff(root, environment, "proposals", "--json"))]
+def waiting(signoff: Callable[..., str]) -> list[str]:
+    return [each["id"] for each in json.loads(signoff("proposals", "--json"))]
 
 
-def test_a_host_that_leaves_in_mid_call_finds_it_staged(root: Path, environment: dict[str, str]) -> None:
+def test_a_host_that_leaves_in_mid_call_finds_it_staged(
+    root: Path, environment: dict[str, str], signoff: Callable[..., str]
+) -> None:
     with served(root, environment) as pipes:
         pipes.propose(1, wait=600)
         pipes.leave()
         *_, answer = pipes.rest()
     assert "P1 awaits the user's decision" in answer["result"]["content"][0]["text"]
-    assert waiting(root, environment) == ["P1"]
+    assert waiting(signoff) == ["P1"]
     assert (root / "a.txt").read_text() == TEXT
 
 
@@ -188,7 +194,9 @@ def test_a_signal_ends_it_like_a_host_that_leaves(root: Path, environment: dict[
     assert "P1 awaits the user's decision" in answer["result"]["content"][0]["text"]
 
 
-def test_a_host_that_reads_no_more_ends_it_without_a_word(root: Path, environment: dict[str, str]) -> None:
+def test_a_host_that_reads_no_more_ends_it_without_a_word(
+    root: Path, environment: dict[str, str], signoff: Callable[..., str]
+) -> None:
     with served(root, environment) as pipes:
         pipes.propose(1, wait=600)
         assert pipes.read()["method"] == "notifications/progress"
@@ -197,7 +205,7 @@ def test_a_host_that_reads_no_more_ends_it_without_a_word(root: Path, environmen
         pipes.send(id=2, method="ping")
         pipes.leave()
         assert (pipes.process.stderr.read(), pipes.process.wait(30)) == (b"", 0)
-    assert waiting(root, environment) == ["P1"]
+    assert waiting(signoff) == ["P1"]
 
 
 TALKATIVE = """
@@ -259,22 +267,26 @@ def killed_at(root: Path, environment: dict[str, str], seconds: float) -> None:
     assert {path.name: path.read_text() for path in root.iterdir()} == {"a.txt": TEXT}
 
 
-def kills(root: Path, environment: dict[str, str], count: int) -> None:
+def kills(root: Path, environment: dict[str, str], signoff: Callable[..., str], count: int) -> None:
     dice = random.Random(16)
     for _ in range(count):
         killed_at(root, environment, dice.uniform(0.02, 1.5))
         # Whatever it left, the user can go on, and the next one finds its way.
-        for name in waiting(root, environment):
-            signoff(root, environment, "deny", name)
+        for name in waiting(signoff):
+            signoff("deny", name)
 
 
-def test_killed_at_any_instant_it_has_written_nothing(root: Path, environment: dict[str, str]) -> None:
-    kills(root, environment, 3)
+def test_killed_at_any_instant_it_has_written_nothing(
+    root: Path, environment: dict[str, str], signoff: Callable[..., str]
+) -> None:
+    kills(root, environment, signoff, 3)
 
 
 @pytest.mark.soak
-def test_killed_at_fifty_instants_it_has_written_nothing(root: Path, environment: dict[str, str]) -> None:
-    kills(root, environment, 50)
+def test_killed_at_fifty_instants_it_has_written_nothing(
+    root: Path, environment: dict[str, str], signoff: Callable[..., str]
+) -> None:
+    kills(root, environment, signoff, 50)
 
 
 def test_to_greet_and_to_list_takes_little(tmp_path: Path) -> None:

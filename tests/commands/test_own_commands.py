@@ -11,7 +11,7 @@ import pytest
 from app.own_commands.finding import in_workspace
 from app.runtime.workspace import open_runtime
 from app.workspace import trust
-from tests.commands.forking import Forking
+from tests.forking import Forking
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.forking import Forking
+from tests.forking import Forking
 from tests.unit.proposals.repositories import git
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -3,17 +3,20 @@
 import contextlib
 import fcntl
 import os
-import pty
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pyte
+
+from tests.forking import READ_AT_IMPORT, Forked, Forking
 
 KEYS = {
     "enter": "\r",
@@ -36,6 +39,30 @@ LIMIT = 60.0
 """Seconds after which what was waited for is held not to come."""
 
 
+class Start(Protocol):
+    """How a program is started in a terminal: by its number among the open files."""
+
+    def __call__(
+        self, command: Sequence[str], /, *, folder: Path, environment: Mapping[str, str], terminal: int
+    ) -> "subprocess.Popen[bytes] | Forked": ...
+
+
+def start(
+    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], terminal: int
+) -> "subprocess.Popen[bytes]":
+    """Start any program."""
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+
+
 class Terminal:
     """One program in one terminal."""
 
@@ -47,22 +74,24 @@ class Terminal:
         rows: int = 40,
         folder: Path,
         environment: Mapping[str, str],
+        start: Start = start,
     ) -> None:
         self.screen = pyte.Screen(columns, rows)
         self.raw = bytearray()
         self._stream = pyte.ByteStream(self.screen)
-        self.pid, self._fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            with contextlib.suppress(OSError):
-                os.execvpe(command[0], list(command), dict(environment))
-            os._exit(127)
-        self.resize(columns, rows)
-        self._status: int | None = None
+        self._fd, theirs = os.openpty()
+        _tell_the_size(self._fd, columns, rows)
+        self._process = start(command, folder=folder, environment=environment, terminal=theirs)
+        os.close(theirs)
+
+    @property
+    def pid(self) -> int:
+        """Of the program."""
+        return self._process.pid
 
     def resize(self, columns: int, rows: int) -> None:
         """Change the size, as a user drags the window."""
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        _tell_the_size(self._fd, columns, rows)
         self.screen.resize(rows, columns)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGWINCH)
@@ -107,6 +136,11 @@ class Terminal:
             self.press(key)
             self.wait_until(lambda: decided() or any(text in self.text for text in refusals), f"what {key} does")
 
+    def read_out(self) -> None:
+        """Read what a program that has ended left to be read."""
+        while self._read(LIMIT):
+            pass
+
     def settle(self, quiet: float = 0.3) -> None:
         """Read until nothing has come for a while."""
         while self._read(quiet):
@@ -115,25 +149,19 @@ class Terminal:
     @property
     def exit_code(self) -> int | None:
         """The exit code, None while the program runs."""
-        if self._status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._status = os.waitstatus_to_exitcode(status)
-        return self._status
+        return self._process.poll()
 
     def wait_for_exit(self) -> int:
         """Read until the program has ended; its exit code."""
         self.wait_until(lambda: self.exit_code is not None, "the program to end")
-        assert self._status is not None
-        return self._status
+        return self._process.wait()
 
     def close(self) -> None:
         """End the program if it still runs."""
         if self.exit_code is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-            self._status = -signal.SIGKILL
+                self._process.kill()
+            self._process.wait()
         os.close(self._fd)
 
     def _read(self, timeout: float) -> bool:
@@ -165,20 +193,42 @@ def terminal_environment(home: Path, **more: str) -> dict[str, str]:
         "COLORTERM": "truecolor",
         "LC_ALL": "C.UTF-8",
         "SIGNOFF_HOME": str(home),
-        "TEXTUAL_ANIMATIONS": "none",
-        # The emulator takes longer to read a picture than signoff to paint it.
-        "TEXTUAL_FPS": "8",
+        **READ_AT_IMPORT,
         **more,
     }
 
 
 @contextlib.contextmanager
 def running(
-    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], columns: int = 120, rows: int = 40
+    command: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    columns: int = 120,
+    rows: int = 40,
+    start: Start = start,
 ) -> Iterator[Terminal]:
     """A program in a terminal, ended at the end of the block."""
-    terminal = Terminal(command, columns=columns, rows=rows, folder=folder, environment=environment)
+    terminal = Terminal(command, columns=columns, rows=rows, folder=folder, environment=environment, start=start)
     try:
         yield terminal
     finally:
         terminal.close()
+
+
+def running_signoff(
+    processes: Forking,
+    *arguments: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    columns: int = 120,
+    rows: int = 40,
+) -> contextlib.AbstractContextManager[Terminal]:
+    """The same with signoff, which needs not start Python."""
+    return running(
+        arguments, folder=folder, environment=environment, columns=columns, rows=rows, start=processes.start
+    )
+
+
+def _tell_the_size(file: int, columns: int, rows: int) -> None:
+    fcntl.ioctl(file, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.terminal import LIMIT, Terminal, running, signoff_command, terminal_environment
+from tests.forking import Forking
+from tests.terminal.staged import opened, stage
+from tests.terminal.terminal import LIMIT, Terminal, signoff_command, terminal_environment
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -24,23 +26,21 @@ def bells(terminal: Terminal) -> int:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path, notify: str) -> Iterator[Terminal]:
-    temp, home = tmp_path / "tmp", tmp_path / "home"
-    for folder in (temp, home / "config"):
-        folder.mkdir(parents=True)
+def terminal(tmp_path: Path, notify: str, processes: Forking) -> Iterator[Terminal]:
+    wants(tmp_path / "home", notify)
+    with opened(processes, tmp_path) as running:
+        yield running
+
+
+def wants(home: Path, notify: str) -> None:
+    """Configure how the user wants to be called."""
+    (home / "config").mkdir(parents=True)
     (home / "config" / "config.toml").write_text(f'notify = "{notify}"\n')
-    environment = terminal_environment(home, TMPDIR=str(temp))
-    with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as opened:
-        opened.wait_for("gate open", "demo model")
-        yield opened
 
 
 def turn(terminal: Terminal, focus: str) -> None:
     """A turn that stages a proposal, with the focus gone or back before it ends."""
-    terminal.type("fix the failing tests")
-    terminal.press("enter")
-    terminal.type(focus)
-    terminal.wait_for("gate closed", "tool calls", without=["Esc interrupts"])
+    stage(terminal, focus)
     terminal.settle()
 
 
@@ -76,9 +76,8 @@ def test_off_is_silent(terminal: Terminal) -> None:
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 def test_tmux_shows_nothing_of_a_notification_and_notes_the_bell(tmp_path: Path) -> None:
     temp, home = tmp_path / "tmp", tmp_path / "home"
-    for folder in (temp, home / "config"):
-        folder.mkdir(parents=True)
-    (home / "config" / "config.toml").write_text('notify = "desktop"\n')
+    temp.mkdir()
+    wants(home, "desktop")
     tmux = ["tmux", "-f", "/dev/null", "-S", str(tmp_path / "socket")]
     environment = terminal_environment(home, TMPDIR=str(temp))
 

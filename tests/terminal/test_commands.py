@@ -2,11 +2,13 @@
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.terminal.terminal import running, signoff_command, terminal_environment
+from tests.forking import Forking
+from tests.terminal.terminal import running_signoff, signoff_command, terminal_environment
 from tests.wire.replies import chunk, stream
 from tests.wire.server import WireServer
 
@@ -22,15 +24,21 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def shown(folder: Path, home: Path, *arguments: str, **more: str) -> bytes:
+@pytest.fixture
+def shown(home: Path, processes: Forking) -> Callable[..., bytes]:
     """What a command sends to a terminal; nothing in it may be acted upon."""
-    environment = terminal_environment(home, **more)
-    with running(signoff_command(*arguments), folder=folder, environment=environment) as terminal:
-        terminal.wait_for_exit()
-        terminal.settle(0.1)
-        raw = bytes(terminal.raw)
-    assert not [what for what in ACTED_UPON if what in raw], raw
-    return raw
+
+    def run(*arguments: str, **more: str) -> bytes:
+        environment = terminal_environment(home, **more)
+        folder = home.with_name("ws")
+        with running_signoff(processes, *arguments, folder=folder, environment=environment) as terminal:
+            terminal.wait_for_exit()
+            terminal.read_out()
+            raw = bytes(terminal.raw)
+        assert not [what for what in ACTED_UPON if what in raw], raw
+        return raw
+
+    return run
 
 
 def piped(folder: Path, home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -47,32 +55,34 @@ def piped(folder: Path, home: Path, *arguments: str, stdin: bytes = b"") -> byte
     return done.stdout
 
 
-def test_what_a_patch_holds_is_seen_on_a_terminal_and_exact_in_a_pipe(tmp_path: Path, home: Path) -> None:
+def test_what_a_patch_holds_is_seen_on_a_terminal_and_exact_in_a_pipe(
+    tmp_path: Path, home: Path, shown: Callable[..., bytes]
+) -> None:
     folder = tmp_path / "ws"
     piped(folder, home, "stage", stdin=PATCH)
-    assert "␛[1A␛[2K␛]52;c;".encode() in shown(folder, home, "show", "P1")
+    assert "␛[1A␛[2K␛]52;c;".encode() in shown("show", "P1")
     assert HOSTILE.encode() + b"\r\n+byte \xff\x9b31m\n" in piped(folder, home, "show", "P1")
-    shown(folder, home, "show", "P1", "--hunks")
-    detail = json.loads(shown(folder, home, "show", "P1", "--json"))
+    shown("show", "P1", "--hunks")
+    detail = json.loads(shown("show", "P1", "--json"))
     assert detail == json.loads(piped(folder, home, "show", "P1", "--json"))
     assert HOSTILE in detail["files"][0]["hunks"][0]["added"][0]
-    shown(folder, home, "deny", "P1", "-m", HOSTILE)
-    shown(folder, home, "log")
-    shown(folder, home, "log", "--json")
+    shown("deny", "P1", "-m", HOSTILE)
+    shown("log")
+    shown("log", "--json")
 
 
 @pytest.mark.parametrize("words", [["show", HOSTILE], ["show", "P1", HOSTILE], [HOSTILE], [f"--{HOSTILE}"]])
-def test_nor_do_errors_pass_on_what_was_typed(tmp_path: Path, home: Path, words: list[str]) -> None:
-    shown(tmp_path / "ws", home, *words)
+def test_nor_do_errors_pass_on_what_was_typed(shown: Callable[..., bytes], words: list[str]) -> None:
+    shown(*words)
 
 
-def test_nor_what_a_server_says(tmp_path: Path, home: Path) -> None:
+def test_nor_what_a_server_says(tmp_path: Path, home: Path, shown: Callable[..., bytes]) -> None:
     folder = tmp_path / "ws"
     with WireServer() as server:
         server.script([stream(chunk(text=f"{HOSTILE}\n{HOSTILE}"), chunk(finish="stop"))])
-        raw = shown(folder, home, "run", HOSTILE, OPENAI_BASE_URL=server.base_url, SIGNOFF_MODEL="m")
+        raw = shown("run", HOSTILE, OPENAI_BASE_URL=server.base_url, SIGNOFF_MODEL="m")
     assert "␛]0;evil".encode() in raw
-    shown(folder, home, "sessions")
-    assert "␛]0;evil".encode() in shown(folder, home, "export", "latest")
+    shown("sessions")
+    assert "␛]0;evil".encode() in shown("export", "latest")
     assert HOSTILE.encode() in piped(folder, home, "export", "latest")
-    shown(folder, home, "export", "latest", "--format", "json")
+    shown("export", "latest", "--format", "json")

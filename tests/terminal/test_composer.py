@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.terminal import running, signoff_command, terminal_environment
+from tests.forking import Forking
+from tests.terminal.terminal import running_signoff, terminal_environment
 from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.timeout(120)
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.timeout(120)
 BIG = "\n".join(f"line {number}" for number in range(30))
 
 
-def test_what_is_typed_and_pasted_in_one_go_is_sent_as_it_was(tmp_path: Path) -> None:
+def test_what_is_typed_and_pasted_in_one_go_is_sent_as_it_was(tmp_path: Path, processes: Forking) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
     huge = "\n".join(f"row {number} {'x' * 90}" for number in range(20_000))
@@ -23,7 +24,7 @@ def test_what_is_typed_and_pasted_in_one_go_is_sent_as_it_was(tmp_path: Path) ->
         environment = terminal_environment(
             tmp_path / "home", OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k", SIGNOFF_MODEL="m"
         )
-        with running(signoff_command("."), folder=folder, environment=environment) as terminal:
+        with running_signoff(processes, ".", folder=folder, environment=environment) as terminal:
             terminal.wait_for("gate open")
             # Line ends within a paste come as carriage returns.
             terminal.type("one\ntwox\x7f \x1b[200~" + huge.replace("\n", "\r") + "\x1b[201~ end")
@@ -33,7 +34,7 @@ def test_what_is_typed_and_pasted_in_one_go_is_sent_as_it_was(tmp_path: Path) ->
         assert server.last.messages[-1] == {"role": "user", "content": f"one\ntwo {huge} end!"}
 
 
-def test_a_draft_outlives_a_kill_folded_as_it_was(tmp_path: Path) -> None:
+def test_a_draft_outlives_a_kill_folded_as_it_was(tmp_path: Path, processes: Forking) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
     with WireServer() as server:
@@ -42,7 +43,7 @@ def test_a_draft_outlives_a_kill_folded_as_it_was(tmp_path: Path) -> None:
         environment = terminal_environment(
             tmp_path / "home", OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k", SIGNOFF_MODEL="m"
         )
-        with running(signoff_command("."), folder=folder, environment=environment) as terminal:
+        with running_signoff(processes, ".", folder=folder, environment=environment) as terminal:
             terminal.wait_for("gate open")
             terminal.type("hello\r")
             terminal.wait_for("Hello yourself.")
@@ -51,7 +52,7 @@ def test_a_draft_outlives_a_kill_folded_as_it_was(tmp_path: Path) -> None:
             terminal.settle(1.0)
             os.kill(terminal.pid, signal.SIGKILL)
             terminal.wait_for_exit()
-        with running(signoff_command(".", "--continue"), folder=folder, environment=environment) as terminal:
+        with running_signoff(processes, ".", "--continue", folder=folder, environment=environment) as terminal:
             terminal.wait_for("Hello yourself.", "❯ look at [pasted 30 lines] and say")
             terminal.type(" why\r")
             terminal.wait_for("Thank you.")

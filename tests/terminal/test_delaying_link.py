@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from app.runtime.workspace import Runtime, open_runtime
-from tests.terminal.terminal import KEYS, Terminal, running, signoff_command, terminal_environment
+from tests.forking import Forking
+from tests.terminal.terminal import KEYS, Terminal, running_signoff, terminal_environment
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
@@ -144,7 +145,13 @@ class User:
     ("columns", "rows"), [pytest.param(120, 40, id="wide"), pytest.param(60, 20, id="narrow", marks=pytest.mark.soak)]
 )
 def test_no_key_is_lost_nor_out_of_order_and_none_decides_unseen(
-    tmp_path: Path, count: int, seed: int, columns: int, rows: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    count: int,
+    seed: int,
+    columns: int,
+    rows: int,
+    processes: Forking,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
@@ -155,8 +162,8 @@ def test_no_key_is_lost_nor_out_of_order_and_none_decides_unseen(
         environment = terminal_environment(
             tmp_path / "home", OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k", SIGNOFF_MODEL="m"
         )
-        with running(
-            signoff_command("."), folder=folder, environment=environment, columns=columns, rows=rows
+        with running_signoff(
+            processes, ".", folder=folder, environment=environment, columns=columns, rows=rows
         ) as terminal:
             runtime = open_runtime(folder, {}, {})
             try:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.terminal import Terminal, running, signoff_command, terminal_environment
+from tests.forking import Forking
+from tests.terminal.terminal import Terminal, running, running_signoff, signoff_command, terminal_environment
 
 SIZES = pytest.mark.parametrize(
     ("columns", "rows"),
@@ -25,11 +26,11 @@ def temp(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def demo(tmp_path: Path, temp: Path, columns: int, rows: int) -> Iterator[Terminal]:
+def demo(tmp_path: Path, temp: Path, columns: int, rows: int, processes: Forking) -> Iterator[Terminal]:
     """The demo, with its sample repository below `temp`."""
     environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp))
-    with running(
-        signoff_command("--demo"), folder=tmp_path, environment=environment, columns=columns, rows=rows
+    with running_signoff(
+        processes, "--demo", folder=tmp_path, environment=environment, columns=columns, rows=rows
     ) as terminal:
         terminal.wait_for("gate open", "demo model")
         yield terminal
@@ -114,14 +115,16 @@ def test_escape_interrupts_and_the_next_message_is_answered(demo: Terminal) -> N
     assert demo.wait_for_exit() == 0
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(120, 40)])
-def test_the_sample_is_removed_at_the_end(demo: Terminal, temp: Path) -> None:
-    demo.press("ctrl+q")
-    assert demo.wait_for_exit() == 0
+def test_the_sample_is_removed_at_the_end(tmp_path: Path, temp: Path) -> None:
+    environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp))
+    with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as demo:
+        demo.wait_for("gate open", "demo model")
+        demo.press("ctrl+q")
+        assert demo.wait_for_exit() == 0
     assert list(temp.glob("signoff-demo-*")) == []
 
 
-def test_nothing_hostile_reaches_the_terminal(tmp_path: Path) -> None:
+def test_nothing_hostile_reaches_the_terminal(tmp_path: Path, processes: Forking) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
     (folder / "evil.py").write_text("x = 1  # \x1b]0;owned\x07\x1b[2J\x9b31m \u202e evil\nanswer = 41\n")
@@ -130,17 +133,9 @@ def test_nothing_hostile_reaches_the_terminal(tmp_path: Path) -> None:
         "-answer = 41\n+answer = 42  # \x1b]52;c;b3duZWQ=\x07 \u2066\n+done = True\n"
     )
     environment = terminal_environment(tmp_path / "home", OPENAI_BASE_URL="http://127.0.0.1:9/v1", SIGNOFF_MODEL="m")
-    staged = subprocess.run(
-        signoff_command("stage", "-"),
-        input=patch,
-        text=True,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        check=False,
-    )
+    staged = processes.run(["stage", "-"], folder=folder, environment=environment, stdin=patch)
     assert staged.returncode == 0, staged.stderr
-    with running(signoff_command("."), folder=folder, environment=environment, columns=160, rows=45) as terminal:
+    with running_signoff(processes, ".", folder=folder, environment=environment, columns=160, rows=45) as terminal:
         terminal.wait_for("1 proposal waiting", "answer = 42")
         raw = bytes(terminal.raw).decode(errors="replace")
         assert "owned" not in re.sub(r"[^\x1b]owned", "", "") and "\x1b]0;owned" not in raw
@@ -164,9 +159,11 @@ def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
     assert "needs a terminal" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(tmp_path: Path, temp: Path) -> None:
+def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(
+    tmp_path: Path, temp: Path, processes: Forking
+) -> None:
     environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp), EDITOR="sed -i s/draft/letter/")
-    with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as terminal:
+    with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
         terminal.wait_for("gate open", "demo model")
         terminal.type("my first draft")
         terminal.wait_for("my first draft")
@@ -179,13 +176,15 @@ def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(tmp_path
         assert terminal.wait_for_exit() == 0
 
 
-def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path) -> None:
+def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, processes: Forking) -> None:
     folder = tmp_path / "my code"
     folder.mkdir()
     environment = terminal_environment(tmp_path / "home")
     (folder / "greet.py").write_text("def greet():\n    return 'Hello'\n")
-    command = signoff_command("--demo", str(folder))
-    with running(command, folder=tmp_path, environment=environment, columns=100, rows=30) as terminal:
+    words = ("--demo", str(folder))
+    with running_signoff(
+        processes, *words, folder=tmp_path, environment=environment, columns=100, rows=30
+    ) as terminal:
         terminal.wait_for("gate open", "demo model")
         terminal.type("add docstrings to greet.py")
         terminal.press("enter")

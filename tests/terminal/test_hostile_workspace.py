@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.terminal import running, signoff_command, terminal_environment
+from tests.forking import Forking
+from tests.terminal.terminal import running, running_signoff, terminal_environment
 
 ENDPOINT = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
 MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON = b"\x1b[?1003l", b"\x1b[?1049l", b"\x1b[?25h"
@@ -25,16 +26,20 @@ def endless(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [endless, os.mkfifo], ids=["device", "pipe"])
-def test_a_configuration_that_never_ends_is_named(folder: Path, make: Callable[[Path], None]) -> None:
+def test_a_configuration_that_never_ends_is_named(
+    folder: Path, make: Callable[[Path], None], processes: Forking
+) -> None:
     make(folder / ".signoff.toml")
     environment = terminal_environment(folder.parent / "home")
-    with running(signoff_command(*ENDPOINT), folder=folder, environment=environment) as terminal:
+    with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
         assert terminal.wait_for_exit() == 2
         terminal.settle()
         assert "signoff: .signoff.toml" in terminal.text and "move it away" in terminal.text
 
 
-def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(folder: Path) -> None:
+def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
+    folder: Path, processes: Forking
+) -> None:
     (folder / ".gitignore").write_text("*a*a*a*a*a*a*a*a*ab\n**/*a*/**/*a*/**/*a*b\n" + "[" * 100)
     (folder / ("a" * 60)).touch()
     (folder / "wanted.py").touch()
@@ -45,7 +50,7 @@ def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
     endless(folder / "sub/AGENTS.md")
     endless(folder / ".ignore")
     environment = terminal_environment(folder.parent / "home")
-    with running(signoff_command(*ENDPOINT), folder=folder, environment=environment) as terminal:
+    with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
         terminal.wait_for("gate open")
         terminal.type("@wan")
         terminal.wait_for("wanted.py")

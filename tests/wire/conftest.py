@@ -7,6 +7,7 @@ import pytest
 
 from app.runtime.open_session import OpenSession
 from app.runtime.workspace import open_runtime
+from tests.forking import Forking
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS
 from tests.wire.hosting import Hosted
@@ -27,7 +28,7 @@ def server() -> Iterator[WireServer]:
 
 
 @pytest.fixture
-async def hosted(server: WireServer, tmp_path: Path) -> AsyncIterator[Hosted]:
+async def hosted(server: WireServer, tmp_path: Path, processes: Forking) -> AsyncIterator[Hosted]:
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)
@@ -35,7 +36,7 @@ async def hosted(server: WireServer, tmp_path: Path) -> AsyncIterator[Hosted]:
     runtime = open_runtime(root, {"base_url": server.base_url, "model": "m"}, {})
     holder: list[Hosted] = []
     open_session = OpenSession(runtime, runtime.settings, lambda update: holder[0].take(update))
-    holder.append(Hosted(open_session, root, tmp_path / "home"))
+    holder.append(Hosted(open_session, root, tmp_path / "home", processes))
     await open_session.start()
     await open_session.connect(runtime.settings)
     await open_session.open()

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,16 +9,18 @@ from app.agent.session import Session
 from app.agent.updates import Recorded, Update
 from app.conversation.events import TurnEnded
 from app.runtime.open_session import OpenSession
+from tests.forking import Forking
 from tests.waiting import PATIENCE
 
 
 class Hosted:
     """An app without its screen, and the other process beside it."""
 
-    def __init__(self, open_session: OpenSession, root: Path, home: Path) -> None:
+    def __init__(self, open_session: OpenSession, root: Path, home: Path, processes: Forking) -> None:
         self.open_session = open_session
         self.root = root
         self._home = home
+        self._processes = processes
         self.updates: list[Update] = []
         self._changed = asyncio.Event()
 
@@ -37,18 +37,12 @@ class Hosted:
 
     async def other(self, *words: str, stdin: str = "") -> str:
         """Run the command in another process."""
+        environment = {**os.environ, "SIGNOFF_HOME": str(self._home)}
         done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-P", "-m", "signoff", *words],
-            input=stdin,
-            cwd=self.root,
-            env={**os.environ, "SIGNOFF_HOME": str(self._home)},
-            capture_output=True,
-            text=True,
-            check=False,
+            self._processes.run, words, folder=self.root, environment=environment, stdin=stdin
         )
         assert done.returncode == 0, done.stderr
-        return str(done.stdout)
+        return done.stdout
 
     def turns(self) -> int:
         """Turns that have ended."""
