@@ -145,6 +145,7 @@ class SignoffApp(FittedApp):
 
     def get_default_screen(self) -> Screen[Any]:
         """The workbench."""
+        self.workbench.begin_at(self.size.width)
         return self.workbench
 
     @on(Workbench.Ready)

@@ -24,7 +24,6 @@ from widgets.chat.composer import Composer
 from widgets.common.containers import Column, Row, background_of
 from widgets.common.key_bar import KeyBar
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
-from widgets.common.splitter import Splitter
 from widgets.common.status_bar import StatusBar
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from widgets.approval import messages as wishes
     from widgets.approval.review import Review
     from widgets.chat.pane import ChatPane
+    from widgets.common.splitter import Splitter
 
 _HALF = 50
 _LEAST = 25
@@ -114,15 +114,15 @@ class Workbench(Screen[None]):
         self._share = _HALF
         """Percent of the width for the review."""
 
+    def begin_at(self, width: int) -> None:
+        """Be styled for a terminal of this width at once: with the first Resize all would be styled a second time."""
+        self.set_class(True, max(point for point in self.HORIZONTAL_BREAKPOINTS if width >= point[0])[1], update=False)
+
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield PaneTabs()
         with Row(id="sides"):
             yield ChatColumn(self.composer)
-            parting = Splitter(upright=True)
-            parting.id = "parting"
-            yield parting
-            yield Column(id="front-review")
         yield StatusBar()
         yield KeyBar()
 
@@ -164,8 +164,19 @@ class Workbench(Screen[None]):
         self._chat_side = side
         self._bring_in(side, "#front-chat")
 
+    def _keep_place(self) -> None:
+        """Have a place for the review, and the line that parts it from the chat."""
+        if self.query("#parting"):
+            return
+        from widgets.common.splitter import Splitter
+
+        parting = Splitter(upright=True)
+        parting.id = "parting"
+        self.query_one("#sides").mount(parting, Column(id="front-review"))
+
     async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
         """Put the review in its place, with what waits."""
+        self._keep_place()
         narrow = self.has_class("-narrow")
         side.styles.width = "100%" if narrow else "50%"
         await self._prepare(side, "#front-review", settings, self.size.width // (1 if narrow else 2))
@@ -277,6 +288,8 @@ class Workbench(Screen[None]):
     def _make_room(self) -> None:
         """Show the review as long as something waits in it or the user is there."""
         wanted = bool(self.tabs.waiting) or self.tabs.asked or self.tabs.shown != "chat"
+        if wanted:
+            self._keep_place()
         self._keeps_review = self._keeps_review or wanted
         self._mark("-chat-only", on=not self._keeps_review)
         if wanted and self._review_side is None:
@@ -301,16 +314,6 @@ class Workbench(Screen[None]):
     def give_room(self, steps: int) -> None:
         """Give the review more of the width, or less."""
         self.share(self._share + _STEP * steps)
-        self.post_message(self.Parted(self._share))
-
-    @on(Splitter.Dragged, "#parting")
-    def follow_the_line(self, event: Splitter.Dragged) -> None:
-        """The line between chat and review is dragged."""
-        self.share(round(100 * (self.size.width - event.screen_x) / self.size.width))
-
-    @on(Splitter.Dropped, "#parting")
-    def keep_the_line(self) -> None:
-        """The line was let go."""
         self.post_message(self.Parted(self._share))
 
     def tell_outcome(self, problem: str) -> None:
@@ -389,6 +392,16 @@ class Workbench(Screen[None]):
     def on_room_wanted(self, event: "wishes.RoomWanted") -> None:
         """The review wants more of the width, or less."""
         self.give_room(event.steps)
+
+    def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
+        """The line between chat and review is dragged."""
+        if event.splitter.id == "parting":
+            self.share(round(100 * (self.size.width - event.screen_x) / self.size.width))
+
+    def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
+        """The line was let go."""
+        if event.splitter.id == "parting":
+            self.post_message(self.Parted(self._share))
 
     def on_chat_pane_turn_over(self) -> None:
         """What the model has said must not stay unseen behind another tab."""
