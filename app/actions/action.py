@@ -3,15 +3,13 @@
 Kept apart: the tables are made of it.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval", "writing", "asking"]
 """Where a key works: everywhere, in the transcript, in the composer, in the whole review, or in a part of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """Something that the user can do."""
 
     id: str

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import shlex
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -72,6 +71,8 @@ async def _run(arguments: argparse.Namespace) -> int:
 
 def _tell_the_way_back(arguments: argparse.Namespace, waiting: int) -> None:
     """How to go on with the session that was left, and what waits meanwhile."""
+    import shlex
+
     from app.cli.output import print_line
 
     folder = f" {shlex.quote(arguments.workspace)}" if arguments.workspace else ""

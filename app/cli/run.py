@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from app.agent.measures import Spending
@@ -215,7 +214,7 @@ def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocu
         options=list(question.options) if question else [],
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
         error=error or None,
-        spent=SpentLine(**asdict(spending.total)),
+        spent=SpentLine(**spending.total._asdict()),
     )
 
 

@@ -3,15 +3,13 @@
 Kept apart: the session sums it up, and the panes show it, with nothing else in common.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from app.llm.types import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(NamedTuple):
     """Tokens of several requests, as their servers counted them, and what they cost."""
 
     input: int = 0

@@ -3,10 +3,10 @@
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
+from app.deceiving_text import Findings, inspect, together
 from app.proposals.models import FileChange, FileVersion, Hunk, Op, Proposal, Rung
 from app.proposals.pending_paths import named
 from app.proposals.text.document import MAX_BYTES, Document
-from app.safe_text import Findings, inspect, together
 
 _RUNG_WORDS = {
     Rung.EXACT: "exactly",

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from app.safe_text import inspect
+from app.deceiving_text import inspect
 from app.sandbox.changes import Change
 from app.servers.connection import ConnectionLost, ServerError
 from app.servers.listing import Withdrawn

@@ -1,15 +1,14 @@
 """Where signoff keeps its configuration and its state."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 HOME_VARIABLE = "SIGNOFF_HOME"
 """Environment variable that moves both folders below one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """The folders and files of one installation for one user."""
 
     config: Path

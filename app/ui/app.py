@@ -25,12 +25,11 @@ from app.ui.inbox import Inbox
 from app.ui.means import Job, Means
 from app.ui.palette import offered
 from app.ui.parts import Parts
-from app.ui.problems import told
+from app.ui.problems import is_slip, told
 from app.ui.session import CurrentSession
-from app.ui.slash_commands import BadArgument
+from app.ui.sides import Sides
 from app.ui.start import Opener, Startup, begun
 from app.ui.terminal import garbage_collection
-from app.ui.terminal.editor import EditorFailed
 from app.ui.terminal.fitted import FittedApp
 from app.ui.themes.first import STANDARD, own_theme
 from app.ui.workbench import Workbench
@@ -145,7 +144,6 @@ class SignoffApp(FittedApp):
 
     def get_default_screen(self) -> Screen[Any]:
         """The workbench."""
-        self.workbench.begin_at(self.size.width)
         return self.workbench
 
     @on(Workbench.Ready)
@@ -304,8 +302,8 @@ class SignoffApp(FittedApp):
 
         self.work(write, group="editor", exclusive=True)
 
-    @on(Workbench.Parted)
-    def keep_share(self, event: Workbench.Parted) -> None:
+    @on(Sides.Parted)
+    def keep_share(self, event: Sides.Parted) -> None:
         """How the width is shared is remembered, for every workspace."""
 
         async def keep() -> None:
@@ -391,7 +389,7 @@ class SignoffApp(FittedApp):
                 line = told(error, self._log_file)
                 if group != "command":
                     self.workbench.tell_outcome(line)
-                self.tell(line, problem=not isinstance(error, BadArgument | EditorFailed))
+                self.tell(line, problem=not is_slip(error))
 
         begin: Callable[[], Awaitable[None]] = guarded
         self.run_worker(begin, group=group, exclusive=exclusive, exit_on_error=False, description=group)

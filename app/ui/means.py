@@ -1,8 +1,7 @@
 """What the app does for its parts, so that none of them has to know the app."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from textual.screen import Screen
 
@@ -41,8 +40,7 @@ class Ask(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(NamedTuple):
     """How a part gets work done, and tells and asks the user."""
 
     work: Work

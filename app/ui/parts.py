@@ -1,7 +1,6 @@
 """What stands behind the panes: the parts that the app is made of, as they come."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from app.ui.terminal.editor import ExternalEditor
 
 
-@dataclass(frozen=True, slots=True)
-class BehindReview:
+class BehindReview(NamedTuple):
     """What acts on what the user does in the review."""
 
     notes: "ReviewNotes"

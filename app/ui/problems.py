@@ -44,6 +44,14 @@ def _foreseen(error: Exception) -> bool:
     )
 
 
+def is_slip(error: Exception) -> bool:
+    """Whether the user only has to write something else, or to set an editor."""
+    from app.ui.slash_commands import BadArgument
+    from app.ui.terminal.editor import EditorFailed
+
+    return isinstance(error, BadArgument | EditorFailed)
+
+
 def keep(text: str, log: Path) -> bool:
     """Add a text to the log; whether that worked."""
     try:

@@ -100,7 +100,7 @@ class ReviewLoading:
             begun, share = {}, None
             self._means.tell(str(error), problem=True)
         if share is not None:
-            self._workbench.share(share)
+            self._workbench.sides.share(share)
         await self._workbench.install_review(side, preferences.settings)
         review.recall(begun)
         parts.behind_review = BehindReview(notes, checks, decisions, asking)

@@ -6,9 +6,8 @@ then all that the model and its session need. Each is imported on a thread while
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.ui.parts import Parts
 from app.ui.review_loading import ReviewLoading
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from app.ui.workbench import Workbench
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """An open workspace, with what the command line asked for."""
 
     runtime: "Runtime"

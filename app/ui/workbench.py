@@ -5,7 +5,6 @@ made ready out of sight and then take the places that the first picture already 
 """
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, getters, on
@@ -18,10 +17,11 @@ from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 
+from app.ui.sides import Sides
 from app.ui.slash_commands import COMMANDS
 from widgets.chat.column import ChatColumn
 from widgets.chat.composer import Composer
-from widgets.common.containers import Column, Row, background_of
+from widgets.common.containers import background_of
 from widgets.common.key_bar import KeyBar
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
 from widgets.common.status_bar import StatusBar
@@ -37,12 +37,7 @@ if TYPE_CHECKING:
     from widgets.approval import messages as wishes
     from widgets.approval.review import Review
     from widgets.chat.pane import ChatPane
-    from widgets.common.splitter import Splitter
 
-_HALF = 50
-_LEAST = 25
-"""Percent of the width that neither chat nor review goes below."""
-_STEP = 5
 _PICTURES = 2
 """Pictures that there may be in the time of one of Textual's."""
 
@@ -59,7 +54,7 @@ class Workbench(Screen[None]):
 
     DEFAULT_CSS = """
     Workbench {
-        #sides { height: 1fr; layers: arriving default; overflow: hidden; }
+        Sides { height: 1fr; layers: arriving default; overflow: hidden; }
         #front-chat { background: $background; }
         ReviewSide, #front-review { width: 1fr; }
         PaneTabs, ReviewSide, #front-review, #parting { display: none; }
@@ -83,15 +78,9 @@ class Workbench(Screen[None]):
     class ReviewWanted(Message):
         """Something waits in the review, or the user wants to go there, and it is not there yet."""
 
-    @dataclass
-    class Parted(Message):
-        """The user has shared the width anew."""
-
-        review: int
-        """Percent of it for the review."""
-
     status = getters.query_one(StatusBar)
     tabs = getters.query_one(PaneTabs)
+    sides = getters.query_one(Sides)
 
     def __init__(self) -> None:
         super().__init__(classes="-chat-only")
@@ -111,18 +100,14 @@ class Workbench(Screen[None]):
         """Where the user wants to go once it is there."""
         self._keeps_review = False
         """Whether the review stays although nothing waits: until the model goes on, or the user goes to the chat."""
-        self._share = _HALF
-        """Percent of the width for the review."""
-
-    def begin_at(self, width: int) -> None:
-        """Be styled for a terminal of this width at once: with the first Resize all would be styled a second time."""
-        self.set_class(True, max(point for point in self.HORIZONTAL_BREAKPOINTS if width >= point[0])[1], update=False)
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
+        # With the first Resize, which brings this class, all of it would be styled a second time.
+        _, name = max(point for point in self.HORIZONTAL_BREAKPOINTS if self.app.size.width >= point[0])
+        self.set_class(True, name, update=False)
         yield PaneTabs()
-        with Row(id="sides"):
-            yield ChatColumn(self.composer)
+        yield Sides(self.composer)
         yield StatusBar()
         yield KeyBar()
 
@@ -164,19 +149,9 @@ class Workbench(Screen[None]):
         self._chat_side = side
         self._bring_in(side, "#front-chat")
 
-    def _keep_place(self) -> None:
-        """Have a place for the review, and the line that parts it from the chat."""
-        if self.query("#parting"):
-            return
-        from widgets.common.splitter import Splitter
-
-        parting = Splitter(upright=True)
-        parting.id = "parting"
-        self.query_one("#sides").mount(parting, Column(id="front-review"))
-
     async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
         """Put the review in its place, with what waits."""
-        self._keep_place()
+        self.sides.keep_place()
         narrow = self.has_class("-narrow")
         side.styles.width = "100%" if narrow else "50%"
         await self._prepare(side, "#front-review", settings, self.size.width // (1 if narrow else 2))
@@ -187,7 +162,7 @@ class Workbench(Screen[None]):
             tell(side.review)
         await self._laid_out(side.review, side.review.view)
         self._bring_in(side, "#front-review")
-        self.share(self._share)
+        self.sides.share()
         if self._goal is not None:
             self.show_pane(self._goal)
 
@@ -289,7 +264,7 @@ class Workbench(Screen[None]):
         """Show the review as long as something waits in it or the user is there."""
         wanted = bool(self.tabs.waiting) or self.tabs.asked or self.tabs.shown != "chat"
         if wanted:
-            self._keep_place()
+            self.sides.keep_place()
         self._keeps_review = self._keeps_review or wanted
         self._mark("-chat-only", on=not self._keeps_review)
         if wanted and self._review_side is None:
@@ -302,19 +277,7 @@ class Workbench(Screen[None]):
         """
         if on != self.has_class(name):
             self.set_class(on, name, update=False)
-            self.app.stylesheet.update_nodes(self.query_one("#sides").children)
-
-    def share(self, review: int) -> None:
-        """Give the review so many percent of the width, within what leaves both to be read."""
-        self._share = min(max(review, _LEAST), 100 - _LEAST)
-        self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
-        if self._review_side is not None:
-            self._review_side.styles.width = f"{self._share}fr"
-
-    def give_room(self, steps: int) -> None:
-        """Give the review more of the width, or less."""
-        self.share(self._share + _STEP * steps)
-        self.post_message(self.Parted(self._share))
+            self.app.stylesheet.update_nodes(self.sides.children)
 
     def tell_outcome(self, problem: str) -> None:
         """Say in the review what went wrong, where there is one."""
@@ -391,17 +354,7 @@ class Workbench(Screen[None]):
 
     def on_room_wanted(self, event: "wishes.RoomWanted") -> None:
         """The review wants more of the width, or less."""
-        self.give_room(event.steps)
-
-    def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
-        """The line between chat and review is dragged."""
-        if event.splitter.id == "parting":
-            self.share(round(100 * (self.size.width - event.screen_x) / self.size.width))
-
-    def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
-        """The line was let go."""
-        if event.splitter.id == "parting":
-            self.post_message(self.Parted(self._share))
+        self.sides.give_room(event.steps)
 
     def on_chat_pane_turn_over(self) -> None:
         """What the model has said must not stay unseen behind another tab."""

@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("app.slash_line", "app.front_matter", "app.vim"),
     ),
     ("app.safe_text", "app.keymap", "app.config"),
-    ("app.workspace",),
+    ("app.workspace", "app.deceiving_text"),
     ("app.sandbox", "app.own_commands", "app.skills", "app.images"),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),

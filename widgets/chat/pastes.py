@@ -1,8 +1,7 @@
 """Big pastes: the text is kept whole, the composer shows a marker in its place."""
 
 import re
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 Folds = tuple[tuple[int, int], ...]
 """Where the folded parts of a text are, in order: first character, and the one after the last."""
@@ -24,8 +23,7 @@ def is_big(text: str) -> bool:
     return len(text) > _FOLDED_CHARACTERS or text.count("\n") >= _FOLDED_LINES
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """What stands in the composer: the whole text, and which parts of it are folded in the view."""
 
     text: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textual import events
 from textual.content import Content
@@ -17,8 +17,7 @@ Source = Literal["file", "command", "history"]
 _ROWS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(NamedTuple):
     """One row of the list."""
 
     value: str

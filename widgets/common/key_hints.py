@@ -1,7 +1,7 @@
 """Keys and what they do, always in one form: the bottom line of a dialog, and what the footer is made of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual import events
@@ -18,8 +18,7 @@ MAIN_BUTTON = 1
 """The mouse button that presses things; the others belong to the terminal."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHint:
+class KeyHint(NamedTuple):
     """What one key does, or a few keys together."""
 
     keys: str

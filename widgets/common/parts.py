@@ -4,13 +4,12 @@ Kept apart: the line above the diff and the status bar are both made of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual.content import Content
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One thing that a line says."""
 
     rank: int

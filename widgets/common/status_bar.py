@@ -1,7 +1,6 @@
 """The bottom line: who is waited for, gate, what waits, model, context, cost, branch."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textual import events
 from textual.content import Content
@@ -24,8 +23,7 @@ _GAP = "  ·  "
 _NOTHING = Spent()
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """What the status bar shows."""
 
     model: str = ""

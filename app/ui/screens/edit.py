@@ -9,7 +9,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.safe_text import inspect, visible
+from app.deceiving_text import inspect
+from app.safe_text import visible
 from app.ui.screens.ask import AskScreen
 from app.ui.screens.dialog import Dialog
 from app.ui.terminal.editor import EditorFailed

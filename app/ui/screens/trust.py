@@ -11,9 +11,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
+from app.deceiving_text import inspect
 from app.own_commands.finding import Found, in_workspace
 from app.runtime.workspace import Runtime
-from app.safe_text import inspect, visible
+from app.safe_text import visible
 from app.servers.known import ServerFile, server_files
 from app.storage.errors import StorageError
 from app.toml import parse_toml

@@ -1,0 +1,77 @@
+"""What is between the tabs and the status bar: the chat, the review if there is one, and the line that parts them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.widget import Widget
+
+from widgets.chat.column import ChatColumn
+from widgets.common.containers import Column, Row
+
+if TYPE_CHECKING:
+    from widgets.chat.composer import Composer
+    from widgets.common.splitter import Splitter
+
+_HALF = 50
+_LEAST = 25
+"""Percent of the width that neither chat nor review goes below."""
+_STEP = 5
+
+
+class Sides(Row):
+    """Shares the width between chat and review."""
+
+    @dataclass
+    class Parted(Message):
+        """The user has shared the width anew."""
+
+        review: int
+        """Percent of it for the review."""
+
+    def __init__(self, composer: "Composer") -> None:
+        """The chat's side alone, with its composer."""
+        super().__init__()
+        self._composer = composer
+        self._share = _HALF
+        """Percent of the width for the review."""
+
+    def compose(self) -> ComposeResult:
+        """The review has its place once it is wanted."""
+        yield ChatColumn(self._composer)
+
+    def keep_place(self) -> None:
+        """Have a place for the review, and the line that parts it from the chat."""
+        if self.query("#parting"):
+            return
+        from widgets.common.splitter import Splitter
+
+        parting = Splitter(upright=True)
+        parting.id = "parting"
+        self.mount(parting, Column(id="front-review"))
+
+    def share(self, review: int | None = None) -> None:
+        """Give the review so many percent of the width, within what leaves both to be read; None is as before."""
+        if review is not None:
+            self._share = min(max(review, _LEAST), 100 - _LEAST)
+        self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
+        for side in self.query("ReviewSide").results(Widget):
+            side.styles.width = f"{self._share}fr"
+
+    def give_room(self, steps: int) -> None:
+        """Give the review more of the width, or less."""
+        self.share(self._share + _STEP * steps)
+        self.post_message(self.Parted(self._share))
+
+    # By name, since the line is imported with the review.
+
+    def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
+        """The line is dragged."""
+        if event.splitter.id == "parting":
+            self.share(round(100 * (self.size.width - event.screen_x) / self.size.width))
+
+    def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
+        """The line was let go."""
+        if event.splitter.id == "parting":
+            self.post_message(self.Parted(self._share))
