@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+from textual.app import App
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.theme import Theme
@@ -19,9 +20,17 @@ class FittedApp(OrderedApp):
     def __init__(self, theme: Theme) -> None:
         """The theme is that of the first picture."""
         self.attention = Attention()
+        self._first_theme = theme
+        # There before Textual looks for one: with a theme that comes later all style sheets would be read twice.
+        self.set_reactive(App.theme, theme.name)
         super().__init__()
         self.register_theme(theme)
         self.theme = fitting(theme.name, self.console.color_system)
+
+    @property
+    def available_themes(self) -> dict[str, Theme]:
+        """All that are known, from the beginning on that of the first picture."""
+        return {self._first_theme.name: self._first_theme, **super().available_themes}
 
     def get_driver_class(self) -> type[Driver]:
         """The platform's driver, through which attention is called for."""
