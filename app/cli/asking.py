@@ -5,9 +5,9 @@ import asyncio
 from pathlib import Path
 
 from app.agent.session import Session
+from app.cli.arguments import flags_of
 from app.cli.documents import AnswerDocument, SpentLine
 from app.cli.output import CommandError, Exit, check_folder, print_error, print_json, print_line
-from app.cli.parser import flags_of
 from app.conversation.side_events import Exchange, Place, SideAnswer, exchanges
 from app.conversation.spent import Spent
 from app.proposals.models import Proposal

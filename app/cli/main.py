@@ -1,15 +1,17 @@
 """The command line: parses, opens the workspace, and hands over. Textual is imported only to open the app."""
 
-import argparse
 import gc
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.cli.parser import COMMANDS, WrongUsage, app_parser, command_parser, flags_of
+from app.cli.arguments import COMMANDS, AppArguments, flags_of
+
+if TYPE_CHECKING:
+    import argparse
 
 _READER_GONE = 128 + signal.SIGPIPE
 _GARBAGE = 200_000
@@ -41,11 +43,19 @@ def _run(words: Sequence[str]) -> int:
         return _run_command(_parsed(words))
     if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
         return _wrong_usage(problem)
-    return _open_app(app_parser().parse_args(words))
+    return _open_app(_app_arguments(words) if words else AppArguments())
 
 
-def _parsed(words: Sequence[str]) -> argparse.Namespace:
+def _app_arguments(words: Sequence[str]) -> AppArguments:
+    from app.cli.parser import app_parser
+
+    return AppArguments(**vars(app_parser().parse_args(words)))
+
+
+def _parsed(words: Sequence[str]) -> "argparse.Namespace":
     """The words of a command; with `--json` among them what is wrong with them is a document, too."""
+    from app.cli.parser import WrongUsage, command_parser
+
     try:
         return command_parser().parse_args(words)
     except WrongUsage as wrong:
@@ -74,7 +84,7 @@ def _without_readers(code: int) -> int:
     return code
 
 
-def _run_command(arguments: argparse.Namespace) -> int:
+def _run_command(arguments: "argparse.Namespace") -> int:
     # A command ends before it could fill the memory; looking for garbage costs a large one a fifth of its time.
     gc.set_threshold(_GARBAGE)
     try:
@@ -88,7 +98,7 @@ def _run_command(arguments: argparse.Namespace) -> int:
         return _refuse(arguments, error, code)
 
 
-def _refuse(arguments: argparse.Namespace, error: Exception, code: int) -> int:
+def _refuse(arguments: "argparse.Namespace", error: Exception, code: int) -> int:
     """Say why on standard error, and with `--json` also in the document that standard output promises."""
     from app.cli.documents import ErrorDocument
     from app.cli.output import print_error, print_json
@@ -99,7 +109,7 @@ def _refuse(arguments: argparse.Namespace, error: Exception, code: int) -> int:
     return code
 
 
-def _command(name: str) -> Callable[[argparse.Namespace], int]:
+def _command(name: str) -> "Callable[[argparse.Namespace], int]":
     """The function of a command; only its own module is imported."""
     match name:
         case "run":
@@ -128,7 +138,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             return completion
 
 
-def _telling(name: str) -> Callable[[Any, argparse.Namespace], int]:
+def _telling(name: str) -> "Callable[[Any, argparse.Namespace], int]":
     match name:
         case "doctor":
             from app.cli.doctor import doctor
@@ -148,7 +158,7 @@ def _telling(name: str) -> Callable[[Any, argparse.Namespace], int]:
             return keys
 
 
-def _server(name: str) -> Callable[[argparse.Namespace], int]:
+def _server(name: str) -> "Callable[[argparse.Namespace], int]":
     if name == "mcp":
         from app.cli.mcp import serve_mcp
 
@@ -158,7 +168,7 @@ def _server(name: str) -> Callable[[argparse.Namespace], int]:
     return serve_demo
 
 
-def _record_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
+def _record_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
     if name in ("trailers", "notes"):
         from app.cli import record
 
@@ -173,7 +183,7 @@ def _record_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
     }[name]
 
 
-def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
+def _proposal_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
     if name == "show":
         from app.cli.proposals import show
 
@@ -197,11 +207,11 @@ def _proposal_command(name: str) -> Callable[[Any, argparse.Namespace], int]:
 
 
 def _in_workspace(
-    command: Callable[[Any, argparse.Namespace], int], *, recovering: bool = True
-) -> Callable[[argparse.Namespace], int]:
+    command: "Callable[[Any, argparse.Namespace], int]", *, recovering: bool = True
+) -> "Callable[[argparse.Namespace], int]":
     """The command with its workspace opened and, unless it sees to that itself, put right before."""
 
-    def run(arguments: argparse.Namespace) -> int:
+    def run(arguments: "argparse.Namespace") -> int:
         from app.cli.output import check_folder, print_error
         from app.runtime.workspace import open_runtime
 
@@ -220,12 +230,16 @@ def _in_workspace(
     return run
 
 
-def _open_app(arguments: argparse.Namespace) -> int:
+def _open_app(arguments: AppArguments) -> int:
     # What error messages need is loaded once there is one: it all stands between the user and the first picture.
     if problem := _not_a_folder(arguments.workspace):
         return _wrong_usage(problem)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
+    from app.ui.terminal import garbage_collection
+
+    # Before the imports: of what they make next to nothing is garbage.
+    garbage_collection.pause()
     from app.cli.open_app import open_app
 
     try:

@@ -1,6 +1,5 @@
 """Opens the app: the screen first, then, behind it, the workspace and the demo if asked for."""
 
-import argparse
 import asyncio
 import os
 import sys
@@ -10,9 +9,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.cli.arguments import AppArguments, flags_of
 from app.storage.places import places
 from app.ui.start import Opened
-from app.ui.terminal import garbage_collection
 
 if TYPE_CHECKING:
     from app.runtime.workspace import Runtime
@@ -23,13 +22,12 @@ _SWITCH_INTERVAL = 0.0005
 out on a third; at Python's 5 ms a busy second one would hold it up at each step: 15 ms in all."""
 
 
-def open_app(arguments: argparse.Namespace) -> int:
+def open_app(arguments: AppArguments) -> int:
     """Run the app until the user leaves; returns the exit code.
 
     Raises:
         ConfigError, StorageError: the workspace cannot be opened.
     """
-    garbage_collection.pause()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
         return asyncio.run(_run(arguments))
@@ -43,7 +41,7 @@ def open_app(arguments: argparse.Namespace) -> int:
         return error.code if isinstance(error, CommandError) else 1
 
 
-async def _run(arguments: argparse.Namespace) -> int:
+async def _run(arguments: AppArguments) -> int:
     from app.runtime.leaving import leaving_on_signals
     from app.ui.app import SignoffApp
     from app.ui.themes.first import first_theme
@@ -69,7 +67,7 @@ async def _run(arguments: argparse.Namespace) -> int:
         return app.return_code or 0
 
 
-def _tell_the_way_back(arguments: argparse.Namespace, waiting: int) -> None:
+def _tell_the_way_back(arguments: AppArguments, waiting: int) -> None:
     """How to go on with the session that was left, and what waits meanwhile."""
     import shlex
 
@@ -94,10 +92,8 @@ def _report_crash(report: str, log: Path) -> None:
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 
-async def _open(arguments: argparse.Namespace, stack: AsyncExitStack) -> Opened:
+async def _open(arguments: AppArguments, stack: AsyncExitStack) -> Opened:
     """Open the workspace; the stack closes it again."""
-    from app.cli.parser import flags_of
-
     root, flags = Path(arguments.workspace or "."), dict(flags_of(arguments))
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)
@@ -121,7 +117,7 @@ async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dic
     return await asyncio.to_thread(create_sample, Path(folder)), flags
 
 
-def _open_workspace(root: Path, flags: Mapping[str, Any], arguments: argparse.Namespace) -> Opened:
+def _open_workspace(root: Path, flags: Mapping[str, Any], arguments: AppArguments) -> Opened:
     from app.runtime.workspace import open_runtime
 
     runtime = open_runtime(root, flags)
@@ -132,7 +128,7 @@ def _open_workspace(root: Path, flags: Mapping[str, Any], arguments: argparse.Na
         raise
 
 
-def _record(runtime: "Runtime", arguments: argparse.Namespace) -> "SessionRecord | None":
+def _record(runtime: "Runtime", arguments: AppArguments) -> "SessionRecord | None":
     from app.cli.output import CommandError, Exit
 
     if arguments.session:

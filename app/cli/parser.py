@@ -6,41 +6,11 @@ Kept whole: all words of the command line in one place.
 import argparse
 import re
 import sys
-from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from app import __version__
+from app.cli.arguments import COMMANDS
 from app.doors.hook.options import AGENTS, add_hook_arguments, add_hook_options, seconds
-
-COMMANDS = (
-    "run",
-    "proposals",
-    "show",
-    "ask",
-    "approve",
-    "deny",
-    "check",
-    "checks",
-    "undo",
-    "redo",
-    "stage",
-    "push",
-    "mcp",
-    "hook",
-    "doors",
-    "sessions",
-    "search",
-    "export",
-    "log",
-    "trailers",
-    "notes",
-    "doctor",
-    "keys",
-    "servers",
-    "completion",
-    "demo-server",
-)
-"""First words that are commands; anything else is a workspace."""
 
 _EPILOG = """\
 commands:
@@ -332,18 +302,6 @@ def _add_staging(commands: Any) -> None:
     push.add_argument("remote", nargs="?", metavar="REMOTE", type=_text, help="a remote or an address")
     push.add_argument("--as", dest="name", metavar="NAME", type=_name, help="as refs/signoff/NAME, not by its id")
     push.add_argument("--force", action="store_true", help="in the place of what is there")
-
-
-def flags_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
-    """The settings that the command line sets; None for those that it doesn't."""
-    named = {
-        key: getattr(arguments, key, None) for key in ("model", "base_url", "reasoning_effort", "theme", "max_steps")
-    }
-    gate = getattr(arguments, "gate", None)
-    if gate and gate.startswith("chain"):
-        _, _, steps = gate.partition(":")
-        return {**named, "gate": "chain", "chain_steps": int(steps) if steps else None}
-    return {**named, "gate": gate}
 
 
 def _command(

@@ -22,10 +22,10 @@ from app.agent.updates import (
     TextStreamed,
     Update,
 )
+from app.cli.arguments import flags_of
 from app.cli.documents import RunDocument, SpentLine
 from app.cli.images import named_images
 from app.cli.output import CommandError, Exit, check_folder, piped_text, print_error, print_json, print_line
-from app.cli.parser import flags_of
 from app.conversation.events import (
     AssistantMessage,
     Event,

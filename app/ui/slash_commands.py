@@ -1,6 +1,5 @@
 """What may follow a slash command: each reader takes the argument's text and gives a value, or one clear line."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,6 +81,8 @@ def file(argument: str, folder: Path) -> Path | None:
 
 def words(argument: str) -> list[str]:
     """The words as a shell would read them, for names that have spaces."""
+    import shlex
+
     try:
         return shlex.split(argument)
     except ValueError as error:

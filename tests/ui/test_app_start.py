@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.dom import DOMNode
 
 from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
 from app.runtime.workspace import Runtime, open_runtime
@@ -22,7 +23,12 @@ from widgets.approval.messages import DiffsWanted
 
 @contextlib.asynccontextmanager
 async def waiting(
-    folder: Path, server: WireServer, *, resume: bool = False, size: tuple[int, int] = (120, 40)
+    folder: Path,
+    server: WireServer,
+    *,
+    resume: bool = False,
+    size: tuple[int, int] = (120, 40),
+    kind: type[SignoffApp] = SignoffApp,
 ) -> AsyncIterator[tuple[Running, asyncio.Event]]:
     """An app that shows its first picture and opens its workspace once the event is set."""
     root = folder / "workspace"
@@ -34,7 +40,7 @@ async def waiting(
         await go_on.wait()
         return Opened(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
 
-    app = SignoffApp(opener, runtime.places.log)
+    app = kind(opener, runtime.places.log)
     try:
         async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
             yield Running(app, runtime, pilot), go_on
@@ -67,6 +73,32 @@ def filled(folder: Path, turns: int = 3) -> str:
         return earlier_session(runtime, turns)
     finally:
         runtime.close()
+
+
+class Counting(SignoffApp):
+    """Counts how often all that is on the screen is styled anew, and how often the style sheets were read."""
+
+    styled = 0
+    read = 0
+
+    def update_styles(self, node: DOMNode, animate: bool = True) -> None:
+        self.styled += node is self.workbench
+        super().update_styles(node, animate)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        self.read += 1
+        super().refresh_css(animate)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (60, 20)])
+async def test_the_first_picture_is_styled_once_and_has_no_place_for_a_review(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with waiting(tmp_path, server, size=size, kind=Counting) as (run, _):
+        await run.see("Ask for a change")
+        assert isinstance(run.app, Counting)
+        assert (run.app.styled, run.app.read) == (1, 0), "by Textual, when the screen comes to the front"
+        assert not run.app.workbench.query("#parting, #front-review")
 
 
 async def test_what_is_typed_while_the_session_opens_is_kept(tmp_path: Path, server: WireServer) -> None:

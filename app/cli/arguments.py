@@ -1,0 +1,60 @@
+"""What the words of the command line come to, apart from the parsers: most starts have no words, and need none."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+COMMANDS = (
+    "run",
+    "proposals",
+    "show",
+    "ask",
+    "approve",
+    "deny",
+    "check",
+    "checks",
+    "undo",
+    "redo",
+    "stage",
+    "push",
+    "mcp",
+    "hook",
+    "doors",
+    "sessions",
+    "search",
+    "export",
+    "log",
+    "trailers",
+    "notes",
+    "doctor",
+    "keys",
+    "servers",
+    "completion",
+    "demo-server",
+)
+"""First words that are commands; anything else is a workspace."""
+
+
+class AppArguments(NamedTuple):
+    """What opens the app; as it stands, for no words at all."""
+
+    workspace: str | None = None
+    resume: bool = False
+    session: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    reasoning_effort: str | None = None
+    gate: str | None = None
+    theme: str | None = None
+    demo: bool = False
+
+
+def flags_of(arguments: object) -> Mapping[str, Any]:
+    """The settings that the command line sets; None for those that it doesn't."""
+    named = {
+        key: getattr(arguments, key, None) for key in ("model", "base_url", "reasoning_effort", "theme", "max_steps")
+    }
+    gate = getattr(arguments, "gate", None)
+    if gate and gate.startswith("chain"):
+        _, _, steps = gate.partition(":")
+        return {**named, "gate": "chain", "chain_steps": int(steps) if steps else None}
+    return {**named, "gate": gate}
