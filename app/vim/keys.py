@@ -8,9 +8,11 @@ from app.vim.objects import QUOTES
 from app.vim.words import PAIRS
 
 OPERATORS = frozenset("dcy><")
-_WITH_CHARACTER = frozenset("fFtTr")
+IN_LINE = frozenset("fFtT")
+_WITH_CHARACTER = IN_LINE | {"r"}
 _AFTER_G = frozenset("geE")
-MOTIONS = frozenset("hjklwbeWBE0^$G%;,{}fFtT") | {"gg", "ge", "gE"}
+SEARCHES = frozenset("/?")
+MOTIONS = frozenset("hjklwbeWBE0^$G%;,{}fFtTnN") | SEARCHES | {"gg", "ge", "gE"}
 _OBJECTS = frozenset("wW") | frozenset(QUOTES) | PAIRS.keys()
 _SAME = {"space": "l", " ": "l", "backspace": "h"}
 _MOST = 100_000
@@ -26,7 +28,7 @@ class Command:
     count: int | None = None
     operator: str = ""
     argument: str = ""
-    """The character of `f` and its like, or the text object: `iw`."""
+    """The character of `f` and its like, what `/` looks for, or the text object: `iw`."""
 
     @property
     def times(self) -> int:
@@ -61,12 +63,18 @@ def parse(keys: Sequence[str], *, visual: bool) -> Command | Literal["more", "no
         return Command(f"g{rest[1]}", count, operator) if rest[1] in _AFTER_G else "none"
     if operator and first not in MOTIONS:
         return "none"
-    if first in _WITH_CHARACTER:
-        if len(rest) < 2:
-            return "more"
+    if first in SEARCHES or first in _WITH_CHARACTER:
         # The characters themselves, before one of them counts as a motion.
-        return Command(first, count, operator, " " if keys[-1] == "space" else keys[-1])
+        typed = _characters(keys[len(keys) - len(rest) + 1 :], until_enter=first in SEARCHES)
+        return "more" if typed is None else Command(first, count, operator, typed)
     return Command(first, count, operator)
+
+
+def _characters(keys: Sequence[str], *, until_enter: bool) -> str | None:
+    """What was typed behind a command that takes a character, or all until Enter; None if more is to come."""
+    if not keys or (until_enter and keys[-1] != "enter"):
+        return None
+    return "".join(" " if key == "space" else key for key in (keys[:-1] if until_enter else keys))
 
 
 def _count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:

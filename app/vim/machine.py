@@ -7,7 +7,7 @@ from enum import StrEnum
 from app.vim import changes
 from app.vim.changes import Register
 from app.vim.history import History
-from app.vim.keys import MOTIONS, Command, parse
+from app.vim.keys import MOTIONS, SEARCHES, Command, parse
 from app.vim.motions import Sought, Stretch, move, stretch
 from app.vim.objects import text_object
 from app.vim.words import first_nonblank, line_end, line_start, on_character
@@ -15,6 +15,7 @@ from app.vim.words import first_nonblank, line_end, line_start, on_character
 _REDO = "ctrl+r"
 _KEYS = frozenset({_REDO, "space", "backspace"})
 """Keys with names that mean something in normal mode; others are left to whoever shows the text."""
+_SEARCHED = SEARCHES | {"n", "N"}
 _END = float("inf")
 
 
@@ -50,8 +51,10 @@ class Vim:
         self.register = Register()
         self.failed = False
         """Whether the last command could not be done."""
+        self.missed = ""
+        """What it has looked for in the text and not found."""
         self._history = History()
-        self._sought: Sought | None = None
+        self._sought = Sought()
         self._column: float | None = None
         """Where `j` and `k` want to be; None for where the cursor is."""
         self._inserting: tuple[str, int] | None = None
@@ -72,6 +75,11 @@ class Vim:
         self._history = History()
 
     @property
+    def _searches(self) -> bool:
+        """Whether what is looked for is being typed."""
+        return not SEARCHES.isdisjoint(self.pending)
+
+    @property
     def visual(self) -> bool:
         """Whether something is selected."""
         return self.mode in (Mode.VISUAL, Mode.LINES)
@@ -85,6 +93,7 @@ class Vim:
 
     def press(self, key: str, text: str, cursor: int) -> Outcome:
         """Take a key: a character, or a name of Textual's (`escape`, `ctrl+r`)."""
+        self.missed = ""
         if self.mode is Mode.INSERT:
             if key != "escape":
                 return Outcome(text, cursor, taken=False)
@@ -93,7 +102,11 @@ class Vim:
             used = bool(self.pending) or self.visual
             self.pending, self.mode = [], Mode.NORMAL
             return Outcome(text, on_character(text, cursor), used)
-        if len(key) > 1 and key not in _KEYS:
+        if self._searches and key == "backspace":
+            # What is looked for loses its last character, and with the sign before it the search is given up.
+            del self.pending[-1 if self.pending[-1] not in SEARCHES else 0 :]
+            return Outcome(text, cursor)
+        if len(key) > 1 and key not in _KEYS and not (self._searches and key == "enter"):
             self.pending, self._column = [], None
             return Outcome(text, cursor, taken=False)
         self.failed = False
@@ -104,7 +117,10 @@ class Vim:
         keys, self.pending = self.pending, []
         if command == "none":
             return Outcome(text, cursor)
-        return self._run(command, keys, text, on_character(text, cursor) if not self.visual else cursor)
+        outcome = self._run(command, keys, text, on_character(text, cursor) if not self.visual else cursor)
+        if self.failed and command.name in _SEARCHED:
+            self.missed = self._sought.words
+        return outcome
 
     # Commands
 
@@ -129,8 +145,7 @@ class Vim:
         return Outcome(new, cursor)
 
     def _moved(self, command: Command, text: str, at: int) -> int:
-        if command.name in "fFtT":
-            self._sought = Sought(command.name, command.argument)
+        self._sought = self._sought.with_command(command)
         column = self._column if self._column is not None else at - line_start(text, at)
         found = move(text, at, command, column, self._sought, onto_end=self.visual)
         if found is None:
@@ -146,8 +161,7 @@ class Vim:
         return found.to if onto_end else on_character(text, found.to)
 
     def _operate(self, command: Command, text: str, at: int) -> tuple[str, int]:
-        if command.name in "fFtT":
-            self._sought = Sought(command.name, command.argument)
+        self._sought = self._sought.with_command(command)
         what = stretch(text, at, command, at - line_start(text, at), self._sought)
         self.failed = what is None
         if what is None or (what.start == what.end and not what.lines and command.operator != "c"):
@@ -156,7 +170,7 @@ class Vim:
         if command.operator == "y" and what.lines and what.start < line_start(text, at):
             cursor = on_character(text, min(what.start + at - line_start(text, at), line_end(text, what.start)))
         if command.operator == "y" and command.name in ("gg", "G"):
-            moved = move(text, at, command, 0, None)
+            moved = move(text, at, command, 0, self._sought)
             cursor = min(at, moved.to) if moved else cursor
         return self._apply(command.operator, what, text, times=1, cursor=cursor)
 

@@ -1,12 +1,13 @@
 """Where a motion leads, and what an operator takes of the way there."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from app.vim.keys import Command
+from app.vim.keys import IN_LINE, SEARCHES, Command
 from app.vim.objects import text_object
 from app.vim.words import (
     find_in_line,
+    find_words,
     first_nonblank,
     line_end,
     line_start,
@@ -45,14 +46,23 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What `f` and its like looked for last."""
+    """What was looked for last: by `f` and its like in a line, by `/` and `?` in the text."""
 
-    key: str
-    character: str
+    key: str = ""
+    character: str = ""
+    words: str = ""
+    forward: bool = True
+    """Whether by `/`."""
+
+    def with_command(self, command: Command) -> "Sought":
+        """The same after a command, which may look for something else; a search for nothing repeats the last."""
+        if command.name in SEARCHES:
+            return replace(self, words=command.argument or self.words, forward=command.name == "/")
+        return replace(self, key=command.name, character=command.argument) if command.name in IN_LINE else self
 
 
 def move(  # noqa: PLR0911
-    text: str, at: int, command: Command, column: float, sought: Sought | None, *, onto_end: bool = False
+    text: str, at: int, command: Command, column: float, sought: Sought, *, onto_end: bool = False
 ) -> Move | None:
     """Where the motion of a command leads; None if it cannot be made.
 
@@ -61,7 +71,7 @@ def move(  # noqa: PLR0911
         at: the cursor.
         command: with a motion.
         column: where `j` and `k` want to be.
-        sought: for `;` and `,`.
+        sought: what is looked for, or was last.
         onto_end: whether the cursor may stand on the end of a line, as it may where one selects.
     """
     times, operates = command.times, bool(command.operator) or onto_end
@@ -92,6 +102,10 @@ def move(  # noqa: PLR0911
             return None if found is None else Move(found, "inclusive" if command.name in "ft" else "exclusive")
         case ";" | ",":
             return _again(text, at, command, sought)
+        case "/" | "?" | "n" | "N":
+            forward = sought.forward != (command.name == "N")
+            found = find_words(text, at, sought.words, times, forward=forward)
+            return None if found is None else Move(found)
     return _by_words(text, at, command)
 
 
@@ -163,15 +177,15 @@ def _by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> Move | N
     return Move(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
 
 
-def _again(text: str, at: int, command: Command, sought: Sought | None) -> Move | None:
-    if sought is None:
+def _again(text: str, at: int, command: Command, sought: Sought) -> Move | None:
+    if not sought.key:
         return None
     key = sought.key if command.name == ";" else sought.key.swapcase()
     found = find_in_line(text, at, key, sought.character, command.times, again=True)
     return None if found is None else Move(found, "inclusive" if key in "ft" else "exclusive")
 
 
-def stretch(text: str, at: int, command: Command, column: float, sought: Sought | None) -> Stretch | None:
+def stretch(text: str, at: int, command: Command, column: float, sought: Sought) -> Stretch | None:
     """What the operator of a command works on; None if there is nothing of the kind."""
     if command.name == "object":
         found = text_object(text, at, command.argument[0] == "i", command.argument[1])

@@ -1,5 +1,8 @@
 """Where lines, words and brackets begin and end in a text; places are offsets, and a line's end is its newline."""
 
+import re
+from bisect import bisect_left, bisect_right
+
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = {close: opening for opening, close in _BRACKETS.items()}
 PAIRS = {
@@ -165,6 +168,19 @@ def find_in_line(text: str, at: int, key: str, character: str, count: int, *, ag
     if key == "t":
         return found - 1
     return found + 1 if key == "T" else found
+
+
+def find_words(text: str, at: int, words: str, count: int, *, forward: bool) -> int | None:
+    """Where a text occurs next after a place, or last before it, from the other end on where there is no more.
+
+    Case counts only if there are upper-case letters in it, as in every search here. None if it occurs nowhere.
+    """
+    case = re.IGNORECASE if words == words.lower() else re.NOFLAG
+    places = [match.start() for match in re.finditer(re.escape(words), text, case)] if words else []
+    if not places:
+        return None
+    nearest = bisect_right(places, at) if forward else bisect_left(places, at) - 1
+    return places[(nearest + (count - 1 if forward else 1 - count)) % len(places)]
 
 
 def matching_bracket(text: str, at: int) -> int | None:

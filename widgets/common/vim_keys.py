@@ -67,7 +67,11 @@ class VimKeys:
         if outcome.taken:
             self._show(outcome, text, moved=before is not self._vim.mode or outcome.cursor != cursor)
             if self._vim.failed and key in ("j", "k") and self._vim.mode is Mode.NORMAL:
+                shown = self._area.text
                 self._at_edge("down" if key == "j" else "up")
+                if self._area.text != shown:
+                    # Another text stands there now, say an earlier message.
+                    self._vim.forget()
         self._known = self._area.text
         self._say()
         return outcome.taken
@@ -102,7 +106,7 @@ class VimKeys:
             area.move_cursor(self._location(outcome.cursor))
 
     def _say(self) -> None:
-        keys = "".join(self._vim.pending)
+        keys = "".join(self._vim.pending) or (f"no “{self._vim.missed}” here" if self._vim.missed else "")
         mode = "" if self._vim.mode is Mode.INSERT else self._vim.mode.value.upper()
         told = f"{mode} {keys}".strip()
         if told != self._told:

@@ -20,8 +20,13 @@ MOTION = st.sampled_from(
 )
 OBJECT = st.sampled_from(["iw", "aw", "iW", "aW", 'i"', 'a"', "i'", "i(", "a(", "ib", "i[", "a{"])
 TYPED = st.text("ab (", max_size=3)
+SEARCH = st.builds("{}{}\r".format, st.sampled_from("//?"), st.text("abAc (_", max_size=2)) | st.sampled_from("nN")
 COMMAND = st.one_of(
     st.builds(str.__add__, COUNT, MOTION),
+    st.builds(str.__add__, COUNT, SEARCH),
+    st.builds("{}{}{}".format, COUNT, st.sampled_from("dy"), SEARCH),
+    st.builds("c{}{}\x1b".format, SEARCH, TYPED),
+    st.builds("v{}{}".format, SEARCH, st.sampled_from(["d", "y", "\x1b"])),
     st.builds("{}{}{}".format, COUNT, st.sampled_from("dy"), MOTION),
     st.builds("{}{}".format, st.sampled_from("dy"), OBJECT),
     st.builds("{}{}{}\x1b".format, st.just("c"), st.one_of(MOTION, OBJECT), TYPED),
@@ -38,7 +43,7 @@ CASE = st.tuples(
 Cases = list[tuple[list[str], int, int, list[str]]]
 
 SCRIPT = r"""
-set nocompatible noautoindent nojoinspaces startofline cpo-=; belloff=all undolevels=100
+set nocompatible noautoindent nojoinspaces startofline ignorecase smartcase wrapscan cpo-=; belloff=all undolevels=100
 let cases = json_decode(join(readfile('cases.json'), "\n"))
 let out = []
 for case in cases
@@ -52,9 +57,13 @@ for case in cases
   call setreg('"', '')
   call cursor(case.row + 1, case.column + 1)
   exe "normal! fZ"
+  let @/ = ''
   for keys in case.keys
     let &undolevels = &undolevels
-    exe "normal! " . keys
+    try
+      exe "normal! " . keys
+    catch /E35:\|E486:/
+    endtry
   endfor
   call add(out, {'lines': getline(1, '$'), 'row': line('.') - 1, 'column': col('.') - 1})
 endfor
@@ -72,7 +81,10 @@ def by_vim(folder: Path, cases: list[dict[str, object]]) -> list[dict[str, objec
 
 
 def by_machine(case: dict[str, object]) -> dict[str, object] | None:
-    """None where vim does something odd: text objects on empty lines, and what is selected when a motion fails."""
+    """None where vim does something odd.
+
+    Such are text objects on empty lines, what is selected when a motion fails, and what follows a search in vain.
+    """
     lines, row, column = case["lines"], case["row"], case["column"]
     assert isinstance(lines, list) and isinstance(row, int) and isinstance(column, int)
     text = "\n".join(lines)
@@ -82,14 +94,14 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
     vim.press("i", "", 0)
     vim.press("escape", "z", 1)
     for keys in case["keys"]:  # type: ignore[attr-defined]
-        for key in keys:
+        for number, key in enumerate(keys, 1):
             empty = line_start(text, cursor) == line_end(text, cursor)
             if empty and vim.pending and vim.mode is Mode.NORMAL and key in ("i", "a"):
                 return None
-            outcome = vim.press({"\x1b": "escape"}.get(key, key), text, cursor)
+            outcome = vim.press({"\x1b": "escape", "\r": "enter"}.get(key, key), text, cursor)
             text, cursor = outcome.text, outcome.cursor
             if vim.failed:
-                if vim.visual:
+                if vim.visual or (key in "nN\r" and number < len(keys)):
                     return None
                 # What cannot be done ends a `:normal`.
                 break
