@@ -38,6 +38,33 @@ class Outcome:
     """Whether the key is used up; else it does what it does without vim's keys."""
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much was selected, for the same to be done to as much elsewhere."""
+
+    whole_lines: bool
+    lines: int
+    column: int
+    """Of its end: of one line, counted from its start."""
+
+    @classmethod
+    def of(cls, what: Stretch, text: str, end: int) -> "Extent":
+        """Of what is selected up to `end`, or down to it."""
+        last = max(end, what.start) if what.lines else what.end - 1
+        lines = text.count("\n", what.start, max(what.start, last)) + 1
+        return cls(what.lines, lines, last - (what.start if lines == 1 else line_start(text, last)))
+
+    def end_from(self, text: str, at: int) -> int:
+        """The last character of as much, from a place on."""
+        last = at
+        for _ in range(self.lines - 1):
+            if (end := line_end(text, last)) == len(text):
+                break
+            last = end + 1
+        start = last if self.lines == 1 else line_start(text, last)
+        return min(start + self.column, line_end(text, last))
+
+
 class Vim:
     """One text field's keys. Between two keys the text may change by other hands."""
 
@@ -63,6 +90,8 @@ class Vim:
         """The keys of the last change."""
         self._inserted = ""
         """What was typed in the end of it."""
+        self._extent: Extent | None = None
+        """Of what was selected for it; None if nothing was."""
         self._repeating = False
 
     def reset(self) -> None:
@@ -128,6 +157,7 @@ class Vim:
         if command.name in MOTIONS and not command.operator:
             return Outcome(text, self._moved(command, text, at))
         self._column = None
+        extent = Extent.of(self.selected(text, at), text, at) if self.visual else None
         if self.visual:
             new, cursor = self._in_visual(command, text, at)
         elif command.operator:
@@ -137,7 +167,7 @@ class Vim:
         if new != text and command.name not in ("u", _REDO, "U") and not self._repeating:
             self._history.keep(text, at)
         if (new != text or self.mode is Mode.INSERT) and command.name not in ("u", _REDO, "."):
-            self._last, self._inserted = keys, ""
+            self._last, self._inserted, self._extent = keys, "", extent
         if self.mode is Mode.INSERT and not self._repeating:
             self._inserting = new, cursor
             if new == text:
@@ -304,10 +334,13 @@ class Vim:
 
     def _repeat(self, text: str, at: int) -> tuple[str, int]:
         """The last change once more, with what was typed in it."""
-        command = parse(self._last, visual=False) if self._last else "none"
+        keys, inserted, extent = self._last, self._inserted, self._extent
+        command = parse(keys, visual=extent is not None) if keys else "none"
         if isinstance(command, str):
             return text, at
-        keys, inserted = self._last, self._inserted
+        if extent is not None:
+            self.mode, self.anchor = Mode.LINES if extent.whole_lines else Mode.VISUAL, at
+            at = extent.end_from(text, at)
         self._repeating = True
         try:
             outcome = self._run(command, keys, text, at)
@@ -318,7 +351,7 @@ class Vim:
             text, at = text[:at] + inserted + text[at:], at + len(inserted)
             self.mode = Mode.NORMAL
             at = max(line_start(text, at), at - 1)
-        self._last, self._inserted = keys, inserted
+        self._last, self._inserted, self._extent = keys, inserted, extent
         return text, at
 
 

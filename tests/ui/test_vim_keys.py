@@ -73,6 +73,38 @@ async def test_lists_history_and_pastes_keep_their_keys(tmp_path: Path, server: 
         assert composer.draft.endswith("48\n49")
 
 
+async def test_a_search_sends_nothing_and_says_what_is_not_there(tmp_path: Path, server: WireServer) -> None:
+    server.script([Turn("Fine.")])
+    async with running(tmp_path, server, vim=True) as run:
+        await run.write("one two one")
+        await run.pilot.press("escape", "0")
+        await run.write("/tw")
+        await run.see("NORMAL /tw")
+        assert not run.app.workbench.composer.popup.is_open
+        await run.pilot.press("enter")
+        assert run.app.workbench.composer.editor.cursor_location == (0, 4)
+        await run.write("/zz")
+        await run.pilot.press("enter")
+        await run.see("NORMAL no “zz” here")
+        assert server.requests == []
+        await run.pilot.press("enter")
+        await run.until(lambda: run.turns == 1, "the message")
+
+
+async def test_what_was_written_before_is_not_taken_back_over_a_recalled_message(
+    tmp_path: Path, server: WireServer
+) -> None:
+    server.script([Turn("Fine.")])
+    async with running(tmp_path, server, vim=True) as run:
+        await run.say("first message")
+        await run.write("draft")
+        await run.pilot.press("escape", "x", "k")
+        composer = run.app.workbench.composer
+        assert composer.draft == "first message"
+        await run.pilot.press("u")
+        assert composer.draft == "first message"
+
+
 async def test_the_edit_screen_has_them(tmp_path: Path, server: WireServer) -> None:
     server.turn(calls=[edit()])
     server.say("Have a look.")
@@ -88,5 +120,7 @@ async def test_the_edit_screen_has_them(tmp_path: Path, server: WireServer) -> N
         assert type(run.app.screen).__name__ == "EditScreen"
         await run.pilot.press("u", "u")
         assert area.text.startswith("def greet(name):\n")
+        await run.pilot.press(*"/return", "enter")
+        assert area.cursor_location == (1, 4)
         await run.pilot.press("escape")
         await run.until(lambda: type(run.app.screen).__name__ != "EditScreen", "the workbench")

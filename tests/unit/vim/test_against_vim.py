@@ -83,7 +83,8 @@ def by_vim(folder: Path, cases: list[dict[str, object]]) -> list[dict[str, objec
 def by_machine(case: dict[str, object]) -> dict[str, object] | None:
     """None where vim does something odd.
 
-    Such are text objects on empty lines, what is selected when a motion fails, and what follows a search in vain.
+    Such are text objects on empty lines, what is selected when a motion fails, what follows a search in vain, and the
+    repetition of what has changed nothing.
     """
     lines, row, column = case["lines"], case["row"], case["column"]
     assert isinstance(lines, list) and isinstance(row, int) and isinstance(column, int)
@@ -93,7 +94,11 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
     vim.press("escape", "", 0)
     vim.press("i", "", 0)
     vim.press("escape", "z", 1)
+    before: str | None = None
     for keys in case["keys"]:  # type: ignore[attr-defined]
+        if keys == "." and text == before:
+            return None
+        before = text if keys != "." else None
         for number, key in enumerate(keys, 1):
             empty = line_start(text, cursor) == line_end(text, cursor)
             if empty and vim.pending and vim.mode is Mode.NORMAL and key in ("i", "a"):

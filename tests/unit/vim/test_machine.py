@@ -48,6 +48,14 @@ class Typing:
         ("one two", "ywP", "one| one two"),
         ("ab", ["A", "c", "escape", "5", "h"], "|abc"),
         ("ab", ["l", "space", "backspace"], "|ab"),
+        ("abcd efgh", "vlxw.", "cd |gh"),
+        ("a\nb\nc\nd\ne", "jVjd.", "|a"),
+        ("one two one", [*"/on", "backspace", "n", "enter"], "one two |one"),
+        ("one two one", ["/", "backspace", "x"], "|ne two one"),
+        ("one two one", [*"/tw", "escape", "x"], "|ne two one"),
+        ("one two One", [*"/One", "enter"], "one two |One"),
+        ("one two one", [*"d/ t", "enter", "."], "| two one"),
+        ("one a.c abc", [*"/a.c", "enter", *"nn"], "one |a.c abc"),
     ],
 )
 def test_keys_come_to_this(text: str, keys: list[str], comes: str) -> None:
