@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import textual.css.stylesheet
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -13,6 +14,7 @@ _stylesheet: Any = textual.css.stylesheet
 _read_variables = _stylesheet.tokenize_values
 _parse = _stylesheet.parse
 _apply: Any = Stylesheet.apply
+_process_components: Any = Stylesheet._process_component_classes
 
 _variables: dict[frozenset[tuple[str, str]], dict[str, list[Any]]] = {}
 _rules: dict[tuple[Any, ...], list[RuleSet]] = {}
@@ -154,3 +156,9 @@ def work_once() -> None:
     _stylesheet.parse = _rules_parsed_once
     Stylesheet._process_component_classes = _components_later  # type: ignore[method-assign]
     Stylesheet.apply = _applied_once  # type: ignore[method-assign]
+
+
+def work_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have styles applied as in the app, until the end of a test that measures."""
+    monkeypatch.setattr(Stylesheet, "_process_component_classes", _process_components)
+    monkeypatch.setattr(Stylesheet, "apply", _apply)

@@ -4,8 +4,13 @@ import pytest
 import textual.constants
 import textual.screen
 
+from tests import stylesheets
+from tests.pictures import paint_everything
+
 
 @pytest.fixture(autouse=True)
-def pictures_as_often_as_in_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests are painted seldom; here, how long somebody waits for a picture is what is measured."""
+def all_that_the_app_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests paint seldom and work out styles once; here it counts what that takes, and how long one waits."""
     monkeypatch.setattr(textual.screen, "UPDATE_PERIOD", 1 / textual.constants.MAX_FPS)
+    paint_everything(monkeypatch)
+    stylesheets.work_each_time(monkeypatch)
