@@ -1,5 +1,6 @@
 """Keeps the conversation within the model's context: measures it, and makes room when it is nearly full."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -100,7 +101,7 @@ class ContextKeeper:
         Raises:
             Interrupted: the user stopped while the summary was made.
         """
-        used = self._meter.tokens(project(self._log.events, model.profile, facts))
+        used = await self._measured(self._log.events, model, facts)
         budget = budget_for(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
         summarise, changed = True, False
         while budget is not None and (step := plan(self._log.events, budget, summarise=summarise)) is not None:
@@ -128,9 +129,13 @@ class ContextKeeper:
             changed = True
         return changed
 
+    async def _measured(self, events: Sequence[Event], model: ModelPort, facts: Facts) -> int:
+        """Tokens of the payload for these events; on a thread, since of a long history it takes its time."""
+        return self._meter.tokens(await asyncio.to_thread(project, tuple(events), model.profile, facts))
+
     async def _take(self, step: Pruned | Compacted, budget: Budget, model: ModelPort, facts: Facts) -> Budget:
         """Record a step with what it leaves, and measure anew."""
-        after = self._meter.tokens(project([*self._log.events, step], model.profile, facts))
+        after = await self._measured([*self._log.events, step], model, facts)
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
 

@@ -9,9 +9,11 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ports import ModelPort, Ports
+from app.agent.prepared import PreparedRequest
 from app.agent.side_brief import Subject, briefs
 from app.agent.side_request import SideRequest, settled
 from app.agent.updates import Failed, SideDiscarded, SideStreamed, Update
@@ -20,9 +22,8 @@ from app.conversation.events import AssistantMessage
 from app.conversation.log import EventLog
 from app.conversation.payload.projection import Facts
 from app.conversation.side_events import Exchange, Place, SideAnswer, SideQuestion, exchanges
-from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.types import AttemptDiscarded, Completed, Payload, ProfileCorrected, TextDelta, Usage
+from app.llm.types import AttemptDiscarded, Completed, ProfileCorrected, TextDelta, Usage
 from app.llm.wires.registry import SentRequest
 from app.proposals.errors import ProposalError
 from app.tools.contract import ToolError
@@ -212,13 +213,9 @@ class SideQuestions:
         self, question: SideQuestion, request: SideRequest, asked: _Asked, model: ModelPort, *, tight: bool = False
     ) -> None:
         """Pass the stream on. Writes nothing: it may be cancelled at any point."""
-
-        def build(profile: Profile) -> Payload:
-            payload = request.payload(profile, tight=tight)
-            self._sent(SentRequest(request.facts.model, profile, payload))
-            return payload
-
-        async for update in model.stream(build, closing=True):
+        prepared = PreparedRequest(partial(request.payload, tight=tight), request.facts.model, self._sent)
+        await prepared.payload(model.profile)
+        async for update in model.stream(prepared.build, closing=True):
             match update:
                 case TextDelta(text=text):
                     asked.text.append(text)

@@ -29,6 +29,7 @@ from app.agent.ladder import (
     decide,
 )
 from app.agent.ports import ModelPort
+from app.agent.prepared import PreparedRequest
 from app.agent.turn_state import TurnState, ladder_state
 from app.agent.updates import (
     CallStreamed,
@@ -235,26 +236,13 @@ class Turn:
 
     async def _request(self, *, closing: bool) -> None:
         """One request and the record of what came of it."""
-        facts = await self._facts(closing=closing)
-        events = tuple(self._log.events)
-
-        def build(profile: Profile) -> Payload:
-            payload = project(events, profile, facts)
-            self._sent(SentRequest(facts.model, profile, payload))
-            return payload
-
-        payload = build(self._model.profile)
-        await self._log.append(
-            RequestSent(
-                closing=closing, messages=len(payload.messages), estimated_tokens=self._context.tokens(payload)
-            )
-        )
+        request = await self._sent_request(closing=closing)
         self._publish(PhaseChanged(Phase.REQUESTING))
         received = _Received()
         started = time.monotonic()
         try:
             stalled = (lambda: self._stalled(received)) if closing else None
-            await self._interrupter.wait_for(self._receive(build, received, closing=closing), until=stalled)
+            await self._interrupter.wait_for(self._receive(request.build, received, closing=closing), until=stalled)
         except Interrupted:
             await self._record(self._partial("interrupted", received, started), received)
         except RequestError as error:
@@ -269,6 +257,26 @@ class Turn:
             # What a closing request brings is refused, cut off or not.
             cut = message.calls if message.state == "truncated" and not closing else ()
             await self._record(message, received, *self._executor.cut_off(cut))
+
+    async def _sent_request(self, *, closing: bool) -> PreparedRequest:
+        """The next request, recorded as sent; it says all that the log has before that record."""
+        facts = await self._facts(closing=closing)
+        events = tuple(self._log.events)
+        request = self._prepared(events, facts)
+        payload = await request.payload(self._model.profile)
+        record = RequestSent(
+            closing=closing, messages=len(payload.messages), estimated_tokens=self._context.tokens(payload)
+        )
+        (sent,) = await self._log.append(record)
+        before = tuple(event for event in self._log.events if event.id < sent.id)
+        if len(before) > len(events):
+            # The user has decided, here or in another process, while the record was written.
+            request = self._prepared(before, facts)
+            await request.payload(self._model.profile)
+        return request
+
+    def _prepared(self, events: Sequence[Event], facts: Facts) -> PreparedRequest:
+        return PreparedRequest(lambda profile: project(events, profile, facts), facts.model, self._sent)
 
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
         """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""

@@ -208,9 +208,11 @@ class ModelClient:
 
     async def _ask_list(self, payload: Payload, lessons: Lessons) -> bool:
         """Before a request that is long or has images, learn what is taken; returns whether the images are not."""
+        if self._listed:
+            return False
         long = self.profile.context_window is None and not payload.images and len(str(payload)) >= _LARGE
         unsure = bool(payload.images) and self.profile.images_supported is None
-        if self._listed or not (unsure or long):
+        if not (unsure or long):
             return False
         with contextlib.suppress(RequestError, TimeoutError):
             async with asyncio.timeout(_LISTING):
