@@ -92,7 +92,7 @@ class Decisions(ABC):
     async def edit_proposal(self, proposal_id: str, path: str, text: str) -> Proposal:
         """Replace the proposed text of a file by the user's; the model is told as a fact."""
         proposal = await asyncio.to_thread(self.service.replace_result, proposal_id, path, text)
-        await self._record_decision(DecisionResult(proposal), edited(proposal))
+        await self._record_decision(DecisionResult(proposal), edited(proposal, path))
         return proposal
 
     async def _commit(self, proposal: Proposal) -> None:

@@ -39,9 +39,12 @@ def redone(result: DecisionResult) -> ProposalDecided:
     return decided(result, Decision.DENIED if result.denial else Decision.REDONE)
 
 
-def edited(proposal: Proposal) -> ProposalDecided:
-    """The event of the user's change to what is proposed."""
-    return ProposalDecided(proposal=proposal.id, decision=Decision.EDITED, still_pending=True, origin=proposal.origin)
+def edited(proposal: Proposal, path: str) -> ProposalDecided:
+    """The event of the user's change to what is proposed for a file."""
+    files = tuple(change.stat for change in proposal.files if change.path == path)
+    return ProposalDecided(
+        proposal=proposal.id, decision=Decision.EDITED, files=files, still_pending=True, origin=proposal.origin
+    )
 
 
 def decided(
@@ -62,6 +65,7 @@ def decided(
         comments=comments,
         images=images,
         still_pending=result.proposal.state.waiting,
+        denied_in_part=result.proposal.denied_in_part,
         number=result.proposal.last.number if result.proposal.last else 0,
         origin=result.proposal.origin,
         on_disk=result.proposal.on_disk,

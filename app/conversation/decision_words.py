@@ -10,7 +10,7 @@ def decision_facts(decided: ProposalDecided) -> str:
     """The facts of a decision, for a system message: which proposal, files and hunks, and what is on disk now."""
     lines = [_headline(decided)]
     lines += hunk_lines(decided.hunks, on_disk=decided.on_disk)
-    if decided.still_pending:
+    if decided.still_pending and decided.decision is not Decision.EDITED:
         lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")
     if decided.feedback.strip() or decided.comments:
         lines.append("The user's own words on it follow as the user's message.")

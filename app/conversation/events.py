@@ -264,6 +264,8 @@ class ProposalDecided(EventBase):
     """What the user attached to these words."""
     still_pending: bool = False
     """Some hunks of the proposal still await a decision."""
+    denied_in_part: bool = False
+    """Nothing of the proposal waits any more: some of it was approved, the rest denied, maybe one after the other."""
     on_disk: bool = False
     """It was on disk before it was decided on: what was denied was taken back off the disk."""
     number: int = 0

@@ -346,8 +346,17 @@ class Proposal(Value):
     @property
     def written_in_part(self) -> bool:
         """Whether an approval has written any of it."""
-        states = {change.state for change in self.files} | {hunk.state for hunk in self.hunks}
-        return HunkState.APPLIED in states
+        return HunkState.APPLIED in self._part_states
+
+    @property
+    def denied_in_part(self) -> bool:
+        """Whether nothing of it waits any more, and the user has approved some of it and denied the rest."""
+        return self.state is ProposalState.APPLIED and HunkState.DENIED in self._part_states
+
+    @property
+    def _part_states(self) -> set[HunkState]:
+        """Where files and hunks stand."""
+        return {change.state for change in self.files} | {hunk.state for hunk in self.hunks}
 
 
 class FileDiff(Value):

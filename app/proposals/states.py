@@ -60,7 +60,14 @@ ON_DISK_WORDS = {State.PARTLY_APPROVED: "partly kept", State.APPLIED: "kept", St
 
 def words_for(proposal: Proposal) -> str:
     """Where a proposal stands as the user reads it."""
-    return (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or words(proposal.state)
+    return said_in_part(
+        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or words(proposal.state)
+    )
+
+
+def said_in_part(proposal: Proposal, state: str) -> str:
+    """The words for where a proposal stands, or that this is true of a part of it and the rest was denied."""
+    return f"{state} in part" if proposal.denied_in_part else state
 
 
 def state_of(proposal: Proposal) -> State:

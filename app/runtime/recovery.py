@@ -103,6 +103,7 @@ def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
         comments=last.comments,
         images=last.images,
         still_pending=proposal.state.waiting,
+        denied_in_part=proposal.denied_in_part,
         number=last.number,
         origin=proposal.origin,
         on_disk=proposal.on_disk,

@@ -11,7 +11,7 @@ from app.plural import plural
 from app.proposals.facts import LineComment
 from app.proposals.models import FileChange, FileDiff, FileVersion, Proposal
 from app.proposals.record import Entry
-from app.proposals.states import words
+from app.proposals.states import words_for
 from app.proposals.text.diff import Change, diff
 from app.runtime.workspace import Runtime
 from app.storage.record import RecordStore
@@ -41,12 +41,12 @@ class Report:
     def numbers(self) -> str:
         """What it changes, in numbers."""
         proposal = self.proposal
-        return f"+{proposal.added} −{proposal.removed} in {plural(len(proposal.files), 'file')}"
+        return f"+{proposal.added} −{proposal.removed} in {plural(len(proposal.in_question), 'file')}"
 
     @property
     def head(self) -> Sequence[tuple[str, str]]:
         """What stands above everything: names and values."""
-        state = words(self.proposal.state)
+        state = words_for(self.proposal)
         return (
             ("State", f"{state[:1].upper()}{state[1:]}"),
             ("Changes", self.numbers),

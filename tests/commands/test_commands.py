@@ -159,6 +159,16 @@ def test_hunks_are_approved_by_number(signoff: Run, workspace: Path) -> None:
     assert (workspace / "notes.txt").read_text() == "one\ntwo\nTHREE\n"
     assert document(signoff("approve", "P1", "--hunks", "1", "--json"))["state"] == "applied"
     assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
+    assert "in part" not in signoff("proposals", "--all").stdout
+
+
+def test_a_proposal_of_which_a_hunk_was_denied_is_not_listed_as_applied(signoff: Run, workspace: Path) -> None:
+    signoff("stage", stdin=PATCH)
+    signoff("approve", "P1", "--hunks", "2")
+    assert document(signoff("deny", "P1", "--json"))["state"] == "applied"
+    assert "P1  applied in part" in signoff("proposals", "--all").stdout
+    assert "State: Applied in part" in signoff("export", "P1", "--review").stdout
+    assert (workspace / "notes.txt").read_text() == "one\ntwo\nTHREE\n"
 
 
 def test_content_that_was_changed_in_the_store_is_never_written(

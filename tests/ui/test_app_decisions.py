@@ -152,6 +152,54 @@ async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, serv
         assert any("edit" in said.lower() for said in of_role(server.last, "system")[1:]), "the model is told"
 
 
+@pytest.mark.parametrize(("first", "second"), [("x", "y"), ("only", "n")])
+async def test_what_was_approved_in_part_is_never_called_approved_or_denied(
+    tmp_path: Path, server: WireServer, first: str, second: str
+) -> None:
+    """Whichever came first, one hunk is on disk and the other is not, and no place says otherwise."""
+    both = [{"old": "def greet", "new": "def hail"}, {"old": "'Bye '", "new": "'Farewell '"}]
+    async with running(tmp_path, server, size=(160, 40)) as run:
+        path = run.runtime.workspace.root / "greet.py"
+        path.write_text(f"{FILE}\n\n\ndef leave(name):\n    return 'Bye ' + name\n")
+        server.call("edit_file", {"path": "greet.py", "edits": both})
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.see("P1")
+        await run.review()
+        if first == "x":
+            await run.pilot.press("x")
+            await run.see("Denied P1 · 1 of 2 hunks discarded")
+        else:
+            await run.pilot.press("]", "space")
+            await run.review()
+            await run.pilot.press("y")
+            await run.see("partly approved, the rest waits")
+        await run.review()
+        await run.pilot.press(second)
+        await run.see("approved in part, the rest denied", "the hunk that still waited")
+        assert ("hail" in run.file) is (first == "only")
+        assert ("Farewell" in run.file) is (first == "x")
+
+
+async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.write("# mine ")
+        await run.pilot.press("ctrl+s")
+        await run.see("Edited P1 · greet.py", "it still waits")
+        server.say("I see.")
+        await run.pilot.press("f2")
+        await run.say("go on")
+        told = next(text for text in of_role(server.last, "system") if "by hand" in text)
+        assert (
+            "in the new form: greet.py (edit, +2 -2)." in told or "in the new form: greet.py (edit, +1 -1)." in told
+        )
+        assert "other hunks" not in told
+
+
 async def test_leaving_a_changed_edit_asks_first(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)

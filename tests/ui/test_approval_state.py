@@ -114,6 +114,11 @@ def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
         update={"files": (landed, value.files[1].model_copy(update={"state": HunkState.DENIED}))}
     )
     assert (decided.added, decided.removed) == (2, 1), "what was approved counts, what was denied does not"
+    decided = decided.model_copy(update={"state": ProposalState.APPLIED})
+    state = ReviewState()
+    state.update([decided])
+    assert headline(state, str)[0].plain.startswith("◐ P1 applied in part"), "nor is all of it said to be applied"
+    assert "applied in part" in proposal_row(state, decided).plain
 
 
 def test_verdicts_on_one_proposal() -> None:

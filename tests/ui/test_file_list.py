@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.proposals.models import FileDiff, Proposal, ProposalState
+from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, ready
@@ -58,6 +58,11 @@ async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> N
         assert first == "›+ new.py new file +1 ✓"
         assert second == "- gone.py deleted -2 ✓"
         assert third == "~ far.py unseen +1 -1", "it has not been on the screen"
+        denied = diffs[1].change.model_copy(update={"state": HunkState.DENIED})
+        decided = [diffs[0], diffs[1].model_copy(update={"change": denied}), diffs[2]]
+        app.put(proposal("P1", decided, state=ProposalState.APPLIED), decided)
+        await pilot.pause()
+        assert " ".join(listed(app)[1].split()) == "- gone.py deleted -2 ✗", "a tick would say that it was approved"
         await pilot.press("right_curly_bracket", "right_curly_bracket", "right_square_bracket")
         await pilot.pause()
         assert listed(app)[2].endswith("✓")

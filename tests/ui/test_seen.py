@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from app.proposals.models import FileDiff, Op
+from app.proposals.models import FileDiff, Op, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen
@@ -245,6 +245,9 @@ async def test_a_re_base_is_told_after_it_was_shown_and_what_it_changed_is_unsee
         app.put(proposal("P1", second, revision=2), second)
         await pilot.pause()
         assert "a.py: re-based since you last saw it here" in screen(app), "until it is decided"
+        app.put(proposal("P1", second, revision=2, state=ProposalState.APPLIED), second)
+        await pilot.pause()
+        assert "re-based since" not in screen(app), "nothing would be written any more"
 
 
 async def test_what_was_seen_stays_seen_when_another_proposal_was_shown() -> None:

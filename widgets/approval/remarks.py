@@ -60,7 +60,7 @@ def top_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
             NoteRow(
                 -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"
             )
-            for path in state.looked_at.moved(proposal)
+            for path in (state.looked_at.moved(proposal) if proposal.state.waiting else ())
         ),
     ]
     return [*notes, *sent_notes(state, proposal)]

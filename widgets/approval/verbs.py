@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.proposals.models import Proposal, ProposalState
-from app.proposals.states import ON_DISK_WORDS
+from app.proposals.states import ON_DISK_WORDS, said_in_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +76,4 @@ def verbs(proposal: Proposal) -> Verbs:
 
 def state_words(proposal: Proposal) -> str:
     """Where it stands."""
-    return verbs(proposal).states[proposal.state]
+    return said_in_part(proposal, verbs(proposal).states[proposal.state])

@@ -18,7 +18,7 @@ from widgets.approval.verdicts import Ask, can_be_approved
 from widgets.diff.cells import display
 from widgets.diff.rows import NoteRow
 
-STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
+_STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.PENDING: ("●", "$text-accent"),
     ProposalState.PARTLY_APPROVED: ("◐", "$text-accent"),
     ProposalState.STALE: ("!", "$text-warning"),
@@ -29,6 +29,7 @@ STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.FAILED: ("!", "$text-error"),
 }
 """A sign and a colour for every state."""
+_IN_PART = ("◐", "$text-success")
 
 _COUNT_CELLS = 9
 """Room for the numbers of a row, so that summaries begin in one column."""
@@ -43,6 +44,11 @@ ACTION = "review_action"
 
 KeyOf = Callable[[str], str]
 """The label of the key of an action of the review or the diff, by its handler: `approve` → `y`."""
+
+
+def state_glyph(proposal: Proposal) -> tuple[str, str]:
+    """A sign and a colour for where a proposal stands."""
+    return _IN_PART if proposal.denied_in_part else _STATE_GLYPHS[proposal.state]
 
 
 def safe(text: str, style: str = "") -> Content:
@@ -63,7 +69,7 @@ def counts(added: int, removed: int) -> Content:
 
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     """One line of the queue: what is special about it stands before its summary, which may be cut."""
-    glyph, colour = STATE_GLYPHS[proposal.state]
+    glyph, colour = state_glyph(proposal)
     part = state.chosen.part(proposal)
     quiet = "" if proposal.state.waiting else QUIET
     shown = (part.added, part.removed) if proposal.state.waiting else (proposal.added, proposal.removed)
@@ -83,7 +89,7 @@ def details(state: ReviewState, proposal: Proposal) -> list[Content]:
     if proposal.origin.label in state.origins.told_apart:
         facts.append(safe(proposal.origin.label, "$text-accent"))
     if proposal.state is not ProposalState.PENDING:
-        facts.append(Content.styled(state_words(proposal), STATE_GLYPHS[proposal.state][1]))
+        facts.append(Content.styled(state_words(proposal), state_glyph(proposal)[1]))
     if proposal.supersedes:
         facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
     elif proposal.version > 1:
@@ -254,7 +260,7 @@ def _permission_chip(state: ReviewState, key: KeyOf) -> Content:
 
 
 def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
-    glyph, colour = STATE_GLYPHS[proposal.state]
+    glyph, colour = state_glyph(proposal)
     first = Content.assemble(
         (f"{glyph} {proposal.id} {state_words(proposal)}  ", f"bold {colour}"), safe(proposal.summary or "Edit")
     )

@@ -307,7 +307,9 @@ class EntryBuilder:
                 return self._set_card(event.proposal, event.state, event.reason)
             case ProposalDecided():
                 state = _DECIDED[event.decision]
-                if event.decision is Decision.DENIED and event.still_pending:
+                if event.denied_in_part:
+                    state = "denied_in_part"
+                elif event.decision is Decision.DENIED and event.still_pending:
                     state = "pending"
                 return [
                     *self._set_card(event.proposal, state, ""),

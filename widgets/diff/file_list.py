@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from app.actions import bindings
-from app.proposals.models import FileDiff
+from app.proposals.models import FileDiff, HunkState
 from widgets.diff.file_facts import file_facts, file_name, file_sign, first_reason, mark
 from widgets.diff.surface import DiffSurface
 
@@ -125,7 +125,8 @@ class FileList(ScrollView, can_focus=True):
             piece(name, *(() if seen else ("diff--strong",))),
             piece(" " * (room - cell_len(name)), "diff--file-quiet"),
             *(piece(text, kind) for text, kind in facts),
-            piece(" ✓ " if seen else "   ", "diff--file-quiet"),
+            # All of it was on screen; to a file that was denied the same sign would say yes.
+            piece(" ✗ " if change.state is HunkState.DENIED else " ✓ " if seen else "   ", "diff--file-quiet"),
         ]
         return Strip(segments).adjust_cell_length(width, self.rich_style)
 

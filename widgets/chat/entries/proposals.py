@@ -18,6 +18,7 @@ _STATE_FACES = {
     "pending": Face("warning"),
     "partly_approved": Face("warning"),
     "applied": Face("success"),
+    "denied_in_part": Face("success"),
     "denied": Face("error"),
     "stale": Face("error"),
     "failed": Face("error"),
@@ -27,6 +28,7 @@ _STATE_WORDS = {
     "pending": "waits for you",
     "partly_approved": "partly approved, the rest waits",
     "applied": "approved",
+    "denied_in_part": "approved in part, the rest denied",
     "denied": "denied",
     "stale": "stale",
     "superseded": "replaced by a newer one",
@@ -72,7 +74,7 @@ class ProposalEntry(Entry):
     summary: str
     files: tuple[FileStat, ...]
     state: str = "pending"
-    """`app.proposals.models.ProposalState`, as far as the session's events tell."""
+    """`app.proposals.models.ProposalState`, as far as the session's events tell, or `denied_in_part`."""
     reason: str = ""
     supersedes: str = ""
 
@@ -161,10 +163,12 @@ class DecisionEntry(Entry):
         if self.decision is not Decision.DENIED:
             if self.on_disk and self.decision is Decision.REOPENED:
                 return plural(count, "hunk")
+            if not self.still_pending and all(hunk.landed for hunk in self.hunks):
+                return _the_rest(count)
             verb = "kept" if self.on_disk else "written"
             return f"{sum(hunk.landed for hunk in self.hunks)} of {count} hunks {verb}"
         if not self.still_pending:
-            return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
+            return _the_rest(count)
         verb = "" if self.on_disk else " discarded"
         return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks{verb}"
 
@@ -180,6 +184,10 @@ class DecisionEntry(Entry):
     def copied(self) -> str:
         """The feedback, or what it is about."""
         return self.feedback or self.proposal
+
+
+def _the_rest(count: int) -> str:
+    return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
 
 
 def _numbers(added: int, removed: int) -> list[Span]:

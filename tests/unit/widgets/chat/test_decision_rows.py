@@ -34,3 +34,20 @@ def test_a_denial_of_hunks_says_what_was_discarded_and_not_what_was_written(
     hunks = tuple(HunkFact(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
     entry = DecisionEntry("d1", "P1", Decision.DENIED, hunks=hunks, still_pending=still_pending)
     assert [line.text.removeprefix("✗ ") for line in entry.rows(80, opened=False)] == [words]
+
+
+@pytest.mark.parametrize(
+    ("landed", "still_pending", "words"),
+    [
+        ([True, True], False, "Approved P1 · the 2 hunks that still waited"),
+        ([True, False], True, "Approved P1 · 1 of 2 hunks written · the rest still waits"),
+    ],
+)
+def test_an_approval_of_the_rest_does_not_say_that_it_was_all(
+    landed: list[bool], still_pending: bool, words: str
+) -> None:
+    hunks = tuple(
+        HunkFact(path="a.py", hunk=f"h{number}", header="@@", landed=yes) for number, yes in enumerate(landed)
+    )
+    entry = DecisionEntry("d1", "P1", Decision.APPROVED, hunks=hunks, still_pending=still_pending)
+    assert [line.text for line in entry.rows(80, opened=False)] == [words]
