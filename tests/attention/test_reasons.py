@@ -39,6 +39,8 @@ FOUND = [
     ("a.js", "if (a === b && ok) {\n", "if (a !== b && ok) {\n", "turns an operator in 1 line"),
     ("a.js", "if (ok) {\n", "if (!ok) {\n", "turns an operator in 1 line"),
     ("a.py", "x = list[n - 1]\n", "x = list[n]\n", "turns an operator in 1 line"),
+    ("a.py", "x = 1\n", "x = 1\n\u0430dmin = 2\n", "has characters that can deceive a reader"),
+    ("p\u0430y.py", "x = 1\n", "x = 2\n", "has characters that can deceive a reader"),
     ("a.py", GUARDED, None, "deletes the file"),
     ("test_a.py", TESTS, None, "deletes the file; removes 2 tests: test_one, test_two"),
     ("a.py", "x = 1\n", 'x = 1\nAPI_KEY = "9f8c7b6a5d4e3f2a1b0c"\n', "adds what looks like a secret"),

@@ -4,7 +4,9 @@ import pytest
 from textual.widgets import TextArea
 
 from app.proposals.answers import Answer
+from app.proposals.attention.summary import result_of
 from app.proposals.facts import LineComment
+from app.proposals.origin import Origin, OriginKind
 from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation, ConfirmationAnswer, Span
 from tests.ui.review_app import ReviewApp
@@ -238,6 +240,16 @@ async def test_what_the_pane_below_says_is_not_said_twice(summary: str) -> None:
         await ready(pilot)
         assert "Would change 2 files" in screen(app) and "in 2 files" not in screen(app)
         assert ("The model says: " in screen(app)) is (len(summary) > 40)
+
+
+async def test_what_a_command_was_is_not_said_to_be_the_models_words() -> None:
+    diffs = [file_diff("a.py", "one\n", "1\n")]
+    ran = result_of("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
+    value = proposal("P1", diffs, ran).model_copy(update={"origin": Origin(kind=OriginKind.COMMAND)})
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        assert "Result of: sed -i s/one/1/ a.py && echo this" in screen(app) and "says" not in screen(app)
 
 
 async def test_the_version_before_against_this_one() -> None:

@@ -15,6 +15,7 @@ from app.proposals.attention.swallowed import swallowed
 from app.proposals.models import FileChange, Op, Proposal
 from app.proposals.overlay import Contents
 from app.proposals.text.document import Document
+from app.safe_text import inspect
 from app.workspace.secrets import secret_reason
 
 _EXECUTABLE = 0o111
@@ -64,6 +65,8 @@ def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[
 def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
     """What is true of the file as a whole."""
     change, path = file.change, file.path
+    if change.warnings:
+        yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if inspect(line.text)))
     if change.op is Op.DELETE:
         yield Reason(kind=ReasonKind.DELETED, path=path)
     if change.inexact:

@@ -15,6 +15,8 @@ _NAMED = 3
 class ReasonKind(StrEnum):
     """What was found, the gravest first."""
 
+    DECEIVES = "deceives"
+    """Characters in the name or in added lines that don't show, or look like others."""
     SECRET = "secret"
     UNVERIFIED = "unverified"
     """The other side of a connection is no longer checked."""
@@ -77,6 +79,7 @@ def clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -
     named = named_few(names)
     what = "the file" if files == 1 else plural(files, "file")
     return {
+        ReasonKind.DECEIVES: "has characters that can deceive a reader",
         ReasonKind.SECRET: f"adds what looks like {named or 'a secret'}",
         ReasonKind.UNVERIFIED: f"turns off a check of the connection ({named})",
         ReasonKind.EXECUTES: f"adds {named}, which runs code",

@@ -13,6 +13,7 @@ _SPEAKERS = {
     OriginKind.AGENT: "The agent",
     OriginKind.REF: "The commit",
 }
+_RESULT_OF = "Result of: "
 _IN_LINES = 4
 """Lines that a reason names."""
 
@@ -24,8 +25,15 @@ def described(changes: Sequence[FileChange]) -> str:
     return f"{first.op.value.capitalize()} {first.path}{more}"
 
 
+def result_of(command: str) -> str:
+    """The summary of what a command has changed, where the model says nothing of it."""
+    return f"{_RESULT_OF}{' '.join(command.split())}"
+
+
 def said(proposal: Proposal) -> str:
     """What the author of a proposal says of it, and who that is; empty if the summary is no one's words."""
+    if proposal.origin.kind is OriginKind.COMMAND and proposal.summary.startswith(_RESULT_OF):
+        return proposal.summary
     if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", described(proposal.files)):
         return ""
     return f"{_SPEAKERS[proposal.origin.kind]} says: {proposal.summary}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.plural import plural
+from app.proposals.attention.summary import result_of
 from app.proposals.disk.filesystem import LARGEST
 from app.proposals.remarks import size_words
 from app.proposals.reports import EditReport
@@ -75,7 +76,7 @@ async def staged(
     """
     report = await _taken(context, changes)
     if not context.draft.summaries:
-        context.draft.summaries.append(f"Result of: {' '.join(command.split())}")
+        context.draft.summaries.append(result_of(command))
     # What was moved is one file.
     files = plural(len(report.files), "file")
     proposal = context.draft.proposal_id
