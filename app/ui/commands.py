@@ -303,11 +303,8 @@ class CommandRunner:
         await session.resume()
 
     async def _model(self, argument: str) -> None:
-        name = slash_commands.word("model", argument)
-        if not name:
-            name = await self._connector.pick_model(self._preferences.settings) or ""
+        name = await self._connector.change_model(slash_commands.word("model", argument))
         if name:
-            await self._connector.use(self._preferences.settings.model_copy(update={"model": name}))
             self._means.tell(f"From the next request on: {name}.")
 
     async def _effort(self, argument: str) -> None:

@@ -1,12 +1,14 @@
 """Gets the app a model: connects to what is configured, or lets the user choose what is missing."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from app.llm.address import take_apart
 from app.runtime.connection import NotConnected, address_of
+from app.storage.errors import StorageError
 from app.ui.means import Means
 from app.ui.preferences import Preferences
 from app.ui.session import CurrentSession
@@ -78,7 +80,7 @@ class Connector:
     async def _choose(self) -> None:
         settings = self._preferences.settings
         if settings.names_an_endpoint and not settings.model:
-            name = await self.pick_model(settings)
+            name = await self._picked_before(settings) or await self._pick_and_keep(settings)
             if not name:
                 self._hint(NO_MODEL)
                 return
@@ -101,6 +103,37 @@ class Connector:
         if self._session.now is not None:
             self._work(partial(self.use, settings))
 
+    async def change_model(self, name: str) -> str:
+        """Use another model from the next request on, the one that the user picks if none is named; returns its name,
+        nothing if none was picked. Raises NotConnected.
+        """
+        settings = self._preferences.settings
+        if name:
+            await self._keep(settings, name)
+        else:
+            name = await self._pick_and_keep(settings)
+        if name:
+            await self.use(self._preferences.settings.model_copy(update={"model": name}))
+        return name
+
+    async def _picked_before(self, settings: "Settings") -> str:
+        """The model that was picked at this endpoint the last time; where that cannot be read it is asked for."""
+        try:
+            return await asyncio.to_thread(self._preferences.picked_model, _host(settings))
+        except StorageError:
+            return ""
+
+    async def _pick_and_keep(self, settings: "Settings") -> str:
+        name = await self.pick_model(settings)
+        if name:
+            await self._keep(settings, name)
+        return name or ""
+
+    async def _keep(self, settings: "Settings", name: str) -> None:
+        with contextlib.suppress(StorageError):
+            # At worst it is asked for again.
+            await asyncio.to_thread(self._preferences.keep_picked_model, _host(settings), name)
+
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose among the endpoint's models, or write a name."""
         from app.ui.screens.models import ModelScreen
@@ -109,8 +142,7 @@ class Connector:
             return await self._session.open_session.list_models(settings)
 
         self._session.asked.set()
-        address = take_apart(address_of(settings)).url
-        return await self._ask(ModelScreen(load, address, settings.model, self.settings_of))
+        return await self._ask(ModelScreen(load, _host(settings), settings.model, self.settings_of))
 
     def settings_of(self, model: "ListedModel") -> "ModelSettingsScreen":
         """The screen of what is set for a model alone."""
@@ -123,7 +155,7 @@ class Connector:
         from app.ui.screens.setup import DEMO, SetupScreen
 
         self._session.asked.set()
-        choice = await self._ask(SetupScreen(missing, self._config_file))
+        choice = await self._ask(SetupScreen(missing, self._config_file, self._preferences.picked_model))
         if choice is None:
             self._hint(NO_MODEL)
             return
@@ -136,5 +168,13 @@ class Connector:
                 raise NotConnected(str(error)) from error
             self._session.demo = True
         base_url, model = choice
-        await self.use(self._preferences.settings.model_copy(update={"base_url": base_url, "model": model}))
+        settings = self._preferences.settings.model_copy(update={"base_url": base_url, "model": model})
+        await self.use(settings)
+        if not self._session.demo:
+            await self._keep(settings, model)
         await self._open_session(self._record)
+
+
+def _host(settings: "Settings") -> str:
+    """The endpoint as it is shown and remembered: without credentials."""
+    return take_apart(address_of(settings)).url

@@ -221,6 +221,33 @@ async def test_with_an_endpoint_but_no_model_the_endpoint_is_asked(tmp_path: Pat
         assert server.last.body["model"]
 
 
+@pytest.mark.parametrize("way", ["picker", "command"])
+async def test_what_was_picked_at_an_endpoint_is_picked_there_again(
+    tmp_path: Path, server: WireServer, way: str
+) -> None:
+    server.models = ["first", "second"]
+    server.always(Turn("Hello."))
+    async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
+        await run.screen("ModelScreen")
+        await run.until(lambda: run.app.screen.query_one(OptionList).option_count > 0, "the list of models")
+        await run.pilot.press(*(["down"] if way == "picker" else []), "enter")
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        if way == "command":
+            await run.write("/model second")
+            await run.pilot.press("enter")
+            await run.see("From the next request on: second.")
+    async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        await run.say("hello")
+        assert server.last.body["model"] == "second"
+    async with running(tmp_path, base_url=server.base_url, api_key="key", model="first") as run:
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        await run.say("hello")
+        assert server.last.body["model"] == "first", "a model that is named counts more"
+    async with running(tmp_path, base_url=f"{server.base_url}/elsewhere", api_key="key") as run:
+        await run.screen("ModelScreen")
+
+
 async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelScreen")

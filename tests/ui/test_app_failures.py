@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from textual.widgets import OptionList
 
 from app.cli import open_app as opening
 from app.llm.capabilities import discovery
@@ -75,20 +76,25 @@ async def test_the_models_of_this_machine_are_offered(
     monkeypatch.setattr(discovery, "USUAL_PORTS", (port,))
     # A busy machine may not answer within the half second that the screen waits.
     monkeypatch.setattr(discovery, "local_servers", partial(discovery.local_servers, patience=PATIENCE))
-    async with reader, running(tmp_path) as run:
-        await run.screen("SetupScreen")
-        await run.see("local-model", f"127.0.0.1:{port}", "The demo model", "1 model on this machine")
-        assert isinstance(run.app.screen, SetupScreen)
-        await run.pilot.press("enter")
-        await run.until(lambda: run.app.current_session is not None, "the session")
-        assert run.app.settings.base_url == f"http://127.0.0.1:{port}/v1"
-        assert run.app.settings.model == "local-model"
+    async with reader:
+        async with running(tmp_path) as run:
+            await run.screen("SetupScreen")
+            await run.see("local-model", f"127.0.0.1:{port}", "The demo model", "2 models on this machine")
+            assert isinstance(run.app.screen, SetupScreen)
+            await run.pilot.press("down", "enter")
+            await run.until(lambda: run.app.current_session is not None, "the session")
+            assert run.app.settings.base_url == f"http://127.0.0.1:{port}/v1"
+            assert run.app.settings.model == "local-model"
+        async with running(tmp_path) as run:
+            await run.screen("SetupScreen")
+            await run.see("2 models on this machine")
+            assert run.app.screen.query_one(OptionList).highlighted == 1, "the one of the last time"
 
 
 async def _list_models(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(asyncio.IncompleteReadError):
         await reader.readuntil(b"\r\n\r\n")
-    body = b'{"object": "list", "data": [{"id": "local-model", "object": "model", "owned_by": "vllm"}]}'
+    body = b'{"object": "list", "data": [{"id": "a-model", "owned_by": "vllm"}, {"id": "local-model"}]}'
     writer.write(b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + body)
     await writer.drain()
     writer.close()

@@ -1,6 +1,8 @@
 """The first screen where no model is set up: what is missing, what is there, and what to do."""
 
-from collections.abc import Iterable
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,6 +14,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.safe_text import visible
+from app.storage.errors import StorageError
 from app.ui.screens.dialog import Dialog, shown_path
 from widgets.common.key_hints import KeyHint
 
@@ -46,11 +49,20 @@ class SetupScreen(Dialog[tuple[str, str]]):
     }
     """
 
-    def __init__(self, missing: str, config_file: Path) -> None:
-        """`missing` says in one line what is not set up; `config_file` is where settings are kept."""
+    def __init__(
+        self, missing: str, config_file: Path, picked_before: Callable[[str], str] = lambda base_url: ""
+    ) -> None:
+        """Nothing is looked for yet.
+
+        Args:
+            missing: says in one line what is not set up.
+            config_file: where settings are kept.
+            picked_before: tells which model was picked at an address the last time; may raise StorageError.
+        """
         super().__init__(classes="-small")
         self._missing = missing
         self._config_file = config_file
+        self._picked_before = picked_before
         self._servers: list[LocalServer] = []
         self._choices: list[tuple[str, str]] = [DEMO]
 
@@ -77,15 +89,24 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self.say("looking for models on this machine …")
         self._servers = await discovery.local_servers(discovery.USUAL_PORTS)
         found = [(server, model) for server in self._servers for model in server.models]
+        before = await asyncio.to_thread(self._before, found)
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options([*(Option(_label(server, model)) for server, model in found), _demo()])
-        options.highlighted = 0
+        options.highlighted = before
         self._choices = [*((server.base_url, model) for server, model in found), DEMO]
         count = len(found)
         self.say(
             f"{count} model{'s' if count > 1 else ''} on this machine" if found else "no model server on this machine"
         )
+
+    def _before(self, found: "Sequence[tuple[LocalServer, str]]") -> int:
+        """Which of them the user picked the last time, else the first."""
+        with contextlib.suppress(StorageError):
+            for number, (server, model) in enumerate(found):
+                if model == self._picked_before(server.base_url):
+                    return number
+        return 0
 
     @on(OptionList.OptionSelected)
     def pick(self, event: OptionList.OptionSelected) -> None:
