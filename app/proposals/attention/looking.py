@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from app.deceiving_text import inspect
 from app.proposals.attention.calls import new_calls
 from app.proposals.attention.credentials import secrets
 from app.proposals.attention.edited import EditedFile, LexingBudget
@@ -15,7 +16,6 @@ from app.proposals.attention.swallowed import swallowed
 from app.proposals.models import FileChange, Op, Proposal
 from app.proposals.overlay import Contents
 from app.proposals.text.document import Document
-from app.safe_text import inspect
 from app.workspace.secrets import secret_reason
 
 _EXECUTABLE = 0o111
