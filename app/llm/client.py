@@ -160,7 +160,8 @@ class ModelClient:
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
-        """Send what `build` makes of the profile and give out the response as it comes, at last `Completed`.
+        """Send what `build` makes of the profile, on a thread, and give out the response as it comes, at last
+        `Completed`.
 
         The concatenated `TextDelta`s since the last `AttemptDiscarded` are `Completed.text`. Cancelling the task, or
         closing the generator (use `contextlib.aclosing` if you may leave it early), closes the connection at once.
@@ -174,10 +175,10 @@ class ModelClient:
         self._beliefs.age()
         lessons = Lessons(self.profile)
         while True:
-            payload = build(lessons.profile)
+            payload = await asyncio.to_thread(build, lessons.profile)
             if await self._ask_list(payload, lessons):
                 yield ProfileCorrected(self.profile, NO_IMAGES)
-                payload = build(lessons.profile)
+                payload = await asyncio.to_thread(build, lessons.profile)
             request = SentRequest(self.endpoint.model, lessons.profile, payload)
             wire, fields = request.wire, request.body()
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)

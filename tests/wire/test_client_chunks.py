@@ -1,12 +1,14 @@
 """Chunks: content, reasoning and usage in every place and form that servers use."""
 
+import threading
 from typing import Any
 
 import pytest
 
+from app.llm.capabilities.profile import Profile
 from app.llm.transport import Timeouts
-from app.llm.types import CallProgress, Completed, ReasoningDelta, TextDelta, Usage
-from tests.wire.driving import client_of, complete, response, updates_of
+from app.llm.types import CallProgress, Completed, Payload, ReasoningDelta, TextDelta, Usage
+from tests.wire.driving import client_of, complete, opening, response, updates_of
 from tests.wire.replies import DONE, STALL, Reply, call_delta, chunk, stream
 from tests.wire.server import WireServer
 
@@ -208,3 +210,17 @@ async def test_what_comes_together_is_told_together_in_its_order(server: WireSer
     kinds = [type(update) for update in updates]
     assert kinds == sorted(kinds, key=[ReasoningDelta, TextDelta, CallProgress, Completed].index)
     assert [update for update in updates if isinstance(update, CallProgress)][-1].characters == len(letters)
+
+
+async def test_a_payload_is_made_beside_the_event_loop(server: WireServer) -> None:
+    made_on: list[threading.Thread] = []
+
+    def build(profile: Profile) -> Payload:
+        made_on.append(threading.current_thread())
+        return opening(profile)
+
+    server.script([stream(*HELLO, DONE)])
+    async with client_of(server) as client:
+        await updates_of(client, build)
+    assert made_on
+    assert threading.current_thread() not in made_on
