@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from widgets.chat.colours import Palette
 from widgets.chat.layout import Layout
-from widgets.chat.lines import TEXT, Line, Span
+from widgets.chat.lines import TEXT, Line, Span, width_of
 from widgets.chat.slots import Slot
 
 if TYPE_CHECKING:
@@ -95,8 +95,14 @@ class Painter:
 
     def _strip(self, segments: list[Segment], slot: Slot, offset: int, width: int, cursor: bool) -> Strip:
         rest = self._palette.style(TEXT, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor))
-        body = Strip(segments).adjust_cell_length(width - RIGHT_MARGIN, rest)
-        return body.adjust_cell_length(width, self._palette.base)
+        room = width - RIGHT_MARGIN - sum(width_of(text) for text, _, _ in segments)
+        if room < 0:
+            return (
+                Strip(segments).adjust_cell_length(width - RIGHT_MARGIN).adjust_cell_length(width, self._palette.base)
+            )
+        # Each strip on the way would have its caches.
+        padding = [Segment(" " * room, rest)] if room else []
+        return Strip([*segments, *padding, Segment(" " * RIGHT_MARGIN, self._palette.base)], width)
 
 
 def _lit(offset: int, cursor: bool) -> bool:

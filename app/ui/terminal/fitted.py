@@ -8,7 +8,7 @@ from textual.filter import LineFilter
 from textual.theme import Theme
 
 from app.ui.terminal.attention import Attention
-from app.ui.terminal.filter import UnsafeTextFilter
+from app.ui.terminal.filter import UnsafeTextFilter, together
 from app.ui.themes.first import fitting
 from widgets.common.input_order import OrderedApp
 from widgets.diff.colours import diff_variable_defaults
@@ -56,8 +56,8 @@ class FittedApp(OrderedApp):
         return self.console.color_system == "256"
 
     def get_line_filters(self) -> list[LineFilter]:
-        """Textual's filters, and our own; always the same ones, since what they made is kept by filter."""
-        return [*super().get_line_filters(), *self._line_filters]
+        """Textual's filters and our own, as one."""
+        return [together((*super().get_line_filters(), *self._line_filters))]
 
     @cached_property
     def _line_filters(self) -> list[LineFilter]:

@@ -9,7 +9,7 @@ Kept apart: called before anything else is imported.
 
 import gc
 
-_THRESHOLDS = (2_000, 10, 500)
+_THRESHOLDS = (2_000, 3, 1_700)
 """New objects after which the youngest are looked at, and how many such looks until the next older ones are, too."""
 
 
