@@ -12,7 +12,7 @@ _LONGEST_PAUSE = 0.1
 """Seconds after which it waits no longer, however fast somebody types."""
 _FLOOD = 40_000
 """Characters a second that nobody sees go by, twice what the fastest models write: of more, fewer are painted."""
-_REST, _FLOOD_REST = 1.0, 8.0
+_REST, _FLOOD_REST = 1.0, 16.0
 """How long a picture is left alone, in units of what it took to make it: the rest of the time is for reading what
 comes, and for other programs where there is but a part of a core for this one."""
 _LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
