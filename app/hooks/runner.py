@@ -1,6 +1,7 @@
 """Runs hooks, each on a thread of its own: one event after the other, none of them ever waited for by a turn."""
 
 import asyncio
+import json
 import tempfile
 import threading
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from app.hook_table import Hook
 from app.hooks.documents import HookDocument
 from app.safe_text import visible
-from app.sandbox.environment import command_environment
+from app.sandbox.environment import MARKER, command_environment
 from app.sandbox.process import StartFailed, run_process
 from app.sandbox.process_tree import end_tree
 
@@ -39,12 +40,10 @@ class HookRunner:
             environment: the program's own.
         """
         self._root = root
-        self._environment = {
-            **command_environment(environment, uuid.uuid4().hex),
-            **{name: environment[name] for name in _KEPT_VARIABLES if name in environment},
-            IN_HOOK: "1",
-        }
+        kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
+        self._environment = {**command_environment(environment, ""), **kept, IN_HOOK: "1"}
         self._lines: dict[Hook, _Line] = {}
+        self._making = threading.Lock()
         self.tell: Callable[[str], None] = lambda line: None
         """Takes a line for the user, on any thread."""
         self.patience: float | None = None
@@ -52,11 +51,17 @@ class HookRunner:
 
     def put(self, hooks: Sequence[Hook], document: HookDocument) -> None:
         """Have those of the hooks that are for it told of an event."""
+        # In ASCII: a path may have bytes that are no text, which the other way of writing it does not take.
+        text = json.dumps(document.model_dump()).encode("ascii") + b"\n"
         for hook in hooks:
             if hook.on == document.event:
-                if hook not in self._lines:
-                    self._lines[hook] = _Line(hook, self._root, self._environment, lambda line: self.tell(line))
-                self._lines[hook].put(document.model_dump_json().encode() + b"\n")
+                self._line(hook).put(text)
+
+    def _line(self, hook: Hook) -> "_Line":
+        with self._making:
+            if hook not in self._lines:
+                self._lines[hook] = _Line(hook, self._root, self._environment, lambda line: self.tell(line))
+            return self._lines[hook]
 
     def close(self) -> None:
         """Wait for what runs and what waits, then end what is left with all that it has started."""
@@ -119,10 +124,11 @@ class _Line:
         while (document := self._next()) is not None:
             try:
                 problem = asyncio.run(self._run(document))
-            except OSError as error:
-                problem = f"cannot run: {error.strerror or error}"
             except asyncio.CancelledError:
                 continue
+            except Exception as error:
+                # Whatever it is, such as a NUL in the command, the next event is told all the same.
+                problem = f"cannot run: {getattr(error, 'strerror', None) or error}"
             if problem:
                 self._say(problem)
             else:
@@ -144,9 +150,6 @@ class _Line:
                 return ""
             self._cancel = lambda: loop.is_closed() or loop.call_soon_threadsafe(task.cancel)
         marker = uuid.uuid4().hex
-        environment = command_environment(self._environment, marker) | {
-            name: self._environment[name] for name in (*_KEPT_VARIABLES, IN_HOOK) if name in self._environment
-        }
         output = bytearray()
         # A file, so that a command which does not read it keeps nobody waiting.
         with tempfile.TemporaryFile() as given:
@@ -156,7 +159,7 @@ class _Line:
                 ended = await run_process(
                     ["/bin/sh", "-c", self._hook.run],
                     folder=self._root,
-                    environment=environment,
+                    environment={**self._environment, MARKER: marker},
                     seconds=self._hook.seconds,
                     output=partial(_keep_end, output),
                     end=lambda process: end_tree(process, marker),

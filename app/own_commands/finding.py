@@ -105,8 +105,9 @@ def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**
             problems.append(visible(f"{shown}: {unusable}", keep=""))
         except WorkspaceError as error:
             problems.append(visible(f"{shown}: {error}", keep=""))
-        except OSError as error:
-            problems.append(visible(f"{shown} cannot be read: {error.strerror or error}", keep=""))
+        except (OSError, RuntimeError) as error:
+            # A loop of links is a RuntimeError.
+            problems.append(visible(f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}", keep=""))
         else:
             commands.append(command)
     return Found(tuple(commands), tuple(problems), json.dumps(texts).encode() if texts else b"", tuple(texts))

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,25 +37,35 @@ class Hooked:
 
     def happened(self, session: str, events: "Sequence[Event]") -> None:
         """Events were written to the log of a session, or a decision to that of none."""
-        if hooks := self._hooks():
-            from app.hooks.documents import of_event
+        with self._in_no_ones_way():
+            if hooks := self._hooks():
+                from app.hooks.documents import of_event
 
-            for event in events:
-                if document := of_event(event, session, str(self._root), time.time()):
-                    self._running().put(hooks, document)
+                for event in events:
+                    if document := of_event(event, session, str(self._root), time.time()):
+                        self._running().put(hooks, document)
 
     def staged(self, proposal: "Proposal") -> None:
         """A proposal is new."""
-        if hooks := self._hooks():
-            from app.hooks.documents import of_proposal
+        with self._in_no_ones_way():
+            if hooks := self._hooks():
+                from app.hooks.documents import of_proposal
 
-            self._running().put(hooks, of_proposal(proposal, str(self._root)))
+                self._running().put(hooks, of_proposal(proposal, str(self._root)))
 
     def close(self) -> None:
         """Wait for the hooks that run as long as patience lasts, then end them."""
         if self._runner is not None:
             self._runner.patience = self.patience
             self._runner.close()
+
+    @contextmanager
+    def _in_no_ones_way(self) -> Iterator[None]:
+        """What was written is written: whatever keeps hooks from being told is a line, and no failure of that."""
+        try:
+            yield
+        except Exception as error:
+            self.tell(f"Hooks could not be told: {type(error).__name__}: {error}")
 
     def _hooks(self) -> "Sequence[Hook]":
         # A `signoff` that a hook runs tells no hooks: that would have no end.

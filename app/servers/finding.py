@@ -23,8 +23,12 @@ _WORD = re.compile(r"[^\W_]+")
 
 def fits(tools: Sequence[Tool], window: int | None) -> bool:
     """Whether a model with this context should be told of all of these tools at once."""
-    characters = sum(len(json.dumps(schema_of(tool))) for tool in tools)
-    return characters * SHARE <= (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN
+    room = (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN // SHARE
+    for tool in tools:
+        room -= len(json.dumps(schema_of(tool)))
+        if room < 0:
+            return False
+    return True
 
 
 class FindToolArguments(ToolArguments):

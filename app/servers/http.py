@@ -137,7 +137,8 @@ class AddressConnection(Connection):
                     url = target
                     continue
                 if response.is_redirect:
-                    raise ConnectionLost(f"it has moved to {target}; change its url if you know that address")
+                    # Not the whole of it: a path or a query of its url may be secret.
+                    raise ConnectionLost(f"it has moved to {_shown(target)}; change its url if you know that address")
                 yield response
                 return
         raise ConnectionLost("it leads round in a circle")
@@ -251,6 +252,11 @@ def _kind(response: httpx2.Response) -> str:
 def _origin(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return parts.scheme, parts.netloc
+
+
+def _shown(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}"
 
 
 async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:

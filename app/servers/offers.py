@@ -99,7 +99,9 @@ def _offer(server: str, entry: Any, taken: Collection[str]) -> Offer:
 def wire_name(server: str, tool: str) -> str:
     """The name of a tool to the model, the same in each session; a digest tells those apart that had to change."""
     whole = f"{_FOREIGN.sub('_', server)}__{_FOREIGN.sub('_', tool)}"
-    if len(whole) <= LONGEST_NAME and not _FOREIGN.search(server + tool):
+    # The first `__` is to part the two, or a tool of one server could have the name of one of another.
+    parts = server.strip("_") == server and "__" not in server
+    if parts and len(whole) <= LONGEST_NAME and not _FOREIGN.search(server + tool):
         return whole
     digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
     return f"{whole[: LONGEST_NAME - 7]}_{digest}"

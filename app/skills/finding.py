@@ -11,7 +11,6 @@ from app.safe_text import strip_unsafe, visible
 from app.skills.folders import SkillFolder, UserFolder, WorkspaceFolder
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
-from app.workspace.secrets import secret_reason
 
 FILE_NAME = "SKILL.md"
 OF_WORKSPACE = (".agents/skills", ".claude/skills")
@@ -70,8 +69,9 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
         except (WorkspaceError, ValueError) as error:
             problems.append(visible(f"{where}: {error}", keep=""))
             continue
-        except OSError as error:
-            problems.append(visible(f"{where} cannot be read: {error.strerror or error}", keep=""))
+        except (OSError, RuntimeError) as error:
+            # A loop of links is a RuntimeError.
+            problems.append(visible(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}", keep=""))
             continue
         if skill is None:
             continue
@@ -112,8 +112,6 @@ def _of_workspace(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]
 def _read(where: str, named: str, folder: SkillFolder) -> Skill | None:
     """A skill; None for one that is not for the model to choose. Raises ValueError, which says what is wrong."""
     content = folder.read(FILE_NAME)
-    if reason := secret_reason(where, content):
-        raise ValueError(f"kept from the model: {reason}")
     markdown = parse_front_matter(content.decode(errors="replace"))
     if markdown.problem:
         raise ValueError(markdown.problem)

@@ -8,6 +8,7 @@ from typing import Protocol
 from app.workspace.path_rules import UnsafePath
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
+from app.workspace.secrets import secret_reason
 
 LARGEST = 256 * 1024
 """Bytes of one file."""
@@ -25,7 +26,12 @@ class SkillFolder(Protocol):
         ...
 
     def read(self, file: str) -> bytes:
-        """A file in it, of at most `LARGEST` bytes; raises OSError, or WorkspaceError for one that is not in it."""
+        """A file in it, of at most `LARGEST` bytes.
+
+        Raises:
+            OSError: It can't be read.
+            WorkspaceError: It is not in it, or looks like a secret, by its name or by where it leads.
+        """
         ...
 
     def files(self) -> list[str]:
@@ -46,7 +52,7 @@ class WorkspaceFolder:
         real = self._workspace.resolve(self._workspace.locate(f"{self.path}/{file}"))
         if not real.startswith(f"{self._workspace.resolve(self.path)}/"):
             raise UnsafePath(f"{file} is not in the folder of the skill")
-        return self._workspace.read(real, LARGEST)
+        return _no_secret(file, real, self._workspace.read(real, LARGEST))
 
     def files(self) -> list[str]:
         """What is in it."""
@@ -72,7 +78,7 @@ class UserFolder:
         real = (root / file).resolve()
         if not real.is_relative_to(root):
             raise UnsafePath(f"{file} is not in the folder of the skill")
-        return read_file(real, LARGEST)[0]
+        return _no_secret(file, real.name, read_file(real, LARGEST)[0])
 
     def files(self) -> list[str]:
         """What is in it."""
@@ -84,3 +90,9 @@ class UserFolder:
             if len(found) >= MOST_FILES or seen > _LOOKED_AT:
                 break
         return sorted(found[:MOST_FILES])
+
+
+def _no_secret(file: str, real: str, content: bytes) -> bytes:
+    if reason := secret_reason(file, content) or secret_reason(real, content):
+        raise UnsafePath(f"{file} looks like a secret ({reason}), which is kept from the model")
+    return content

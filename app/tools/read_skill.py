@@ -8,7 +8,6 @@ from app.plural import plural
 from app.skills.finding import FILE_NAME, Skill, Skills
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
-from app.workspace.secrets import secret_reason
 
 LONGEST = 60_000
 """Characters of one result."""
@@ -58,8 +57,6 @@ def _read(skill: Skill, file: str) -> ToolOutput:
         raise ToolError(f"Not done: {error}.") from error
     except (OSError, ValueError) as error:
         raise ToolError(f"{file} can't be read: {getattr(error, 'strerror', None) or error}.") from error
-    if reason := secret_reason(file, content):
-        raise ToolError(f"Not done: {file} looks like a secret: {reason}.")
     if b"\0" in content:
         return ToolOutput(f"{file} is a binary file of {len(content):,} bytes.", f"binary, {len(content):,} bytes")
     text = content.decode(errors="replace")

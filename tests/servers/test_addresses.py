@@ -187,6 +187,16 @@ async def test_what_cannot_be_sent_is_a_line_without_what_is_secret_in_it(
         assert "s3cr" not in str(on.server("far").log.lines) + on.server("far").problem
 
 
+async def test_where_it_has_moved_to_is_said_without_what_may_be_secret_in_it(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with address() as played:
+        played.tricks["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
+        async with stage(wire, tmp_path, {"far": {"url": played.url.replace("mcp", "s3cret")}}) as on:
+            await on.until(lambda: on.server("far").state is State.FAILED)
+            assert on.server("far").problem.startswith("it has moved to http://127.0.0.1; change")
+
+
 async def test_a_session_whose_name_no_header_can_hold_is_none(wire: WireServer, tmp_path: Path) -> None:
     async with address() as played, stage(wire, tmp_path, {}) as _:
 

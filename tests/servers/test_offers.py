@@ -58,6 +58,12 @@ def test_names_that_had_to_change_are_told_apart() -> None:
     assert all(len(name) <= LONGEST_NAME for name in names)
 
 
+@given(*[st.text("ab_", min_size=1, max_size=6)] * 4)
+def test_no_tool_of_one_server_has_the_name_of_one_of_another(one: str, tool: str, other: str, its: str) -> None:
+    assert (wire_name(one, tool) == wire_name(other, its)) == ((one, tool) == (other, its))
+    assert wire_name("a", "b__c") != wire_name("a__b", "c")
+
+
 def offered(schema: Any) -> tuple[Any, list[str]]:
     """The schema as it is offered, or why it is not."""
     offers, problems = read_offers("s", [{"name": "t", "inputSchema": schema}])

@@ -85,7 +85,9 @@ class ServersScreen(PreviewDialog[None]):
 
     @property
     def _chosen(self) -> Server | None:
-        choice = self.query_one(SearchList).choice
+        return self._of(self.query_one(SearchList).choice)
+
+    def _of(self, choice: Choice | None) -> Server | None:
         return next((each for each in self._all if choice and each.name == choice.key), None)
 
     def _show(self) -> None:
@@ -112,7 +114,7 @@ class ServersScreen(PreviewDialog[None]):
     @on(SearchList.Picked)
     @work(group="switch", exit_on_error=False, description="switch an MCP server")
     async def _switch(self, event: SearchList.Picked) -> None:
-        server = self._chosen
+        server = self._of(event.choice)
         if server is None or self._served.servers is None:
             return
         try:

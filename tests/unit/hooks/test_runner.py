@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.hook_table import Hook
-from app.hooks.documents import HookDocument
+from app.hooks.documents import HookDocument, HookFile
 from app.hooks.runner import MOST_WAITING, HookRunner
+from app.runtime.hooked import Hooked
 from tests.unit.tools.processes import running
 
 PATH = os.environ["PATH"]
@@ -83,6 +84,36 @@ def test_a_flood_of_output_and_input_that_nobody_reads_keep_nobody_waiting(tmp_p
     hooks.close()
     (line,) = told.lines
     assert len(line) <= 160
+
+
+def test_a_command_that_cannot_be_one_is_a_line_and_no_event_is_lost_for_it(tmp_path: Path) -> None:
+    hooks, told = runner(tmp_path)
+    for number in range(2):
+        hooks.put([Hook(on="turn_ended", run="true \0"), Hook(on="turn_ended", run="cat >>out")], ended(number))
+    hooks.close()
+    (line,) = told.lines
+    assert "cannot run: embedded null byte" in line
+    assert len((tmp_path / "out").read_text().splitlines()) == 2
+
+
+def test_a_path_that_is_no_text_is_told_in_ascii(tmp_path: Path) -> None:
+    hooks, told = runner(tmp_path)
+    file = HookFile(path="a\udcffb", op="edit", added=1, removed=0)
+    hooks.put([Hook(on="turn_ended", run="cat >out")], ended().model_copy(update={"files": [file]}))
+    hooks.close()
+    assert json.loads((tmp_path / "out").read_bytes())["files"][0]["path"] == "a\udcffb"
+    assert told.lines == []
+
+
+def test_what_keeps_hooks_from_being_told_fails_nothing_else(tmp_path: Path) -> None:
+    def broken() -> list[Hook]:
+        raise OSError("no such luck")
+
+    lines: list[str] = []
+    hooked = Hooked(tmp_path, {}, broken)
+    hooked.tell = lines.append
+    hooked.happened("s", [])
+    assert lines == ["Hooks could not be told: OSError: no such luck"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")

@@ -40,6 +40,28 @@ def test_skills_are_told_by_name_in_the_same_words_each_time(root: Path, tmp_pat
     assert found(root, user).told() == skills.told()
 
 
+def test_a_loop_of_links_is_one_line(root: Path, tmp_path: Path) -> None:
+    put(tmp_path / "user", "good/SKILL.md")
+    (tmp_path / "user/loop").mkdir()
+    (tmp_path / "user/loop/SKILL.md").symlink_to("SKILL.md")
+    skills = found(root, tmp_path / "user")
+    assert list(skills.by_name) == ["good"]
+    (line,) = skills.problems
+    assert line.startswith("skills/loop/SKILL.md cannot be read")
+
+
+@pytest.mark.parametrize("where", ["workspace/.agents/skills", "user"])
+def test_a_secret_is_none_of_a_skill_s_files_by_whatever_name(root: Path, tmp_path: Path, where: str) -> None:
+    folder = tmp_path / where / "x"
+    put(folder, "SKILL.md")
+    put(folder, ".env", "TOKEN=x")
+    (folder / "notes.md").symlink_to(".env")
+    skill = found(root, tmp_path / "user").by_name["x"]
+    for file in (".env", "notes.md"):
+        with pytest.raises(WorkspaceError, match="looks like a secret"):
+            skill.folder.read(file)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
