@@ -105,6 +105,7 @@ class Executor:
         confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]],
         planning: Callable[[], bool] = lambda: False,
         checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None,
+        keep: Callable[[Sequence[bytes]], object] = lambda contents: None,
     ) -> None:
         self._log = log
         self._service = service
@@ -115,6 +116,7 @@ class Executor:
         self._confirm = confirm
         self._planning = planning
         self._checked = checked
+        self._keep = keep
 
     async def refuse(self, calls: Sequence[ToolCall]) -> None:
         """Record that these calls did not run, because the gate is closed."""
@@ -220,6 +222,7 @@ class Executor:
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
             confirm=start.once_allowed(watch.while_asking(partial(self._confirm, call.uid))),
             planning=self._planning(),
+            keep=self._keep,
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
         try:
@@ -259,6 +262,7 @@ class Executor:
             reads=output.reads,
             failed=output.failed,
             todos=output.todos,
+            images=output.images,
         )
 
     async def _answer(self, progress: _Progress, interrupter: Interrupter) -> None:

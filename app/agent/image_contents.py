@@ -4,7 +4,7 @@ import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
 
-from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, UserMessage
+from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, ToolResult, UserMessage
 from app.conversation.payload.attached import unsent
 from app.images.image import Image, names_of
 from app.images.limits import too_many
@@ -19,13 +19,17 @@ class ImageContents:
         self._read = read
         self._images: dict[int, Sequence[Image]] = {}
         """By event; those that payloads may still show."""
+        self._of_tools: set[int] = set()
+        """Those of the events that are results of tools."""
         self._encoded: dict[str, str] = {}
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         match event:
-            case UserMessage() | Answer() | ProposalDecided() if event.images:
+            case UserMessage() | Answer() | ProposalDecided() | ToolResult() if event.images:
                 self._images[event.id] = event.images
+                if isinstance(event, ToolResult):
+                    self._of_tools.add(event.id)
             case Pruned():
                 for number in event.images:
                     self._images.pop(number, None)
@@ -34,8 +38,11 @@ class ImageContents:
 
     async def load(self, profile: Profile) -> Mapping[str, str]:
         """What a request by this profile carries: base64 by SHA-256. What the store does not have is missing."""
-        newest_first = [image for images in self._images.values() for image in images if not unsent(image, profile)][
-            ::-1
+        newest_first = [
+            image
+            for number, images in reversed(self._images.items())
+            for image in reversed(images)
+            if not unsent(image, profile, of_tool=number in self._of_tools)
         ]
         excess = set(too_many(newest_first))
         wanted = {image.sha256 for place, image in enumerate(newest_first) if place not in excess}

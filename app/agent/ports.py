@@ -98,6 +98,8 @@ class Ports:
     """Runs the checks of a draft that answer its step; gives what they say against it, empty if nothing."""
     content: Callable[[str], bytes] | None = None
     """Gives the bytes of an image by their SHA-256; raises KeyError."""
+    keep: Callable[[Sequence[bytes]], object] = lambda contents: None
+    """Keeps the bytes of images; raises StorageError."""
     allowed: FormStore | None = None
     """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""
     asked: Callable[[str], Sequence[Event]] = lambda proposal: ()

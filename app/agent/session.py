@@ -92,6 +92,7 @@ class Session(Decisions):
             confirm=self.confirmations.ask,
             planning=lambda: self.settings.plan,
             checked=ports.checked,
+            keep=ports.keep,
         )
         briefing = Briefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.cli.documents import DecisionLine, FoundLine, OriginLine, SessionLine, VerifiedDocument
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
-from app.conversation.events import Event, ProposalStaged, Spoken
+from app.conversation.events import Event, ProposalStaged, images_of
 from app.conversation.markdown import markdown_record
 from app.plural import plural
 from app.proposals.errors import ProposalError
@@ -90,8 +90,8 @@ def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 
 def _write_images(runtime: Runtime, events: Sequence[Event], folder: Path) -> None:
-    """Write the images that the user sent, each under its hash: what a file was called may be any text."""
-    images = [one for event in events if isinstance(event, Spoken) for one in event.images]
+    """Write the images of the user and of tools, each under its hash: what a file was called may be any text."""
+    images = [one for event in events for one in images_of(event)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for image in images:

@@ -154,6 +154,8 @@ class ToolResult(EventBase):
     """Seconds that it waited for the user's permission."""
     todos: tuple[Todo, ...] | None = None
     """The model's to-do list from here on; None where the call was not about it."""
+    images: tuple[Image, ...] = ()
+    """What a tool has answered with besides text."""
 
 
 class Question(EventBase):
@@ -402,3 +404,8 @@ Event = Annotated[
 
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
 """Reads and writes events as JSON: `EVENTS.validate_json(line)`, `event.model_dump_json()`."""
+
+
+def images_of(event: Event) -> tuple[Image, ...]:
+    """The images that came with an event: the user's, or those of a tool."""
+    return event.images if isinstance(event, Spoken | ToolResult) else ()

@@ -56,7 +56,8 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
             return f"## {event.model or 'Model'}{_STATES.get(event.state, '')}, {when}\n\n{event.text}"
         case ToolResult():
             call = calls.get(event.call)
-            return f"- {call.name if call else 'call'} {_target(call)}: {event.outcome}, {event.summary}"
+            came_to = f"- {call.name if call else 'call'} {_target(call)}: {event.outcome}, {event.summary}"
+            return f"{came_to}{_images(event.images)}"
         case ProposalStaged():
             return _staged(event, diffs.get(event.proposal, ""), when)
         case ProposalDecided():

@@ -168,6 +168,7 @@ def open_session(
         commit=committer(runtime, settings),
         checked=Feed(lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.trees_of_draft),
         content=runtime.proposals.blob,
+        keep=runtime.proposals.put_blobs,
         allowed=runtime.allowed_commands if attended else None,
         asked=runtime.sessions.side_questions,
     )

@@ -1,10 +1,14 @@
 """What a server answers to a call, as text: for the model, and in a line for the user."""
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from app.images.formats import NotAnImage
+from app.images.image import Image, names_of
+from app.images.limits import LARGEST, MOST_IN_MESSAGE
 from app.json_rpc import Message
 from app.plural import plural
 from app.proposals.remarks import size_words
@@ -23,14 +27,21 @@ class Told:
     summary: str
     failed: bool
     """The tool says that it failed."""
+    images: tuple[tuple[Image, bytes], ...] = ()
 
 
-def told(result: Message) -> Told:
-    """What an answer says, its middle left out where it is long."""
+def told(result: Message, tool: str = "") -> Told:
+    """What an answer says, its middle left out where it is long.
+
+    Args:
+        result: The answer.
+        tool: What its images are named for.
+    """
     kept = HeadAndTail()
     content = result.get("content")
     parts = content if isinstance(content, list) else []
-    said = list(_parts(parts[:_MOST_PARTS]))
+    images = _Images(tool)
+    said = list(_parts(parts[:_MOST_PARTS], images))
     if not any(said) and "structuredContent" in result:
         said = [plain(_written(result["structuredContent"]))]
     if len(parts) > _MOST_PARTS:
@@ -41,7 +52,33 @@ def told(result: Message) -> Told:
     failed = result.get("isError") is True
     lines = kept.lines + bool(text)
     summary = plural(lines, "line") if text else "no text"
-    return Told(text or "[no content]", f"failed, {summary}" if failed else summary, failed)
+    if images.taken:
+        summary = f"{summary}, {plural(len(images.taken), 'image')}"
+    summary = f"failed, {summary}" if failed else summary
+    return Told(text or "[no content]", summary, failed, tuple(images.taken))
+
+
+class _Images:
+    """Takes the images of one answer, as many as a message may have."""
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+        self.taken: list[tuple[Image, bytes]] = []
+
+    def told(self, data: Any) -> str:
+        """Take one, in Base64; what stands for it in the text."""
+        try:
+            if not isinstance(data, str) or len(data) > LARGEST * 4 // 3 + 4:
+                raise NotAnImage("is too large")
+            if len(self.taken) == MOST_IN_MESSAGE:
+                raise NotAnImage(f"is one of more than {MOST_IN_MESSAGE}")
+            content = base64.b64decode(data, validate=True)
+            image = Image.of(f"{self._tool} {len(self.taken) + 1}".strip(), content)
+        except (NotAnImage, ValueError) as error:
+            why = str(error) if isinstance(error, NotAnImage) else "is no Base64"
+            return f"[an image of {_size(data)}, which can't be shown to you: it {why}]"
+        self.taken.append((image, content))
+        return f"[image {names_of([image])}: {image.facts}]"
 
 
 def _written(value: Any) -> str:
@@ -57,15 +94,17 @@ def plain(text: str) -> str:
     return strip_unsafe(PlainText().feed(text.encode("utf-8", "surrogatepass"), final=True).replace("\r\n", "\n"))
 
 
-def _parts(parts: list[Any]) -> Iterator[str]:
+def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
     for part in parts:
         if not isinstance(part, dict):
             continue
         match part.get("type"):
             case "text":
                 yield _text(part.get("text"))
-            case "image" | "audio" as kind:
-                yield f"[an {kind} of {_size(part.get('data'))}, which can't be shown to you]"
+            case "image":
+                yield images.told(part.get("data"))
+            case "audio":
+                yield f"[an audio of {_size(part.get('data'))}, which can't be played to you]"
             case "resource_link":
                 name = _text(part.get("title") or part.get("name"))
                 yield f"[a resource: {name} {_text(part.get('uri'))}]"

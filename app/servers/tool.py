@@ -60,7 +60,7 @@ class ServerTool(Tool):
         server = self.server
         try:
             lost = await server.lay(await asyncio.to_thread(context.draft.laid_over))
-            output = await self._answer(values)
+            output = await self._answer(values, context)
         except Withdrawn as error:
             raise ToolError(f"Not called: the server {server.name} {error}.") from error
         except ConnectionLost as error:
@@ -80,14 +80,16 @@ class ServerTool(Tool):
             output = await staged(context, output, changes, self.name, put_back=False)
         return output
 
-    async def _answer(self, values: Mapping[str, object]) -> ToolOutput:
+    async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
         """What it answers; where that is an error, what it has written counts all the same."""
         try:
-            said = await asyncio.to_thread(told, await self.server.call(self.offer, values))
+            said = await asyncio.to_thread(told, await self.server.call(self.offer, values), self.name)
         except ServerError as error:
             text = f"{self.server.name} answers with an error: {plain(str(error))[:4000]}"
             return ToolOutput(text, "failed, an error", failed=True)
-        return ToolOutput(said.text, said.summary, failed=said.failed)
+        await asyncio.to_thread(context.keep, [content for _, content in said.images])
+        images = tuple(image for image, _ in said.images)
+        return ToolOutput(said.text, said.summary, failed=said.failed, images=images)
 
     def _question(self, values: Mapping[str, object], reach: Reach, *, planning: bool) -> Confirmation:
         server, offer = self.server, self.offer

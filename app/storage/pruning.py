@@ -89,9 +89,10 @@ def _drop_contents(connection: sqlite3.Connection) -> tuple[int, int]:
 
 _WITH_IMAGES = """
     SELECT json_extract(body, '$.images') FROM events
-    WHERE type IN ('user_message', 'message_queued', 'answer', 'proposal_decided') AND body LIKE '%"images":[{%'
+    WHERE type IN ('user_message', 'message_queued', 'answer', 'proposal_decided', 'tool_result')
+      AND body LIKE '%"images":[{%'
 """
-"""The images of messages; bytes that no message of any session names any more go."""
+"""The images of messages and of results; bytes that none of any session names any more go."""
 
 
 def _reclaim(database: Database) -> None:

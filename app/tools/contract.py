@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from app.images.image import Image
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay import OverlayFile
 from app.proposals.patch.parts import ReadPatch
@@ -76,6 +77,8 @@ class ToolOutput:
     """It has changed the draft."""
     todos: tuple[Todo, ...] | None = None
     """The to-do list as of this call; None where that is not what it is about."""
+    images: tuple[Image, ...] = ()
+    """What the model sees besides, where it can; their bytes are kept."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", _bounded(escape_surrogates(self.text)))
@@ -198,6 +201,8 @@ class ToolContext:
     """Asks the user; answers at once what the user has allowed for the session."""
     planning: bool = False
     """Nothing may be staged or written."""
+    keep: Callable[[Sequence[bytes]], object] = lambda contents: None
+    """Keeps the bytes of images; blocks, and raises StorageError."""
     staging_steps_left: int = 0
     """How many more steps of this turn may stage edits, once this one has."""
 

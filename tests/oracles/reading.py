@@ -68,6 +68,25 @@ def images(body: Mapping[str, Any]) -> list[tuple[str, bytes]]:
     return found
 
 
+def images_of_results(body: Mapping[str, Any]) -> list[bytes]:
+    """The images in the results of calls, in order."""
+    found = []
+    for message in conversation(body):
+        for part in _listed(message.get("content") or []):
+            if isinstance(part, dict) and part.get("type") == "tool_result":
+                found += [
+                    base64.b64decode(one["source"]["data"]) for one in _listed(part["content"]) if _is_image(one)
+                ]
+        for one in _listed(message.get("output") or []):
+            if _is_image(one):
+                found.append(base64.b64decode(one["image_url"].partition(";base64,")[2]))
+    return found
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in ("image", "input_image")
+
+
 def closes(body: Mapping[str, Any]) -> bool:
     """Whether no tool may be called."""
     return body.get("tool_choice") in ("none", {"type": "none"})

@@ -109,6 +109,7 @@ async def stage(
     wire: WireServer,
     folder: Path,
     servers: dict[str, Any],
+    /,
     *,
     environment: dict[str, str] | None = None,
     behaviour: Behaviour = OBEYS,

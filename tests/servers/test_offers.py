@@ -1,5 +1,6 @@
 """What servers offer is made fit for endpoints, whatever they say; what answers say is bounded text."""
 
+import base64
 import json
 import re
 from typing import Any
@@ -8,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.images.image import bytes_text
+from app.images.limits import MOST_IN_MESSAGE
 from app.servers.offers import LONGEST_NAME, read_offers, wire_name
 from app.servers.results import told
 from app.tools.contract import LONGEST_TEXT
+from tests.unit.images.pictures import png
 
 TEXTS = st.text(max_size=8) | st.sampled_from(["\ud800", "a\u202eb", "a\nb", "\x1b[2J"])
 """JSON has surrogates, too, which are no text."""
@@ -125,16 +129,22 @@ def test_each_kind_of_answer_is_said() -> None:
     content = [
         {"type": "text", "text": "one\r\ntwo"},
         {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+        {"type": "image", "data": "no base64!"},
+        {"type": "image", "data": base64.b64encode(png(300, 200)).decode()},
+        {"type": "audio", "data": "aGVsbG8="},
         {"type": "resource_link", "uri": "file:///x", "name": "x"},
         {"type": "resource", "resource": {"uri": "file:///y", "text": "inside"}},
         {"type": "resource", "resource": {"uri": "file:///z", "blob": "aGVsbG8="}},
         {"type": "hologram"},
     ]
-    said = told({"content": content, "isError": True})
+    said = told({"content": content, "isError": True}, "play__give")
     assert said.text.split("\n") == [
         "one",
         "two",
-        "[an image of 5 B, which can't be shown to you]",
+        "[an image of 5 B, which can't be shown to you: it is no PNG, JPEG, GIF or WebP]",
+        "[an image of 7 B, which can't be shown to you: it is no Base64]",
+        f'[image "play__give 1": 300×200, {bytes_text(len(png(300, 200)))}]',
+        "[an audio of 5 B, which can't be played to you]",
         "[a resource: x file:///x]",
         "[file:///y]",
         "inside",
@@ -142,6 +152,10 @@ def test_each_kind_of_answer_is_said() -> None:
         "[a part of kind 'hologram', which signoff doesn't know]",
     ]
     assert said.failed
+    assert said.summary == "failed, 11 lines, 1 image"
+    assert [content for _, content in said.images] == [png(300, 200)]
+    many = {"type": "image", "data": base64.b64encode(png(3, 2)).decode()}
+    assert len(told({"content": [many] * 30}).images) == MOST_IN_MESSAGE
     deep: Any = []
     for _ in range(5000):
         deep = [deep]

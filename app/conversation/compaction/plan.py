@@ -18,10 +18,10 @@ from app.conversation.events import (
     Intervention,
     ProposalDecided,
     Question,
-    Spoken,
     ToolResult,
     TurnEnded,
     UserMessage,
+    images_of,
 )
 from app.conversation.payload.wire_arguments import arguments_text
 from app.images.tokens import image_tokens
@@ -212,9 +212,7 @@ def event_tokens(event: Event) -> int:
 
 def images_tokens(event: Event) -> int:
     """Tokens of the images of an event, uncalibrated."""
-    if not isinstance(event, Spoken):
-        return 0
-    return sum(image_tokens(image.width, image.height) for image in event.images)
+    return sum(image_tokens(image.width, image.height) for image in images_of(event))
 
 
 def _plan_images(events: Sequence[Event], costs: _Costs, budget: Budget) -> Prune | None:

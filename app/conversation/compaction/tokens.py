@@ -37,10 +37,19 @@ def message_tokens(message: dict[str, Any]) -> int:
     for key, value in message.items():
         if key == "role":
             continue
-        if key == "content" and isinstance(value, list):
-            value = [part for part in value if part.get("type") not in IMAGE_PARTS]
+        value = _without_images(value)
         tokens += text_tokens(value if isinstance(value, str) else json.dumps(value, default=str))
     return tokens
+
+
+def _without_images(value: Any) -> Any:
+    """The parts of a message but its images, which may be in a tool's result among them."""
+    if isinstance(value, list):
+        kept = [part for part in value if not (isinstance(part, dict) and part.get("type") in IMAGE_PARTS)]
+        return [_without_images(part) for part in kept]
+    if isinstance(value, dict) and isinstance(value.get("content"), list):
+        return {**value, "content": _without_images(value["content"])}
+    return value
 
 
 class TokenMeter:

@@ -2,12 +2,18 @@
 
 An image belongs to the message that it came with and goes out as part of it, each time with the same bytes. Where it
 does not go out, the program says so and why: else the model would guess what it shows.
+
+What a tool has answered with goes out in the result of the call, where the protocol has room for it. Chat completions
+have none, and there the model is told so: a message behind the result would have to be in the user's name, who has
+not sent it, since a message of the system takes no image either.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from app.conversation.payload.history import Item, Note, Words
+from app.conversation.payload.history import Item, Note, Response, Words
+from app.conversation.payload.missing_results import CallRecord
 from app.images.image import Image, names_of
 from app.images.limits import refusal, too_many
 from app.llm.capabilities.profile import Profile
@@ -21,6 +27,7 @@ _REASONS = {
     "gone": ("since the content is not stored any more", _AGAIN),
     "refused": ("since the server refused it", _SAY_SO),
     "large": ("since it is too large for this model", _SAY_SO),
+    "unfit": ("since this protocol has no place for an image in the result of a tool", _SAY_SO),
     "blind": ("since this model takes no images", _SAY_SO),
 }
 """Why an image does not go out, and what the model is to make of it."""
@@ -39,26 +46,64 @@ def with_attachments(
     Returns:
         The items, and the images that go out, in order.
     """
-    images = [(item, image) for item in items if isinstance(item, Words) for image in item.images]
-    if not images:
+    carried = [each for item in items for each in _carried(item)]
+    if not carried:
         return list(items), ()
-    reasons = [_reason(image, item, profile, contents) for item, image in images]
+    reasons = [_reason(each, profile, contents) for each in carried]
     newest_first = [place for place, reason in enumerate(reasons) if not reason][::-1]
-    for place in too_many(images[place][1] for place in newest_first):
+    for place in too_many(carried[place].image for place in newest_first):
         reasons[newest_first[place]] = "many"
-    judged = iter(zip((image for _, image in images), reasons, strict=True))
+    judged = [(each.image, reason) for each, reason in zip(carried, reasons, strict=True)]
+    left = iter(judged)
     written: list[Item] = []
     for item in items:
-        if isinstance(item, Words) and item.images:
-            written += _shown(item, [next(judged) for _ in item.images], contents)
-        else:
-            written.append(item)
-    return written, tuple(image for (_, image), reason in zip(images, reasons, strict=True) if not reason)
+        match item:
+            case Words() if item.images:
+                written += _shown(item, [next(left) for _ in item.images], contents)
+            case Response():
+                records = [_with_images(one, [next(left) for _ in one.images], contents) for one in item.records]
+                written.append(replace(item, records=records))
+            case _:
+                written.append(item)
+    return written, tuple(image for image, reason in judged if not reason)
+
+
+class _Carried(NamedTuple):
+    """An image of the history."""
+
+    image: Image
+    pruned: bool
+    of_tool: bool = False
+
+
+def _carried(item: Item) -> Iterator[_Carried]:
+    match item:
+        case Words():
+            yield from (_Carried(image, item.pruned) for image in item.images)
+        case Response():
+            for record in item.records:
+                yield from (_Carried(image, record.images_pruned, True) for image in record.images)
+
+
+def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
+    """A call with the images of its result that go out, and with words on those that do not."""
+    if not judged:
+        return record
+    said = [
+        f"[Not shown to you, {why}: {names_of(missing)}.]"
+        for reason, (why, _) in _REASONS.items()
+        if (missing := [image for image, found in judged if found == reason])
+    ]
+    return replace(record, attachments=_sent(judged, contents), unshown="\n".join(said))
+
+
+def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> tuple[Attachment, ...]:
+    return tuple(Attachment(image.media_type, contents[image.sha256]) for image, reason in judged if not reason)
 
 
 def _shown(words: Words, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> Iterator[Item]:
     """What the user said with the images that go out, and a note for each reason why some do not."""
-    sent = tuple(Attachment(image.media_type, contents[image.sha256]) for image, reason in judged if not reason)
+    sent = _sent(judged, contents)
     if words.text.strip() or sent:
         yield replace(words, attachments=sent)
     for reason, (why, advice) in _REASONS.items():
@@ -66,17 +111,20 @@ def _shown(words: Words, judged: Sequence[tuple[Image, str]], contents: Mapping[
             yield Note(f"Attached by the user but not shown to you, {why}: {names_of(missing)}. {advice}")
 
 
-def _reason(image: Image, words: Words, profile: Profile, contents: Mapping[str, str]) -> str:
+def _reason(carried: _Carried, profile: Profile, contents: Mapping[str, str]) -> str:
     """Why an image does not go out; empty if it does."""
-    if words.pruned:
+    if carried.pruned:
         return "pruned"
-    return unsent(image, profile) or ("" if image.sha256 in contents else "gone")
+    gone = "" if carried.image.sha256 in contents else "gone"
+    return unsent(carried.image, profile, of_tool=carried.of_tool) or gone
 
 
-def unsent(image: Image, profile: Profile) -> str:
+def unsent(image: Image, profile: Profile, *, of_tool: bool = False) -> str:
     """Why an endpoint is not sent an image; empty if it may be."""
     if not profile.takes_images:
         return "blind"
+    if of_tool and profile.wire == "chat":
+        return "unfit"
     if image.sha256 in profile.refused_images:
         return "refused"
     if refusal(image, profile.wire):

@@ -219,6 +219,9 @@ class _Reader:
         if record is None:
             return
         record.result = result
+        # What stands for an old output stands for its images, too.
+        record.images = () if result.id in self._marks.pruned else result.images
+        record.images_pruned = result.id in self._marks.pruned_images
         for path in result.reads:
             for note, unread in self._changed_notes:
                 unread.discard(path)

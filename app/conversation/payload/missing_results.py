@@ -8,6 +8,8 @@ never depends on when the payload is made.
 from dataclasses import dataclass
 
 from app.conversation.events import ToolCall, ToolResult
+from app.images.image import Image
+from app.llm.wires.items import Attachment
 
 ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."
 ABORTED_DURING = "Aborted by the user before it finished; it may have had part of its effect."
@@ -44,6 +46,14 @@ class CallRecord:
     answer: str | None = None
     reason: str = ""
     """Stands in where there is neither a result nor an answer."""
+    images: tuple[Image, ...] = ()
+    """Of the result."""
+    images_pruned: bool = False
+    """They are left out to save room."""
+    attachments: tuple[Attachment, ...] = ()
+    """Those of the images that go out."""
+    unshown: str = ""
+    """What the model is told of those that do not."""
 
     @property
     def open(self) -> bool:
@@ -59,7 +69,7 @@ class CallRecord:
         elif self.result.id and self.result.id in pruned:
             text = PRUNED
         else:
-            text = self.result.text
+            text = "\n".join(part for part in (self.result.text, self.unshown) if part)
         if self.call.arguments is None and self.call.raw_arguments:
             # The history shows `{}` in their place, since servers reject what does not parse.
             raw = self.call.raw_arguments

@@ -188,6 +188,7 @@ class _Writer:
             name=wire_name(record.call.name),
             arguments=arguments_text(record.call.arguments),
             result=replace_surrogates(record.text(self._pruned)),
+            attachments=record.attachments,
             extras=record.call.extras,
         )
 

@@ -127,7 +127,10 @@ class _Writer:
             self._stand_in(NOTHING_SAID if self._messages else NO_BEGINNING)
         self._messages.append({"role": "assistant", "content": _content(turn, self._profile)})
         for call in turn.calls:
-            result = {"type": "tool_result", "tool_use_id": call.id, "content": call.result}
+            content: Any = call.result
+            if call.attachments:
+                content = [{"type": "text", "text": call.result}, *map(_image, call.attachments)]
+            result = {"type": "tool_result", "tool_use_id": call.id, "content": content}
             self.user(result, cacheable=True)
 
     def written(self) -> Written:

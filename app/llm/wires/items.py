@@ -32,7 +32,7 @@ IMAGE_PARTS = frozenset({"image_url", "image", "input_image"})
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An image that the user has sent with a message."""
+    """An image that the user has sent with a message, or a tool with its result."""
 
     media_type: str
     data: str = field(repr=False)
@@ -84,6 +84,8 @@ class CallWithResult:
     arguments: str
     """A JSON object."""
     result: str
+    attachments: tuple[Attachment, ...] = ()
+    """Images of the result, where the wire takes them there."""
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Opaque fields of the call, as they came."""
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
-from app.llm.wires.items import CallWithResult, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.items import Attachment, CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.responses_stream import ResponsesDecoder
 from app.llm.wires.wire import Decoder, Written, tool_fields
 
@@ -76,8 +76,11 @@ class ResponsesWire:
 def _spoken(item: UserText) -> str | list[dict[str, Any]]:
     if not item.attachments:
         return item.text
-    images = [{"type": "input_image", "image_url": image.url, "detail": "auto"} for image in item.attachments]
-    return [*images, *([{"type": "input_text", "text": item.text}] if item.text else [])]
+    return [*map(_image, item.attachments), *([{"type": "input_text", "text": item.text}] if item.text else [])]
+
+
+def _image(image: Attachment) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": image.url, "detail": "auto"}
 
 
 def _turn(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
@@ -100,7 +103,10 @@ def _call(call: CallWithResult) -> dict[str, Any]:
 
 
 def _result(call: CallWithResult) -> dict[str, Any]:
-    return {"type": "function_call_output", "call_id": call.id, "output": call.result}
+    output: Any = call.result
+    if call.attachments:
+        output = [{"type": "input_text", "text": call.result}, *map(_image, call.attachments)]
+    return {"type": "function_call_output", "call_id": call.id, "output": output}
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:

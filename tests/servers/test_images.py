@@ -1,0 +1,73 @@
+"""Images in the results of servers' tools: shown to the model where the protocol has room for them, else told."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversation.events import Pruned, ToolResult
+from app.storage.pruning import prune
+from tests.oracles.reading import images, images_of_results
+from tests.servers.stage import Stage, player, stage
+from tests.unit.images.pictures import png
+from tests.wire.endpoints import OBEYS
+from tests.wire.server import WireServer
+from tests.wire.vendors import NOT_THERE
+
+PICTURE = png(300, 200)
+SHOT = ("play__give", {"content": [{"type": "image", "data": base64.b64encode(PICTURE).decode()}]})
+SHOWING = ["anthropic", "responses"]
+
+
+def opened(wire: WireServer, folder: Path, name: str, **flags: Any) -> Any:
+    """A session on one wire; nothing else is spoken there."""
+    wire.wires = {each: None if each == name else NOT_THERE for each in wire.wires}
+    return stage(wire, folder, {"play": player()}, wire=name, behaviour=OBEYS, **flags)
+
+
+def result_of(on: Stage) -> ToolResult:
+    return on.results[-1]
+
+
+@pytest.mark.parametrize("name", SHOWING)
+async def test_what_a_tool_shows_the_model_sees_in_its_result_ever_after(
+    name: str, wire: WireServer, tmp_path: Path
+) -> None:
+    async with opened(wire, tmp_path, name) as on:
+        assert await on.say(SHOT) == '[image "play__give 1": 300×200, 138 bytes]'
+        (image,) = result_of(on).images
+        assert images_of_results(wire.last.body) == [PICTURE]
+        # Nobody says that the user has sent it.
+        assert images(wire.last.body) == []
+        await on.say(text="And now?")
+        assert images_of_results(wire.last.body) == [PICTURE]
+        session = on.host.session
+        assert session is not None
+        await session.log.append(Pruned(images=(result_of(on).id,)))
+        await on.say(text="And now?")
+        assert images_of_results(wire.last.body) == []
+        assert "Not shown to you, to make room in the context" in json.dumps(wire.last.body)
+        # What no session names any more goes, and this is named.
+        with on.host.runtime.database.transaction() as connection:
+            connection.execute("UPDATE blobs SET added = 0")
+        prune(on.host.runtime.database, on.host.runtime.name, before=0.0)
+        assert on.host.runtime.proposals.blob(image.sha256) == PICTURE
+
+
+async def test_where_results_take_none_the_model_is_told_so(wire: WireServer, tmp_path: Path) -> None:
+    async with opened(wire, tmp_path, "chat") as on:
+        await on.say(SHOT)
+        assert "image_url" not in json.dumps(wire.last.body)
+        (told,) = [each["content"] for each in wire.last.body["messages"] if each["role"] == "tool"]
+        first, second = told.split("\n")
+        assert first == result_of(on).text
+        assert second.startswith("[Not shown to you, since this protocol has no place for an image")
+
+
+async def test_a_model_that_takes_none_is_told_so(wire: WireServer, tmp_path: Path) -> None:
+    async with opened(wire, tmp_path, "anthropic", profile={"images_supported": False}) as on:
+        await on.say(SHOT)
+        assert images_of_results(wire.last.body) == []
+        assert "Not shown to you, since this model takes no images" in json.dumps(wire.last.body)
