@@ -113,12 +113,12 @@ async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_t
         await run.see("Aside so far", "Esc stops the answer")
         assert "y  approve" not in run.text, "in the question it is a letter"
         await run.pilot.press("f3")
-        await run.see("Esc closes it", "Esc Close the question", "y  approve")
+        await run.see("Esc closes it", "Esc Close  y Approve", "y  approve")
         await run.pilot.press("escape")
         review = run.app.workbench.review
         await run.until(lambda: not review.asking.is_open)
         assert run.app.session().busy and review.threads.awaited(review.threads.on("P1")[0].question.place)
-        assert "Close the question" not in run.text and run.app.focused is review.view
+        assert "Esc Close" not in run.text and run.app.focused is review.view
         await run.pilot.press("q")
         await run.see("▌ why?", "Aside so far")
         await run.pilot.press("escape", "escape")
@@ -283,3 +283,28 @@ async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
             await pilot.pause()
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
             assert view.cursor.number == row and top <= view.rows.line_of(row) < top + room, told
+
+
+async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, server: WireServer) -> None:
+    """The question and the keys that decide take their room from a diff that may have little."""
+    async with running(tmp_path, server, size=(80, 24)) as run:
+        root = run.runtime.workspace.root
+        files = {f"f{number}.py": f"x = {number}\n" for number in range(5)}
+        for name, text in files.items():
+            (root / name).write_text(text * 40)
+        calls = [
+            ("edit_file", {"path": name, "edits": [{"old": text * 40, "new": text * 39 + "y = 1\n"}]})
+            for name, text in files.items()
+        ]
+        server.turn("Editing.", calls=calls)
+        server.say("Have a look.")
+        await run.say("change it")
+        await ask(run, server, "why?", Turn("Because.\n\n" + "And so on.\n\n" * 30))
+        await run.see("10 in, 5 out")
+        view = run.app.workbench.review.view
+        for key in ("f3", "q", "f3"):
+            await run.pilot.press(key)
+            await run.painted()
+            top = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
+            assert 0 <= top < view.size.height, key
+            assert view.size.height >= 2

@@ -30,7 +30,7 @@ _MOST_PICKED = 200
 class AskingKeys(CountingKeys):
     """The review panes, and the questions that are asked in them."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close_thread", "Close the question")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close_thread", "Close")]
 
     _could_ask = False
     _sought: Place | None = None
@@ -125,7 +125,9 @@ class AskingKeys(CountingKeys):
     @on(events.DescendantBlur)
     def _tell_what_keys_do(self) -> None:
         """The keys that decide are named wherever they decide; in the question they are letters."""
-        self.set_class(self.asking.has_keys, "-aside")
+        if self.asking.has_keys != self.has_class("-aside"):
+            self.set_class(self.asking.has_keys, "-aside")
+            self._keep_line_in_view()
         self.asking.follow_focus()
 
     def _end_asking(self) -> None:
@@ -174,7 +176,7 @@ class AskingKeys(CountingKeys):
                 self._keep_line_in_view()
 
     def _keep_line_in_view(self) -> None:
-        """What is asked about stays in view above the panel, which takes its room from the diff."""
+        """The cursor stays in view above the panel, which takes its room from the diff."""
         self.call_after_refresh(lambda: self.view.cursor.move_to(self.view.cursor.number))
 
     def _show_asked(self) -> None:

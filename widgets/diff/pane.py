@@ -67,6 +67,10 @@ class DiffPane(Column):
         yield SearchBar()
         yield WritingField("save the comment", id="comment")
 
+    def on_resize(self) -> None:
+        """The list of files leaves most of the room to the diff."""
+        self._draw_position()
+
     def set_title(self, title: Content, origin: Content) -> None:
         """What stands before the position: what it is, and whose."""
         self._title, self._origin = title, origin

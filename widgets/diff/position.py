@@ -65,7 +65,10 @@ class PositionBar(Widget):
         if hunks:
             # As long as not everything is laid out, it isn't known how many are in files that are closed.
             total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
-            parts.append(Part(4, Content(f"hunk {max(1, bisect_right(hunks, view.cursor.number)):,} of {total:,}")))
+            place, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
+            # Files may stand in another order than that by which their hunks are numbered, and named everywhere else.
+            number = f" (#{hunk.number:,})" if hunk is not None and hunk.number != place else ""
+            parts.append(Part(4, Content(f"hunk {place:,} of {total:,}{number}")))
         missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
         if missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
             parts.append(Part(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
