@@ -288,25 +288,30 @@ async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
 
 async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, server: WireServer) -> None:
     """The question and the keys that decide take their room from a diff that may have little."""
-    async with running(tmp_path, server, size=(80, 24)) as run:
+    async with running(tmp_path, server, size=(80, 45)) as run:
         root = run.runtime.workspace.root
-        files = {f"f{number}.py": f"x = {number}\n" for number in range(5)}
-        for name, text in files.items():
+        texts = {f"f{number}.py": f"x = {number}\n" for number in range(5)}
+        for name, text in texts.items():
             (root / name).write_text(text * 40)
         calls = [
             ("edit_file", {"path": name, "edits": [{"old": text * 40, "new": text * 39 + "y = 1\n"}]})
-            for name, text in files.items()
+            for name, text in texts.items()
         ]
         server.turn("Editing.", calls=calls)
         server.say("Have a look.")
         await run.say("change it")
         await ask(run, server, "why?", Turn("Because.\n\n" + "And so on.\n\n" * 30))
         await run.see("10 in, 5 out")
-        view = run.app.workbench.review.view
+        view, files = run.app.workbench.review.view, run.app.workbench.review.query_one(FileList)
+        await run.pilot.press("f3")
+        await run.pilot.resize_terminal(80, 24)
+        await run.painted()
+        assert files.size.height <= view.size.height
+        await run.pilot.press("q")
         for key in ("f3", "q", "f3"):
             view.cursor.put(view.rows.at(view.scroll_offset.y + view.size.height - 1).number)
             await run.pilot.press(key)
             await run.painted()
             top = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
             assert 0 <= top < view.size.height, key
-            assert run.app.workbench.review.query_one(FileList).size.height <= view.size.height
+            assert files.size.height <= view.size.height
