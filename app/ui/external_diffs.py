@@ -41,15 +41,13 @@ class ExternalDiffs:
         from app.git.external_diff import HOW_TO_SET
         from app.ui.screens.external_diff import ExternalDiffScreen
 
+        # As they are on the screen now: by the time that the program is found, another proposal may be.
+        changes = {diff.change.path: diff.change for diff in self._review.preview.diffs}
+        if self._review.state.current != proposal_id or path not in changes:
+            return
         command = await self._find()
-        proposal = self._review.state.get(proposal_id)
         if not command:
             self._review.say(HOW_TO_SET)
-            return
-        if proposal is None:
-            return
-        changes = {diff.change.path: diff.change for diff in self._review.preview.diffs}
-        if path not in changes:
             return
         run = partial(self._run, command, changes)
         name = f"{proposal_id} · {command}"
@@ -65,7 +63,7 @@ class ExternalDiffs:
         return command
 
     async def _run(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "Printed":
-        from app.git.external_diff import Sides, run_external_diff
+        from app.git.external_diff import Printed, Sides, run_external_diff
         from app.proposals.overlay import Contents
 
         change, contents = changes[path], Contents(self._runtime.proposals)
@@ -75,6 +73,8 @@ class ExternalDiffs:
             return Sides(path, old, new)
 
         dark = self._review.app.current_theme.dark
-        return await run_external_diff(
-            command, await asyncio.to_thread(sides), width=width, dark=dark, environment=os.environ
-        )
+        try:
+            both = await asyncio.to_thread(sides)
+        except KeyError:
+            return Printed("", f"What {path} was is not kept any more.")
+        return await run_external_diff(command, both, width=width, dark=dark, environment=os.environ)

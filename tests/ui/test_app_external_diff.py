@@ -69,3 +69,35 @@ async def test_where_none_is_set_the_key_is_not_offered_and_says_what_to_set(
         await run.pilot.press("D")
         await run.see("No diff program is set", "diff.external")
         assert "Diff program" not in footer(run)
+
+
+async def test_contents_that_are_not_kept_any_more_are_said_to_be_gone(tmp_path: Path, server: WireServer) -> None:
+    (tmp_path / "tool.py").write_text(TOOL)
+    command = f"{sys.executable} {tmp_path / 'tool.py'}"
+    async with running(tmp_path, server, external_diff=command) as run:
+        await stage(run, server)
+        await run.review()
+        with run.runtime.database.transaction() as connection:
+            connection.execute("DELETE FROM blobs")
+        await run.pilot.press("D")
+        await run.screen("ExternalDiffScreen")
+        await run.see("What greet.py was is not kept any more.")
+
+
+async def test_another_proposal_that_comes_up_meanwhile_is_not_shown_under_this_ones_name(
+    tmp_path: Path, server: WireServer
+) -> None:
+    (tmp_path / "tool.py").write_text(TOOL)
+    command = f"{sys.executable} {tmp_path / 'tool.py'}"
+    async with running(tmp_path, server, external_diff=command) as run:
+        await stage(run, server)
+        draft = run.runtime.service.draft("")
+        draft.write("greet.py", "another = 1\n")
+        run.runtime.service.stage(draft, "Another")
+        await run.app.show_proposals()
+        await run.review()
+        # Both keys are there before anything that the first one wants is done.
+        await run.pilot.press("D", "J")
+        await run.screen("ExternalDiffScreen")
+        await run.see("P1 ·", "'Hello '")
+        assert "another = 1" not in run.text
