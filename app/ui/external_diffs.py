@@ -41,17 +41,22 @@ class ExternalDiffs:
         from app.git.external_diff import HOW_TO_SET
         from app.ui.screens.external_diff import ExternalDiffScreen
 
-        # As they are on the screen now: by the time that the program is found, another proposal may be.
-        changes = {diff.change.path: diff.change for diff in self._review.preview.diffs}
-        if self._review.state.current != proposal_id or path not in changes:
+        from app.proposals.attention.order import in_order
+
+        # Of the proposal that was on the screen when the key was pressed; another may be by now.
+        proposal, by_path = self._review.state.get(proposal_id), self._review.preview.by_path
+        if proposal is None or all(change.path != path for change in proposal.files):
             return
+        paths = [change.path for change in proposal.files]
+        changes = dict(zip(paths, proposal.files, strict=True))
+        shown = in_order(paths, paths, () if by_path else proposal.order)
         command = await self._find()
         if not command:
             self._review.say(HOW_TO_SET)
             return
         run = partial(self._run, command, changes)
         name = f"{proposal_id} · {command}"
-        await self._means.ask(ExternalDiffScreen(name, list(changes), list(changes).index(path), run))
+        await self._means.ask(ExternalDiffScreen(name, shown, shown.index(path), run))
 
     async def _find(self) -> str:
         from app.git.external_diff import external_diff
