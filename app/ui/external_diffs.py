@@ -39,9 +39,8 @@ class ExternalDiffs:
     async def show(self, proposal_id: str, path: str) -> None:
         """Show a file of a proposal by it; the others of the proposal are a key away."""
         from app.git.external_diff import HOW_TO_SET
-        from app.ui.screens.external_diff import ExternalDiffScreen
-
         from app.proposals.attention.order import in_order
+        from app.ui.screens.external_diff import ExternalDiffScreen
 
         # Of the proposal that was on the screen when the key was pressed; another may be by now.
         proposal, by_path = self._review.state.get(proposal_id), self._review.preview.by_path

@@ -67,8 +67,8 @@ class PositionBar(Widget):
             total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
             place, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
             # Files may stand in another order than that by which their hunks are numbered, and named everywhere else.
-            number = f" (#{hunk.number:,})" if hunk is not None and hunk.number != place else ""
-            parts.append(Part(4, Content(f"hunk {place:,} of {total:,}{number}")))
+            named = f" (#{hunk.number:,})" if hunk is not None and hunk.number != place else ""
+            parts.append(Part(4, Content(f"hunk {place:,} of {total:,}{named}")))
         missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
         if missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
             parts.append(Part(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
