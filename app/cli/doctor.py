@@ -8,13 +8,16 @@ from app.cli.documents import CheckLine, DoctorDocument
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.llm.capabilities.doctor import Check, Diagnosis, examine, learned_check
 from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
+from app.llm.failures.errors import RequestError
 from app.llm.types import Endpoint
-from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of
+from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of, list_models
 from app.runtime.own_checks import own_checks
 from app.runtime.workspace import Runtime
 from app.sandbox.sandbox import Way
 from app.tools.command.wording import doctor_words
 
+_NAMED = 20
+"""Models that are named, at most."""
 _MARKS = {True: "✓", False: "✗", None: "?"}
 
 
@@ -26,6 +29,8 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
         print_text(json.dumps(schema_of(documents.HookDocument, documents), indent=2) + "\n")
         return Exit.DONE
+    if runtime.settings.names_an_endpoint and not runtime.settings.model:
+        raise CommandError(asyncio.run(_choice(runtime)), Exit.USAGE)
     try:
         endpoint = endpoint_of(runtime.settings, runtime.origin_of)
         diagnosis = asyncio.run(_examine(runtime, endpoint, quiet=arguments.json))
@@ -53,6 +58,17 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
             _print_check(check)
         print_line(diagnosis.summary)
     return Exit.DONE if diagnosis.usable else Exit.FAILED
+
+
+async def _choice(runtime: Runtime) -> str:
+    """That a model has to be named, and which there are; raises CommandError where the endpoint doesn't tell."""
+    try:
+        listed = [model.id for model in await list_models(runtime, runtime.settings)]
+    except (NotConnected, RequestError) as error:
+        raise CommandError(str(error)) from error
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    has = f"The endpoint has {', '.join(listed[:_NAMED])}{more}" if listed else "The endpoint lists none"
+    return f"No model is chosen. {has}: give --model, or set SIGNOFF_MODEL or `model` in the configuration."
 
 
 async def _commands(runtime: Runtime) -> Check:

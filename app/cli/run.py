@@ -223,7 +223,8 @@ def _print(outcome: RunDocument, *, text: bool) -> None:
         for line in outcome.text.splitlines():
             print_line(line)
     if outcome.question:
-        print_line(f"Question: {outcome.question}")
+        if text:
+            print_line(f"Question: {outcome.question}")
         for number, option in enumerate(outcome.options, 1):
             print_line(f"  {number}. {option}")
         print_line(f'Answer with: signoff run --session {outcome.session} "…"')

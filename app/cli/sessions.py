@@ -16,7 +16,9 @@ from app.conversation.markdown import markdown_record
 from app.plural import plural
 from app.proposals.errors import ProposalError
 from app.runtime.workspace import Runtime
+from app.storage.errors import NoSuchSession
 from app.storage.pruning import prune
+from app.storage.sessions import SessionRecord
 
 _DAY = 86_400.0
 _LONGEST = 200
@@ -77,7 +79,7 @@ def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
             raise CommandError("There are no sessions here yet.", Exit.USAGE)
         record = latest
     else:
-        record = runtime.sessions.get(arguments.session)
+        record = _named(runtime, arguments.session)
     events = runtime.sessions.events(record.id)
     if arguments.images:
         _write_images(runtime, events, Path(arguments.images))
@@ -87,6 +89,19 @@ def export(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     diffs = _diffs(runtime, events)
     print_text(markdown_record(record.title, record.model, events, diffs).rstrip("\n") + "\n")
     return Exit.DONE
+
+
+def _named(runtime: Runtime, name: str) -> SessionRecord:
+    try:
+        return runtime.sessions.get(name)
+    except NoSuchSession as error:
+        proposal = runtime.proposals.proposal(name.upper())
+        if proposal is None:
+            raise
+        raise CommandError(
+            f"{proposal.id} is a proposal: `signoff export {proposal.id} --review` writes what came of it.",
+            Exit.USAGE,
+        ) from error
 
 
 def _write_images(runtime: Runtime, events: Sequence[Event], folder: Path) -> None:

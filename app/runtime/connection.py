@@ -20,6 +20,7 @@ from app.agent.turn import TurnSettings
 from app.checks.feeding import Feed
 from app.config import Settings
 from app.conversation.events import Event, ProposalDecided
+from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import ProfileError, resolve
 from app.llm.client import ModelClient
 from app.llm.failures.retry import STANDARD, RetryPolicy
@@ -73,7 +74,10 @@ def endpoint_of(settings: Settings, origin_of: Callable[[str], str] = lambda set
         keys = "OPENAI_API_KEY or ANTHROPIC_API_KEY"
         raise NotConnected(f"No model is set up: set {keys}, or --base-url for a local server, or try --demo.")
     if not settings.model:
-        raise NotConnected("No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration.")
+        raise NotConnected(
+            "No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration; "
+            "`signoff doctor` lists those of the endpoint."
+        )
     settings = settings.of_its_model
     wishes = Wishes(settings.reasoning_effort, settings.request)
     base_url, price = address_of(settings), price_for(settings.model, settings.price)
@@ -116,6 +120,16 @@ def connect(
         return connect(runtime, wanted, timeouts=timeouts, retry=retry)
 
     return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts, retry=retry, another=another)
+
+
+async def list_models(runtime: Runtime, settings: Settings) -> list[ListedModel]:
+    """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
+    # A name is needed to make a client; the list is asked for without it.
+    client = connect(runtime, settings.model_copy(update={"model": settings.model or "any"}))
+    try:
+        return await client.listing()
+    finally:
+        await client.aclose()
 
 
 def _check_tables(tables: Mapping[str, ModelTable]) -> None:

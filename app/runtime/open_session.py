@@ -20,7 +20,7 @@ from app.llm.client import ModelClient
 from app.proposals.disk.watching import ProposalWatcher
 from app.proposals.errors import UnknownProposal
 from app.proposals.models import Proposal
-from app.runtime.connection import committer, connect, open_session, turn_settings
+from app.runtime.connection import committer, connect, list_models, open_session, turn_settings
 from app.runtime.deciding import SessionlessDecisions
 from app.runtime.drafts import Drafts
 from app.runtime.left_over import LeftOver
@@ -168,13 +168,7 @@ class OpenSession:
 
     async def list_models(self, settings: Settings) -> list[ListedModel]:
         """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
-        # A name is needed to make a client; the list is asked for without it.
-        named = settings.model_copy(update={"model": settings.model or "any"})
-        client = connect(self.runtime, named)
-        try:
-            return await client.listing()
-        finally:
-            await client.aclose()
+        return await list_models(self.runtime, settings)
 
     def apply(self, settings: Settings) -> None:
         """Put changed settings in force: gate policy, limits of a turn, commits; the endpoint is `connect`'s."""

@@ -606,6 +606,22 @@ def test_pruning_says_what_went(signoff: Run) -> None:
     assert document(signoff("sessions", "--prune", "0", "--json")) == []
 
 
+def test_the_doctor_names_the_models_where_none_is_chosen(signoff: Run) -> None:
+    with WireServer() as server:
+        server.require_key("right")
+        server.models = ["large", "small"]
+        address = ("--base-url", server.base_url)
+        assert "has large, small: give --model" in refused(signoff("doctor", *address, OPENAI_API_KEY="right"), 2)
+        assert "does not accept the API key" in refused(signoff("doctor", *address, OPENAI_API_KEY="wrong"), 1)
+        assert "`signoff doctor` lists" in refused(signoff("run", "hello", *address, OPENAI_API_KEY="right"), 2)
+
+
+def test_to_export_a_proposal_the_way_is_named(signoff: Run) -> None:
+    signoff("stage", stdin=PATCH)
+    assert "`signoff export P1 --review`" in refused(signoff("export", "p1"), 2)
+    assert "no session 'P2'" in refused(signoff("export", "P2"), 2)
+
+
 def test_the_users_overrides_are_not_kept_as_learned(signoff: Run, workspace: Path) -> None:
     with WireServer() as server:
         (workspace.parent / "home/config").mkdir(parents=True)

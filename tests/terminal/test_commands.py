@@ -86,3 +86,12 @@ def test_nor_what_a_server_says(tmp_path: Path, home: Path, shown: Callable[...,
     assert "␛]0;evil".encode() in shown("export", "latest")
     assert HOSTILE.encode() in piped(folder, home, "export", "latest")
     shown("export", "latest", "--format", "json")
+
+
+def test_a_question_stands_once_on_a_terminal(shown: Callable[..., bytes]) -> None:
+    with WireServer() as server:
+        server.call("ask_user", {"question": "Which of the two?", "options": ["the first"]})
+        address = ("--base-url", server.base_url, "--model", "m")
+        seen = shown("run", "go", *address, OPENAI_API_KEY="key")
+        assert seen.count(b"Which of the two?") == 1
+        assert b"1. the first" in seen and b"Answer with" in seen

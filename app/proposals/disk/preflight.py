@@ -36,7 +36,8 @@ def check(
         _check_end_tree(filesystem, transitions)
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
             if not filesystem.writable(folder):
-                raise _Unfit(f"the folder {folder or '.'} can't be written; change its permissions first")
+                where = f"the folder {folder}" if folder else "the workspace's folder"
+                raise _Unfit(f"{where} can't be written; change its permissions first")
         need = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
         if need > (free := filesystem.free_bytes()):
             raise _Unfit(f"the disk is full: {need:,} bytes are needed, {free:,} are free; make room first")

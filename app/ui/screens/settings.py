@@ -53,10 +53,10 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
         "The gate",
         (
             Row("gate", "Policy", "when the model must hand control back", "choice", ("every-edit", "chain")),
-            Row("chain_steps", "Chain", "staging steps before a chain closes the gate", "number"),
+            Row("chain_steps", "Chain", "staging steps until the gate closes", "number"),
             Row("continue_after_approval", "Go on after approval", "once nothing waits any more", "switch"),
             Row("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
-            Row("", "Allowed commands", "what runs in this project without a question", "commands"),
+            Row("", "Allowed commands", "what runs here without a question", "commands"),
         ),
     ),
     (
@@ -65,14 +65,14 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             Row("model", "Model", "of the endpoint's list, or any name", "model"),
             Row("reasoning_effort", "Reasoning effort", "off: the server chooses", "choice", get_args(Effort)),
             Row("base_url", "Base URL", "an OpenAI-compatible endpoint, up to /v1", "text"),
-            Row("context_window", "Context window", "in tokens, where the endpoint does not say", "number"),
+            Row("context_window", "Context window", "in tokens, if the endpoint does not say", "number"),
         ),
     ),
     (
         "Around",
         (
             Row("notify", "Call for attention", "when control is back", "choice", ("bell", "desktop", "off")),
-            Row("vim", "Vim keys", "in the composer and where a text is edited", "switch"),
+            Row("vim", "Vim keys", "in the composer and in edits", "switch"),
             Row("editor", "Editor", "command; $VISUAL or $EDITOR if empty", "text"),
             Row("commit", "Commit", "a git commit of each approved proposal", "switch"),
         ),

@@ -18,7 +18,7 @@ class ValuesDialog(Dialog[None]):
     DEFAULT_CSS = """
     ValuesDialog {
         & > #dialog { height: 30; }
-        OptionList { height: 1fr; }
+        OptionList { height: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
         #setting-field { display: none; margin-top: 1; }
     }
     """

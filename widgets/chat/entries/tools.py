@@ -92,12 +92,13 @@ class ToolEntry(Entry):
 
     def _head(self, width: int) -> Line:
         verb = VERBS.get(self.name, visible(self.name) or "Tool")
-        tail = "".join(f" · {fact}" for fact in self._facts(width) if fact)
+        target = " ".join(visible(self.target).split())
+        tail = "".join(f" · {fact}" for fact in self._facts(width, width - width_of(f"{verb} {target}")) if fact)
         room = width - width_of(verb) - 1 - width_of(tail)
         if room < 12:
-            tail = shorten(tail, max(0, width - width_of(verb) - 13))
+            tail = f" {shorten(tail, max(0, width - width_of(verb) - 14))}"
             room = width - width_of(verb) - 1 - width_of(tail)
-        target = shorten_path(" ".join(visible(self.target).split()), room)
+        target = shorten_path(target, room)
         fact_face = Face("error") if self.status in ("error", "invalid") else Face("tool")
         return Line(
             (
@@ -108,16 +109,18 @@ class ToolEntry(Entry):
             action="toggle",
         )
 
-    def _facts(self, width: int) -> list[str]:
+    def _facts(self, width: int, beside: int) -> list[str]:
+        """What came of it; `beside` are the cells of the row that verb and target leave."""
         if self.status == "writing":
             return [f"{self.characters:,} characters" if self.characters else "", seconds(self.duration)]
         # A failure is told with the path that the line begins with anyway.
         summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
-        facts = [shorten(visible(summary), max(20, width // 2)) or _TOOL_WORDS.get(self.status, "")]
+        staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
+        took = seconds(self.duration)
+        left = beside - sum(width_of(f" · {fact}") for fact in ("", staged, took) if fact) - 3
+        told = shorten(visible(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
         # A command's summary ends in it, where there is room for all of it.
-        if self.status == "staged" and self.proposal and f"→ {self.proposal}" not in facts[0]:
-            facts.append(f"staged in {self.proposal}")
-        return [*facts, seconds(self.duration)]
+        return [told, staged if f"→ {self.proposal}" not in told else "", took]
 
     def _details(self, width: int) -> list[Line]:
         lines: list[Line] = []

@@ -1,0 +1,23 @@
+"""The row of a tool call: as much of what came of it as there is room for."""
+
+import pytest
+
+from widgets.chat.entries.tools import ToolEntry
+from widgets.chat.lines import width_of
+
+LONG = "The text to replace occurs 3 times. Give more of its lines."
+
+
+@pytest.mark.parametrize("width", [40, 60, 78, 100])
+@pytest.mark.parametrize("target", ["a.py", "a/long/way/down/to/a/file.py", "two words"])
+def test_nothing_is_cut_where_there_is_room_and_parts_stay_apart(width: int, target: str) -> None:
+    row = ToolEntry("t", "edit_file", target, "error", LONG, duration=2.3).rows(width, opened=False)[0].text
+    assert width_of(row) <= width
+    assert row == f"Edit {target} · {LONG} · 2.3 s" or width_of(f"Edit {target} · {LONG} · 2.3 s") > width
+    assert row.startswith("Edit ") and " · " in row
+
+
+def test_a_shortened_tail_keeps_its_distance() -> None:
+    entry = ToolEntry("t", "search_text", "“return 29”", "ok", "11,000 matching lines in 2,200 files", duration=2.3)
+    for width in range(30, 70):
+        assert " ·" in entry.rows(width, opened=False)[0].text, width
