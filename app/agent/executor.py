@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
@@ -38,12 +38,14 @@ from app.conversation.payload.missing_results import (
     malformed,
 )
 from app.llm.address import host_of
-from app.proposals.draft import Draft
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.service import ProposalService
 from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
 from app.tools.registry import ToolSet
 from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.proposals.draft import Draft
 
 PLANNING = "Not run: plan mode is on, so nothing may be changed. Say what you would do; the user ends plan mode."
 
@@ -52,7 +54,7 @@ PLANNING = "Not run: plan mode is on, so nothing may be changed. Say what you wo
 class _Progress:
     """State of a batch while it runs."""
 
-    draft: Draft
+    draft: "Draft"
     gate: Gate
     recorder: Recorder
     held: list[ToolResult] = field(default_factory=list)
@@ -104,7 +106,7 @@ class Executor:
         publish: Callable[[Update], None],
         confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]],
         planning: Callable[[], bool] = lambda: False,
-        checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None,
+        checked: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None,
         keep: Callable[[Sequence[bytes]], object] = lambda contents: None,
     ) -> None:
         self._log = log

@@ -3,18 +3,20 @@
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from app.agent.allowances import FormStore
 from app.conversation.events import Event
 from app.conversation.log import EventSink
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Endpoint, Payload, StreamUpdate
-from app.proposals.draft import Draft
 from app.proposals.models import Proposal
 from app.proposals.service import ProposalService
 from app.tools.registry import ToolSet
 from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.proposals.draft import Draft
 
 
 class ModelPort(Protocol):
@@ -94,7 +96,7 @@ class Ports:
     model: ModelPort
     commit: Callable[[Proposal], str] | None = None
     """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
-    checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None
+    checked: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None
     """Runs the checks of a draft that answer its step; gives what they say against it, empty if nothing."""
     content: Callable[[str], bytes] | None = None
     """Gives the bytes of an image by their SHA-256; raises KeyError."""

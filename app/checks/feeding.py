@@ -7,13 +7,16 @@ say, the gate closes as it would without them, and what the model says about it 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from app.checks.runner import CheckRunner
 from app.checks.running import files_for
 from app.checks.telling import told_in_result
 from app.config import Check
-from app.proposals.draft import Draft
-from app.proposals.trees import Trees
+
+if TYPE_CHECKING:
+    from app.checks.runner import CheckRunner
+    from app.proposals.draft import Draft
+    from app.proposals.trees import Trees
 
 
 class Feed:
@@ -21,9 +24,9 @@ class Feed:
 
     def __init__(
         self,
-        runner: Callable[[], CheckRunner],
+        runner: "Callable[[], CheckRunner]",
         configured: Callable[[], tuple[Check, ...]],
-        trees: Callable[[Draft], Trees],
+        trees: "Callable[[Draft], Trees]",
     ) -> None:
         """Nothing is loaded or run where no check feeds.
 
@@ -36,7 +39,7 @@ class Feed:
         self._configured = configured
         self._trees = trees
 
-    async def __call__(self, draft: Draft) -> str:
+    async def __call__(self, draft: "Draft") -> str:
         """What is to be added to the result of its step; empty where nothing speaks against it."""
         checks = [check for check in self._configured() if check.feed and check.when == "staged"]
         if not checks:

@@ -1,38 +1,38 @@
-"""The proposal service: where proposals are staged, decided, undone and kept in step with the disk."""
+"""The proposal service: where proposals are staged, decided, undone and kept in step with the disk.
+
+What drafts, decides and undoes is imported where it is used: a session opens without it.
+
+Kept whole: every way in which a proposal comes to be another one.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from app.images.image import Image
-from app.proposals import on_disk, outcomes, splitting
 from app.proposals.disk.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import effective
-from app.proposals.draft import Draft
-from app.proposals.editing import with_text
 from app.proposals.errors import ChangedSinceSeen
 from app.proposals.facts import UNKNOWN, Circumstances, HunkFact, LineComment
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileDiff, Proposal, ProposalState
-from app.proposals.on_disk import without_kept
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.overlay import Overlay, undecided
-from app.proposals.patch.exporting import as_changes, as_patch, file_diff
-from app.proposals.patch.staging import PatchOnDisk, taken
-from app.proposals.reopening import starts
-from app.proposals.reports import DecisionResult
-from app.proposals.splitting import Lines, Part
 from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of
-from app.proposals.staging import stage
 from app.proposals.states import advance, state_of
 from app.proposals.store import ProposalStore
-from app.proposals.trees import Trees, trees_of, trees_of_draft
-from app.proposals.undo import redo, undo
-from app.sandbox.changes import Change
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.images.image import Image
+    from app.proposals.draft import Draft
+    from app.proposals.reports import DecisionResult
+    from app.proposals.splitting import Lines, Part
+    from app.proposals.trees import Trees
+    from app.sandbox.changes import Change
 
 
 class ProposalService:
@@ -88,33 +88,45 @@ class ProposalService:
 
     def diffs(self, proposal_id: str) -> list[FileDiff]:
         """Both texts of each file, by path: what a decision is about, or, once decided, what it was about."""
+        from app.proposals.patch.exporting import file_diff
+
         proposal = self.get(proposal_id)
         return [file_diff(self._contents, change, proposal.reasons) for change in proposal.files]
 
     def as_unified_diff(self, proposal_id: str) -> str:
         """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""
+        from app.proposals.patch.exporting import as_patch
+
         return as_patch(self._contents, self.get(proposal_id))
 
-    def as_changes(self, proposal_id: str) -> list[Change]:
+    def as_changes(self, proposal_id: str) -> "list[Change]":
         """The same as `as_unified_diff`, path by path with all bytes; a file that moved is in two places."""
+        from app.proposals.patch.exporting import as_changes
+
         return as_changes(self._contents, self.get(proposal_id))
 
-    def trees(self, proposal_id: str) -> Trees:
+    def trees(self, proposal_id: str) -> "Trees":
         """What checks of a waiting proposal are run on: what it stacks on with and without it, and nothing else."""
+        from app.proposals.trees import trees_of
+
         return trees_of(self._store, self._contents, self._proposals.waiting(proposal_id))
 
-    def trees_of_draft(self, draft: Draft) -> Trees:
+    def trees_of_draft(self, draft: "Draft") -> "Trees":
         """The same of what a draft would be as a proposal."""
+        from app.proposals.trees import trees_of_draft
+
         return trees_of_draft(self._store, self._contents, draft)
 
     # Staging
 
-    def draft(self, session_id: str, proposal_id: str = "") -> Draft:
+    def draft(self, session_id: str, proposal_id: str = "") -> "Draft":
         """An empty draft for the edits of one step; with the id of its proposal, if that was told already."""
+        from app.proposals.draft import Draft
+
         reserve = self._store.next_proposal_id
         return Draft(session_id, self._workspace, self._contents, self._view, reserve, proposal_id)
 
-    def stage(self, draft: Draft, summary: str, answers: Sequence[str] = ()) -> Proposal:
+    def stage(self, draft: "Draft", summary: str, answers: Sequence[str] = ()) -> Proposal:
         """Make a draft a pending proposal, stacked on those that wait.
 
         If there is a proposal of the draft's id, the draft holds all of it and more: it takes its place.
@@ -128,6 +140,8 @@ class ProposalService:
         Raises:
             NothingStaged: the edits cancel out.
         """
+        from app.proposals.staging import stage
+
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
@@ -137,6 +151,9 @@ class ProposalService:
         Raises:
             PatchRefused: it is no patch, or one for another tree.
         """
+        from app.proposals.patch.staging import PatchOnDisk, taken
+        from app.proposals.staging import stage
+
         self._proposals.check_free()
         draft = self.draft("")
         folder = folder_in_repository(self._workspace.root)
@@ -150,7 +167,7 @@ class ProposalService:
 
     def stage_changes(
         self,
-        changes: Sequence[Change],
+        changes: "Sequence[Change]",
         origin: Origin,
         summary: str,
         *,
@@ -170,6 +187,9 @@ class ProposalService:
             NothingStaged: they cancel out.
             UnsafePath: no tool may touch one of the paths.
         """
+        from app.proposals.on_disk import without_kept
+        from app.proposals.staging import stage
+
         self._proposals.check_free()
         for change in changes:
             self._workspace.check_entry(change.path)
@@ -187,6 +207,8 @@ class ProposalService:
         Raises:
             EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
         """
+        from app.proposals.editing import with_text
+
         with self._proposals.writing():
             proposal = self._proposals.fresh(self._proposals.waiting(proposal_id))
             proposal = with_text(self._contents, proposal, path, text)
@@ -194,7 +216,7 @@ class ProposalService:
             self._proposals.restack(paths_of(proposal))
             return self.get(proposal.id)
 
-    def split(self, proposal_id: str, lines: Lines, revision: int) -> tuple[Part, ...]:
+    def split(self, proposal_id: str, lines: "Lines", revision: int) -> "tuple[Part, ...]":
         """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
 
         Args:
@@ -206,6 +228,8 @@ class ProposalService:
             ChangedSinceSeen: the numbers of the lines are those of another revision.
             UnknownHunk: nothing of that file waits.
         """
+        from app.proposals import splitting
+
         with self._proposals.writing():
             proposal = self._proposals.waiting(proposal_id)
             if proposal.revision != revision:
@@ -225,8 +249,8 @@ class ProposalService:
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
-        images: Sequence[Image] = (),
-    ) -> DecisionResult:
+        images: "Sequence[Image]" = (),
+    ) -> "DecisionResult":
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
         A proposal that stacks on another that still waits can be approved first if it is independent of it: if its
@@ -247,6 +271,10 @@ class ProposalService:
             StackedProposal: it depends on one that still waits.
             ApplyFailed: the disk would not take it; every file is as before.
         """
+        from app.proposals import on_disk, outcomes
+        from app.proposals.reopening import starts
+        from app.proposals.reports import DecisionResult
+
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
             choice = outcomes.choose(proposal, hunks)
@@ -275,8 +303,8 @@ class ProposalService:
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
         revision: int | None = None,
-        images: Sequence[Image] = (),
-    ) -> DecisionResult:
+        images: "Sequence[Image]" = (),
+    ) -> "DecisionResult":
         """Discard a proposal, or a part of it; those stacked on it are re-based.
 
         Nothing on disk changes, unless the proposal is of what is on disk: then it is taken back off the disk,
@@ -288,7 +316,7 @@ class ProposalService:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
-    def undo(self, proposal_id: str) -> DecisionResult:
+    def undo(self, proposal_id: str) -> "DecisionResult":
         """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
         What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
@@ -298,16 +326,20 @@ class ProposalService:
             NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
             UndoConflict: a file has changed in the same places.
         """
+        from app.proposals.undo import undo
+
         with self._proposals.writing():
             return undo(self._proposals, proposal_id)
 
-    def redo(self, proposal_id: str) -> DecisionResult:
+    def redo(self, proposal_id: str) -> "DecisionResult":
         """Write an undone proposal again; or deny again one whose denial was undone.
 
         Raises:
             NothingToUndo: it is not undone.
             UndoConflict: a file has changed in the same places.
         """
+        from app.proposals.undo import redo
+
         with self._proposals.writing():
             proposal = self.get(proposal_id)
             if proposal.reopened and proposal.state.waiting:
@@ -354,8 +386,10 @@ class ProposalService:
         """The overlay for drafts, over the disk as it is now."""
         return Overlay(self._reader, self._contents, self._stacks.pending())
 
-    def _disk_draft(self) -> Draft:
+    def _disk_draft(self) -> "Draft":
         """A draft over the disk alone, which becomes no proposal."""
+        from app.proposals.draft import Draft
+
         overlay = Overlay(self._reader, self._contents)
         return Draft("", self._workspace, self._contents, lambda: overlay, str)
 
@@ -374,8 +408,12 @@ class ProposalService:
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
-        images: Sequence[Image] = (),
-    ) -> DecisionResult:
+        images: "Sequence[Image]" = (),
+    ) -> "DecisionResult":
+        from app.proposals import on_disk, outcomes
+        from app.proposals.reopening import starts
+        from app.proposals.reports import DecisionResult
+
         choice = outcomes.choose(proposal, hunks)
         if proposal.on_disk:
             outcome = on_disk.take_back(self._contents, proposal, choice)

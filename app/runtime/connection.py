@@ -29,7 +29,6 @@ from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
 from app.llm.wishes import Wishes
 from app.model_table import ModelTable
-from app.proposals.disk.commit import commit_proposal
 from app.proposals.models import Proposal
 from app.runtime.skills import skills_of
 from app.runtime.workspace import Runtime
@@ -191,7 +190,11 @@ def open_session(
 
 def committer(runtime: Runtime, settings: Settings) -> Callable[[Proposal], str] | None:
     """What makes a git commit of an approved proposal; None where the settings do not ask for one."""
-    return partial(commit_proposal, runtime.workspace.root) if settings.commit else None
+    if not settings.commit:
+        return None
+    from app.proposals.disk.commit import commit_proposal
+
+    return partial(commit_proposal, runtime.workspace.root)
 
 
 def turn_settings(

@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, cast
 
 from app.storage.database import Database
@@ -146,10 +147,15 @@ def _query(words: str) -> str:
 
 def _apart(text: str) -> str:
     """The text with its ideographs and syllables as words of their own: between them are no spaces."""
-    return _UNSPACED.sub(r" \g<0> ", text)
+    return text if text.isascii() else _unspaced().sub(r" \g<0> ", text)
 
 
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Letters of scripts without spaces: compiled when one comes, since that takes long."""
+    return re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+
+
 _TABLE = """
     CREATE VIRTUAL TABLE IF NOT EXISTS search
     USING fts5(text, content='', prefix='2 3', tokenize='unicode61 remove_diacritics 2')

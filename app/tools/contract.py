@@ -4,20 +4,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from app.images.image import Image
-from app.proposals.locate.matching import Replacement
 from app.proposals.overlay import OverlayFile
-from app.proposals.patch.parts import ReadPatch
 from app.proposals.reports import EditReport
 from app.sandbox.changes import Change, Leaf
 from app.todos import Todo
 from app.tools.command.forms import CommandForm
 from app.tools.tool_form import ToolForm
 from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.proposals.locate.matching import Replacement
+    from app.proposals.patch.parts import ReadPatch
 
 LONGEST_TEXT = 100_000
 """Characters of one result that the model gets; tools stay well below it by their own limits."""
@@ -152,7 +154,7 @@ class DraftPort(Protocol):
         """Files of which pending edits change the content, added ones included."""
         ...
 
-    def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> EditReport:
+    def edit(self, path: str, replacements: "Sequence[Replacement]", version: str = "") -> EditReport:
         """Replace stretches of a file; raises EditRefused."""
         ...
 
@@ -180,11 +182,11 @@ class DraftPort(Protocol):
         """Be as before the latest `take`."""
         ...
 
-    def read_patch(self, text: str) -> ReadPatch:
+    def read_patch(self, text: str) -> "ReadPatch":
         """Read a patch without looking into any file; raises EditRefused."""
         ...
 
-    def patch(self, patch: ReadPatch) -> EditReport:
+    def patch(self, patch: "ReadPatch") -> EditReport:
         """Apply what `read_patch` gave, over any number of files; raises EditRefused."""
         ...
 

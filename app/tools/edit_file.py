@@ -2,7 +2,6 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.proposals.locate.matching import Replacement
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.staging import stage
 from app.tools.targets import ask_if_secret, locate
@@ -54,6 +53,8 @@ class EditFile(Tool):
 
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the replacements."""
+        from app.proposals.locate.matching import Replacement
+
         path = locate(context.workspace, arguments.path)
         # A refusal quotes the file, so the question comes before the edit.
         await ask_if_secret(context, path)

@@ -109,5 +109,7 @@ class ReviewLoading:
 
 
 def load_review_side() -> None:
-    """Import the review."""
+    """Import the review, and what stages something in it."""
+    import app.proposals.draft
+    import app.proposals.staging
     import app.ui.review_side  # noqa: F401

@@ -195,12 +195,13 @@ def test_no_words_are_what_the_parser_makes_of_none() -> None:
     assert AppArguments(**vars(app_parser().parse_args([]))) == AppArguments()
 
 
-def test_a_session_in_which_nothing_waits_loads_no_review() -> None:
-    code = (
-        "from app.ui.start import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()\n"
-        "import sys; assert not [one for one in sys.modules if one.startswith(('widgets.diff', 'widgets.approval'))]"
+def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stages() -> None:
+    loaded = all_modules_after(
+        "from app.ui.start import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    later = ("widgets.diff", "widgets.approval", "app.proposals.locate.", "app.proposals.patch.")
+    assert not {name for name in loaded if name.startswith(later)}
+    assert not loaded & {"app.proposals.draft", "app.proposals.staging", "app.proposals.attention.looking"}
 
 
 def test_no_private_name_of_textual_is_used() -> None:
