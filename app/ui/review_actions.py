@@ -153,7 +153,8 @@ class Decisions:
         undoes = denied[-1].proposal.written_in_part and not denied[-1].proposal.on_disk
         back = "undoes what was written of the last" if undoes else "reopens the last"
         what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
-        self._say(f"{what}{self._fate(event.each, denied)}", back=("undo", back))
+        said = self._fate(event.each, denied)
+        self._say(f"{what}{said}", passing=bool(said), back=("undo", back))
 
     async def _write(self, event: messages.Approve) -> "DecisionResult":
         words = event.words

@@ -10,6 +10,7 @@ from app.runtime.workspace import Runtime
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
 from widgets.chat.entries.words import AnswerEntry, UserEntry
+from widgets.common.search_list import SearchList
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp"
 
@@ -77,7 +78,24 @@ async def test_words_given_with_the_command_are_searched_and_nothing_found_says_
         await run.pilot.press("enter")
         assert type(run.app.screen).__name__ == "SearchScreen"
         run.app.screen.query_one(Input).value = ""
-        await run.see("Every message, proposal and file")
+        await run.see("Every message, proposal, file and side question")
+
+
+async def test_a_search_that_fails_leaves_nothing_to_be_picked(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        for number in range(3):
+            filled(run.runtime, f"the moon {number}")
+        await find(run, "moon")
+        await run.see("3 places")
+        with run.runtime.database.transaction() as connection:
+            connection.execute("DROP TABLE search")
+            connection.execute("CREATE TABLE search (other TEXT)")
+        await run.write(" 1")
+        await run.until(lambda: "3 places" not in run.text or "the moon 2" not in run.text, "the failure")
+        await run.pilot.press("down", "enter")
+        assert type(run.app.screen).__name__ == "SearchScreen"
+        assert run.app.screen.query_one(SearchList).choice is None
+        assert "could not be used" in run.text and "Nowhere." not in run.text
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])

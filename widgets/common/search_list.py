@@ -12,6 +12,8 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from app.safe_text import visible
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -97,6 +99,7 @@ class SearchList(Vertical):
         self._empty = empty
         self._unmatched = unmatched
         self._asks = asks
+        self._problem = ""
         self._nothing = Static(classes="nothing", markup=False)
         self._field = Input(placeholder=placeholder)
         self._list = OptionList(markup=False)
@@ -134,8 +137,9 @@ class SearchList(Vertical):
         """What is typed."""
         return self._field.value.strip()
 
-    def set_choices(self, choices: Sequence[Choice], current: str = "") -> None:
-        """Show these; the cursor stays on its choice, or goes to `current`."""
+    def set_choices(self, choices: Sequence[Choice], current: str = "", *, problem: str = "") -> None:
+        """Show these, or why there are none; the cursor stays on its choice, or goes to `current`."""
+        self._problem = visible(problem)
         wanted = current or (self.choice.key if self.choice else "")
         self._all = list(choices)
         self._narrow(wanted)
@@ -148,7 +152,8 @@ class SearchList(Vertical):
         self._list.clear_options()
         self._list.add_options([Option(_marked(choice.label, query)) for choice in self._shown])
         self.set_class(not self._shown, "-nothing")
-        self._nothing.update(self._unmatched if self._all or (self._asks and query) else self._empty)
+        unmatched = self._unmatched if self._all or (self._asks and query) else self._empty
+        self._nothing.update(self._problem or unmatched)
         at = next((index for index, choice in enumerate(self._shown) if choice.key == wanted), 0)
         self._list.highlighted = at if self._shown else None
         self.post_message(self.Highlighted(self.choice))

@@ -7,11 +7,12 @@ is not what the file's name says. So an approval asks about it as about all that
 goes on to what was not seen shows it.
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.plural import plural
-from app.proposals.models import FileDiff
+from app.proposals.models import FileDiff, Hunk
 from app.proposals.text.spaces import beyond_space, meaning_in
 from widgets.diff.rows import NoteRow, Place, SourceLine, lines_of, texts_of
 
@@ -35,9 +36,7 @@ class LeftOut:
         if not shown and not lines:
             return self
         whole = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
-        for file, side, line in lines:
-            hunks = enumerate(diffs[file].change.hunks)
-            whole.update((file, index) for index, hunk in hunks if line in lines_of(hunk, side))
+        whole |= {(line.file, _hunk_of(diffs[line.file].change.hunks, line)) for line in lines}
         return LeftOut(
             {key: parts for key, parts in self.parts.items() if key not in whole},
             {key: count for key, count in self.lines.items() if key not in whole},
@@ -64,6 +63,12 @@ class LeftOut:
             text = f"{plural(count, 'line')} {verb} in indentation alone, {why}: shown"
             found.setdefault(file, []).append(NoteRow(file, text, "note"))
         return found
+
+
+def _hunk_of(hunks: Sequence[Hunk], line: SourceLine) -> int:
+    """The index of the hunk that a line is in; -1 if it is in none. There may be many of both."""
+    at = bisect_right(hunks, line.line, key=lambda hunk: lines_of(hunk, line.side).start) - 1
+    return at if at >= 0 and line.line in lines_of(hunks[at], line.side) else -1
 
 
 def space_words(lines: int) -> str:

@@ -60,7 +60,8 @@ class SearchScreen(PreviewDialog[Found]):
         super().__init__()
         self._search = search
         self._words = words
-        self._found: list[Found] = []
+        self._found: dict[str, Found] = {}
+        """By the keys of their choices; a key that comes late is of another search, and means nothing any more."""
 
     def search_list(self) -> SearchList:
         """What is found is what is listed."""
@@ -83,27 +84,31 @@ class SearchScreen(PreviewDialog[Found]):
         try:
             found = await asyncio.to_thread(self._search.find, words)
         except StorageError as error:
-            self._found = []
-            self.query_one("#preview").display = True
-            self.show_preview(str(error))
+            self._show(words, [], problem=str(error))
+            self.say("")
             return
-        self._words, self._found = words, found
-        now = time.time()
-        self.query_one("#preview").display = bool(found)
-        self.query_one(SearchList).set_choices([_choice(str(at), one, words, now) for at, one in enumerate(found)])
+        self._show(words, found)
         more = "+" if len(found) == MOST else ""
         self.say(f"{len(found)}{more} {'place' if len(found) == 1 else 'places'}" if words.strip() else "")
+
+    def _show(self, words: str, found: Sequence[Found], *, problem: str = "") -> None:
+        self._words, self._found = words, {str(one.event): one for one in found}
+        now = time.time()
+        self.query_one("#preview").display = bool(found)
+        choices = [_choice(key, one, words, now) for key, one in self._found.items()]
+        self.query_one(SearchList).set_choices(choices, problem=problem)
 
     @on(SearchList.Highlighted)
     def look(self, event: SearchList.Highlighted) -> None:
         """Show what is said there."""
-        self.show_preview(_preview(self._found[int(event.choice.key)], self._words) if event.choice else "")
+        if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
+            self.show_preview(_preview(found, self._words))
 
     @on(SearchList.Picked)
     def pick(self, event: SearchList.Picked) -> None:
         """Go there."""
-        if event.choice is not None:
-            self.dismiss(self._found[int(event.choice.key)])
+        if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
+            self.dismiss(found)
 
 
 def _choice(key: str, found: Found, words: str, now: float) -> Choice:

@@ -106,8 +106,8 @@ class SessionScreen(PreviewDialog[SessionRecord]):
     @on(SearchList.Picked)
     def pick(self, event: SearchList.Picked) -> None:
         """Open it."""
-        if event.choice is not None:
-            self.dismiss(self._records[event.choice.key])
+        if event.choice is not None and (record := self._records.get(event.choice.key)) is not None:
+            self.dismiss(record)
 
     @work(group="delete", exclusive=True, exit_on_error=False, description="delete a session")
     async def action_delete(self) -> None:
