@@ -1,6 +1,6 @@
 """Text objects: the word, the quotes, the brackets around a place, each with or without what belongs around it."""
 
-from app.vim.words import PAIRS, closing, kind, line_end, line_start, opening
+from app.vim.words import PAIRS, around, closing, kind, line_end, line_start
 
 QUOTES = "\"'`"
 
@@ -83,14 +83,9 @@ def _bracketed(text: str, at: int, inner: bool, left: str, right: str) -> tuple[
     if at < len(text) and text[at] == left:
         start: int | None = at
     elif at < len(text) and text[at] == right:
-        start = opening(text, at, left, right)
+        start = around(text, at, left, right)
     else:
-        depth, start = 0, None
-        for found in range(at - 1, -1, -1):
-            depth += (text[found] == right) - (text[found] == left)
-            if depth < 0:
-                start = found
-                break
+        start = around(text, at, left, right)
         if start is None:
             # Outside of all, the next one counts.
             found = text.find(left, at)

@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
+from functools import cache
 
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = {close: opening for opening, close in _BRACKETS.items()}
@@ -192,24 +193,31 @@ def matching_bracket(text: str, at: int) -> int | None:
         return None
     if text[at] in _BRACKETS:
         return closing(text, at, text[at], _BRACKETS[text[at]])
-    return opening(text, at, _CLOSING[text[at]], text[at])
+    return around(text, at, _CLOSING[text[at]], text[at])
 
 
 def closing(text: str, at: int, left: str, right: str) -> int | None:
     """Where the bracket at the place is closed."""
     depth = 0
-    for found in range(at, len(text)):
-        depth += (text[found] == left) - (text[found] == right)
+    for match in _either(left, right).finditer(text, at):
+        depth += 1 if match[0] == left else -1
         if depth == 0:
-            return found
+            return match.start()
     return None
 
 
-def opening(text: str, at: int, left: str, right: str) -> int | None:
-    """Where the bracket that is closed at the place was opened."""
-    depth = 0
-    for found in range(at, -1, -1):
-        depth += (text[found] == right) - (text[found] == left)
-        if depth == 0:
-            return found
-    return None
+def around(text: str, at: int, left: str, right: str) -> int | None:
+    """Where the bracket was opened that is not closed before the place."""
+    # Those that are open there: a step for each bracket, not for each character.
+    still_open: list[int] = []
+    for match in _either(left, right).finditer(text, 0, at):
+        if match[0] == left:
+            still_open.append(match.start())
+        elif still_open:
+            still_open.pop()
+    return still_open[-1] if still_open else None
+
+
+@cache
+def _either(left: str, right: str) -> re.Pattern[str]:
+    return re.compile(f"[{re.escape(left + right)}]")

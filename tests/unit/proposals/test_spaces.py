@@ -31,6 +31,8 @@ OTHER = [
     ("notes", "  a", "a"),
     ("a.go", 's := "a  b"', 's := "a b"'),
     ("a.js", "s = `a  b`", "s = `a b`"),
+    ("a.js", "<b>Hi</b> there", "<b>Hi</b>there"),
+    ("a.js", "{name} wins", "{name}wins"),
     ("a.js", "s = 'it\\'s  so'", "s = 'it\\'s so'"),
     ("a.go", "return x", "returnx"),
     ("a.c", "a - -b", "a --b"),
