@@ -80,7 +80,7 @@ class Connector:
     async def _choose(self) -> None:
         settings = self._preferences.settings
         if settings.names_an_endpoint and not settings.model:
-            name = await self._picked_before(settings) or await self._pick_and_keep(settings)
+            name = await self._picked_before(settings) or await self.pick_model(settings)
             if not name:
                 self._hint(NO_MODEL)
                 return
@@ -111,7 +111,7 @@ class Connector:
         if name:
             await self._keep(settings, name)
         else:
-            name = await self._pick_and_keep(settings)
+            name = await self.pick_model(settings) or ""
         if name:
             await self.use(self._preferences.settings.model_copy(update={"model": name}))
         return name
@@ -123,26 +123,26 @@ class Connector:
         except StorageError:
             return ""
 
-    async def _pick_and_keep(self, settings: "Settings") -> str:
-        name = await self.pick_model(settings)
-        if name:
-            await self._keep(settings, name)
-        return name or ""
-
     async def _keep(self, settings: "Settings", name: str) -> None:
         with contextlib.suppress(StorageError):
             # At worst it is asked for again.
             await asyncio.to_thread(self._preferences.keep_picked_model, _host(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models, or write a name."""
+        """Let the user choose among the endpoint's models, or write a name. What the endpoint has is remembered."""
         from app.ui.screens.models import ModelScreen
 
+        listed: list[ListedModel] = []
+
         async def load() -> "Sequence[ListedModel]":
-            return await self._session.open_session.list_models(settings)
+            listed[:] = await self._session.open_session.list_models(settings)
+            return listed
 
         self._session.asked.set()
-        return await self._ask(ModelScreen(load, _host(settings), settings.model, self.settings_of))
+        name = await self._ask(ModelScreen(load, _host(settings), settings.model, self.settings_of))
+        if name and (not listed or any(model.id == name for model in listed)):
+            await self._keep(settings, name)
+        return name
 
     def settings_of(self, model: "ListedModel") -> "ModelSettingsScreen":
         """The screen of what is set for a model alone."""

@@ -251,10 +251,16 @@ async def test_what_was_picked_at_an_endpoint_is_picked_there_again(
 async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelScreen")
+        run.app.screen.query_one(Input).value = "fix the tests"
+        await run.pilot.press("enter")
+        await run.see("has no blanks")
         run.app.screen.query_one(Input).value = "very-new-model"
         await run.pilot.press("enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
         assert run.app.settings.model == "very-new-model"
+    async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
+        await run.screen("ModelScreen")
+        assert run.app.current_session is None, "what the endpoint does not list may be a slip"
 
 
 async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: Path, server: WireServer) -> None:

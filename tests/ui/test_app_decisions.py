@@ -181,6 +181,16 @@ async def test_what_was_approved_in_part_is_never_called_approved_or_denied(
         assert ("Farewell" in run.file) is (first == "x")
 
 
+async def test_the_footer_says_of_a_field_what_sending_does(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        for key, title in (("c", "Ctrl+S Save"), ("r", "Ctrl+S Send")):
+            await run.review()
+            await run.pilot.press(key)
+            await run.see(title)
+            await run.pilot.press("escape")
+
+
 async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)

@@ -34,6 +34,21 @@ async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
         assert app.focused is app.review.view
 
 
+async def test_what_is_commented_on_stays_in_view_whatever_becomes_of_the_window() -> None:
+    old = "".join(f"line {number}\n" for number in range(40))
+    diffs = [file_diff("a.py", old, old.replace("line", "row"))]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press(*["j"] * 12, "c")
+        for size in ((60, 20), (120, 45), (80, 18)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            view = app.review.view
+            top, room = view.scroll_offset.y, view.scrollable_content_region.height
+            assert top <= view.rows.line_of(view.cursor.number) < top + room, size
+
+
 async def test_a_field_names_its_keys_only_while_they_work() -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:

@@ -68,8 +68,10 @@ class DiffPane(Column):
         yield WritingField("save the comment", id="comment")
 
     def on_resize(self) -> None:
-        """The list of files leaves most of the room to the diff."""
+        """The list of files leaves most of the room to the diff, and what is commented on stays in view."""
         self._draw_position()
+        if self.commenting:
+            self._keep_line_in_view()
 
     def set_title(self, title: Content, origin: Content) -> None:
         """What stands before the position: what it is, and whose."""
@@ -166,7 +168,10 @@ class DiffPane(Column):
         written = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
         title = Content.assemble("Comment on ", (place, "$text-accent"))
         self.query_one("#comment", WritingField).open(f"{proposal} {place}", title, written[0] if written else "")
-        # The line stays in view above the field, which takes its room from the diff.
+        self._keep_line_in_view()
+
+    def _keep_line_in_view(self) -> None:
+        """The line stays in view above the field, which takes its room from the diff."""
         self.call_after_refresh(lambda: self.view.cursor.move_to(self.view.cursor.number))
 
     @on(WritingField.Typed, "#comment")

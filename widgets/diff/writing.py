@@ -33,6 +33,15 @@ class WritingArea(TextArea):
 
     pasted: Pasted | None = None
 
+    def __init__(self, send_title: str) -> None:
+        """An empty area; `send_title` is what the footer calls sending here."""
+        super().__init__(soft_wrap=True, show_line_numbers=False)
+        self._send_title = send_title
+
+    def title_of(self, action: str) -> str:
+        """What a key means here, if that is not what its action is called."""
+        return self._send_title if action == "send" else ""
+
     async def on_paste(self, event: events.Paste) -> None:
         """What is typed while it is found out what was pasted comes after it."""
         if self.pasted is None:
@@ -136,7 +145,7 @@ class WritingField(Vertical):
     def compose(self) -> ComposeResult:
         yield Static(classes="writing--title", markup=False)
         yield Static(classes="writing--context", markup=False)
-        yield WritingArea(soft_wrap=True, show_line_numbers=False)
+        yield WritingArea(self._verb.split(" ", 1)[0].capitalize())
         yield KeyHints(self._hints({}))
 
     def take_pastes(self, pasted: Pasted) -> None:

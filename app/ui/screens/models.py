@@ -105,7 +105,10 @@ class ModelScreen(Dialog[str]):
     def pick(self, event: SearchList.Picked) -> None:
         """Take it."""
         name = event.choice.key if event.choice is not None else event.text
-        if name:
+        if event.choice is None and len(name.split()) > 1:
+            # Words that were meant for the model, typed before this came up.
+            self.say("a name that is not listed has no blanks")
+        elif name:
             self.dismiss(name)
 
     def action_settings(self) -> None:

@@ -93,8 +93,13 @@ class ToolEntry(Entry):
     def _head(self, width: int) -> Line:
         verb = VERBS.get(self.name, visible(self.name) or "Tool")
         target = " ".join(visible(self.target).split())
-        tail = "".join(f" · {fact}" for fact in self._facts(width, width - width_of(f"{verb} {target}")) if fact)
+        facts = [f" · {fact}" for fact in self._facts(width, width - width_of(f"{verb} {target}")) if fact]
+        tail = "".join(facts)
         room = width - width_of(verb) - 1 - width_of(tail)
+        if room < 12 and len(facts) > 1 and facts[-1] == f" · {seconds(self.duration)}":
+            # How long it took is worth no half of a number.
+            tail = "".join(facts[:-1])
+            room = width - width_of(verb) - 1 - width_of(tail)
         if room < 12:
             tail = f" {shorten(tail, max(0, width - width_of(verb) - 14))}"
             room = width - width_of(verb) - 1 - width_of(tail)

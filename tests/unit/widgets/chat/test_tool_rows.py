@@ -20,4 +20,5 @@ def test_nothing_is_cut_where_there_is_room_and_parts_stay_apart(width: int, tar
 def test_a_shortened_tail_keeps_its_distance() -> None:
     entry = ToolEntry("t", "search_text", "“return 29”", "ok", "11,000 matching lines in 2,200 files", duration=2.3)
     for width in range(30, 70):
-        assert " ·" in entry.rows(width, opened=False)[0].text, width
+        row = entry.rows(width, opened=False)[0].text
+        assert " ·" in row and not row.endswith(("· 2…", "· 2.…", "· 2.3…", "· 2.3 …")), width
