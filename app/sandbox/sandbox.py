@@ -1,7 +1,7 @@
 """Chooses, once for a workspace, how commands run on it, and opens the runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +22,7 @@ from app.sandbox.places import access
 from app.sandbox.process import Ended, Output, StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
 from app.sandbox.standing_layer import StandingLayer
+from app.sandbox.uncancelled import to_its_end
 from app.workspace.paths import Workspace
 
 
@@ -146,10 +147,10 @@ class Sandbox:
             OSError: There is no room for it.
         """
         with ExitStack() as stack:
-            folder = await asyncio.to_thread(stack.enter_context, run_folder(self._state))
+            folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
             may = access((*self._writable, *writable), self._own)
             layer = StandingLayer(self._workspace, folder, may)
-            await asyncio.to_thread(layer.prepare)
+            await to_its_end(asyncio.to_thread(layer.prepare))
             try:
                 yield layer
             finally:
@@ -167,12 +168,12 @@ class Sandbox:
     async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:
         guard, keeping = self._guard(), Keeping(self._workspace, pending)
         with ExitStack() as stack:
-            await asyncio.to_thread(stack.enter_context, guard.held())
+            await to_its_end(asyncio.to_thread(stack.enter_context, guard.held()))
             try:
-                await _uncancelled(guard.keep, keeping, pending)
+                await to_its_end(asyncio.to_thread(guard.keep, keeping, pending))
                 yield InPlaceRun(guard, keeping, self.writable)
             finally:
-                await _uncancelled(guard.restore, keeping)
+                await to_its_end(asyncio.to_thread(guard.restore, keeping))
 
     def put_back(self, *, patient: bool = True) -> str:
         """Put back what a command in place has changed that was cut off; a line for the user if there was one.
@@ -192,9 +193,9 @@ class Sandbox:
     @asynccontextmanager
     async def _overlay(self, pending: Pending) -> AsyncIterator[OverlayRun]:
         with ExitStack() as stack:
-            folder = await asyncio.to_thread(stack.enter_context, run_folder(self._state))
+            folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
             run = OverlayRun(self._workspace, folder, access(self._writable, self._own), pending)
-            await asyncio.to_thread(run.prepare)
+            await to_its_end(asyncio.to_thread(run.prepare))
             try:
                 yield run
             finally:
@@ -204,15 +205,15 @@ class Sandbox:
     @asynccontextmanager
     async def _clone(self, pending: Pending, way: Way, *, empty: bool = False) -> AsyncIterator[CloneRun]:
         with ExitStack() as stack:
-            folder = await asyncio.to_thread(stack.enter_context, run_folder(self._state))
+            folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
             may = access(self._writable, self._own)
             run = CloneRun(self._workspace, folder, may, pending, apart=way is Way.CLONE_APART)
             try:
                 # It may take long, and must have ended before what it makes is removed.
-                await _uncancelled(run.make if empty else run.prepare)
+                await to_its_end(asyncio.to_thread(run.make if empty else run.prepare))
                 yield run
             finally:
-                await _uncancelled(run.close)
+                await to_its_end(asyncio.to_thread(run.close))
                 await asyncio.to_thread(stack.close)
 
     async def _probe(self) -> Means:
@@ -258,18 +259,6 @@ class Sandbox:
         except (OSError, StartFailed) as error:
             return str(error)
         return ""
-
-
-async def _uncancelled(work: Callable[..., object], *arguments: object) -> None:
-    """Do it on a thread, to its end also where whoever waits is cancelled."""
-    doing = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
-    try:
-        await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait({doing})
-        if not doing.cancelled() and (error := doing.exception()):
-            raise error from None
-        raise
 
 
 _PROBE = ".signoff-probe"

@@ -4,15 +4,15 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from app.sandbox.enclosed import ENTER, StepFailed, end_enclosed
 from app.sandbox.environment import MARKER
 from app.sandbox.process import StartFailed
 from app.sandbox.process_tree import PLATFORM, end_tree
+from app.sandbox.uncancelled import to_its_end
 
 PIPE_LIMIT = 64 * 1024
 """Bytes of its output that wait to be read; with more it has to wait itself."""
@@ -46,12 +46,12 @@ class StandingProcess:
         Raises:
             OSError: It has ended, or does not stand still.
         """
-        await _to_its_end(self._ask(signal.SIGRTMIN, b"still"))
+        await to_its_end(self._ask(signal.SIGRTMIN, b"still"))
         try:
             yield
         finally:
             with suppress(OSError):
-                await _to_its_end(self._ask(signal.SIGRTMIN + 1, b"going"))
+                await to_its_end(self._ask(signal.SIGRTMIN + 1, b"going"))
 
     async def _ask(self, number: int, word: bytes) -> None:
         """Send what is around the program a signal, and wait for its answer. Raises OSError."""
@@ -117,29 +117,22 @@ async def start_standing(
     if PLATFORM != "linux":
         return StandingProcess(await _start(program, folder, environment), marker, None)
     reader, writer = os.pipe()
-    try:
-        around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
-        enclosed = [*around, *steps, "folder", str(folder), "--", *program]
-        process = await _start(enclosed, Path("/"), environment, (writer,))
-    except BaseException:
-        os.close(reader)
-        raise
-    finally:
-        os.close(writer)
     report = asyncio.StreamReader()
     pipe = os.fdopen(reader, "rb", buffering=0)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
-    return StandingProcess(process, marker, report)
-
-
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do it also where whoever waits is cancelled: a program that was stopped has to go on."""
-    doing = asyncio.ensure_future(work)
     try:
-        await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait({doing})
-        raise
+        # Before it is started: from there on nothing may come between it and who ends it.
+        connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
+        transport, _ = await connecting
+        around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
+        enclosed = [*around, *steps, "folder", str(folder), "--", *program]
+        try:
+            process = await _start(enclosed, Path("/"), environment, (writer,))
+        except BaseException:
+            transport.close()
+            raise
+    finally:
+        os.close(writer)
+    return StandingProcess(process, marker, report)
 
 
 async def _start(

@@ -10,6 +10,7 @@ from pathlib import Path
 from app.sandbox.changes import Change, Found, Pending
 from app.sandbox.keeping import Keeping
 from app.sandbox.through import write_through
+from app.sandbox.uncancelled import to_its_end
 from app.sandbox.upper import Upper
 from app.workspace.paths import Workspace
 
@@ -40,7 +41,8 @@ class WrittenLayer:
 
     async def write_through(self, paths: Sequence[str]) -> None:
         """Have these ignored paths in the workspace as they are here. Raises OSError."""
-        await asyncio.to_thread(self._write_through, paths)
+        # To its end: nothing of a program that stays may run beside it, which could make a link of a folder.
+        await to_its_end(asyncio.to_thread(self._write_through, paths))
 
     def _write_through(self, paths: Sequence[str]) -> None:
         for path in paths:

@@ -1,5 +1,6 @@
 """Many tools behind one: where a list of all would take too much of the context, the model searches it by words."""
 
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -58,7 +59,7 @@ class FindTool(Tool):
 
     async def run(self, arguments: FindToolArguments, context: ToolContext) -> ToolOutput:
         """Search."""
-        found = ranked(self._tools, arguments.words)[:_MOST]
+        found = (await asyncio.to_thread(ranked, self._tools, arguments.words))[:_MOST]
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])
             return ToolOutput(f"No tool has these words. There are: {names}.", "no tool found")

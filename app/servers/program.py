@@ -16,6 +16,7 @@ from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.standing import StandingProcess, start_standing
 from app.sandbox.standing_layer import StandingLayer
+from app.sandbox.uncancelled import to_its_end
 from app.server_table import ServerTable
 from app.servers.connection import ConnectionLost, Notified
 from app.servers.reach import Reach
@@ -44,7 +45,7 @@ class Program:
             return []
         async with self.process.still():
             unseen = await asyncio.to_thread(self.layer.unseen)
-            await asyncio.to_thread(self.layer.lay, pending)
+            await to_its_end(asyncio.to_thread(self.layer.lay, pending))
             await self.process.look_anew()
         return unseen
 

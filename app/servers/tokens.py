@@ -1,6 +1,6 @@
 """Tokens of servers that the user has signed in to: a file of signoff's own that nobody else can read.
 
-It lies in the state folder, which no command and no server sees. Tokens are in no log, no session and no export.
+It lies in the state folder, which no command and no server on a layer sees. Tokens are in no log, session or export.
 """
 
 import fcntl

@@ -102,8 +102,10 @@ class ServerTool(Tool):
         if odd := inspect(detail := shown_call(offer.tool, values)):
             # Nothing comes before the word that there is no review.
             notes.insert(1 if reach is Reach.DIRECT else 0, f"Careful: the arguments hold {odd}.")
-        form = ToolForm(server.name, offer.tool, f"{server.definition.fingerprint} {offer.fingerprint}")
         title, direct = f"Call a tool of {server.name}?", reach is Reach.DIRECT
+        # What was allowed while there was a layer is not allowed where there is none any more.
+        covered = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
+        form = ToolForm(server.name, offer.tool, covered)
         return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
 
 

@@ -317,6 +317,15 @@ async def test_where_there_is_no_layer_it_cannot_write_and_the_question_says_so(
             assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
 
 
+async def test_what_was_allowed_with_a_layer_is_asked_for_again_without_one(wire: WireServer, tmp_path: Path) -> None:
+    forms = []
+    for layer in (True, False):
+        async with stage(wire, tmp_path, {"play": player(layer=layer)}) as on:
+            await on.say(("play__echo", {"text": "x"}))
+            forms.append(on.asked[0].form)
+    assert forms[0] != forms[1]
+
+
 async def test_one_without_a_layer_says_so_and_stays_out_of_plan_mode(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player(layer=False)}) as on:
         await on.say(("play__echo", {"text": "x\u202e"}))

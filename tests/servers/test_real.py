@@ -102,7 +102,7 @@ async def test_three_real_servers_in_one_session(wire: WireServer, tmp_path: Pat
         assert "greet.py" in status
         assert "far away" in await on.say(calls[2])
         image = await on.say(("all__get-tiny-image", {}))
-        assert "[an image of" in image
+        assert '[image "all__get-tiny-image 1": 20×20' in image
         # What it writes is staged, closes the gate, and is on disk once it is approved.
         wire.script([Turn(calls=(Call(*calls[0]),)), Turn(calls=(Call(*calls[2]),))])
         before = len(on.results)
