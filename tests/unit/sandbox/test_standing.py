@@ -59,7 +59,7 @@ async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
     def slow(*arguments: Any, **more: Any) -> str:
         begun.set()
         go.wait()
-        folder = make(*arguments, **more)
+        folder: str = make(*arguments, **more)
         made.set()
         return folder
 
