@@ -119,7 +119,7 @@ class Settings(BaseModel):
     request: RequestFields = Field(default_factory=dict)
     """More fields of each request; they go over those of signoff's, but for `OWN_FIELDS`."""
     price: dict[str, Price] = Field(default_factory=dict)
-    """What models cost, by name or pattern (`claude-*`), where the server does not say it with each response."""
+    """What models cost, by name or pattern as in `models`, where the server does not say it with each response."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
     context_window: int | None = Field(default=None, ge=LEAST_WINDOW)

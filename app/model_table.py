@@ -17,6 +17,7 @@ ChosenWire = Literal["auto", "chat", "anthropic", "responses"]
 """The protocol: chat completions, Anthropic messages or Responses; `auto` is the one that fits the address."""
 LEAST_WINDOW = 1_000
 """Tokens; in less there is no conversation."""
+_ENDING = re.compile(r"\[([^][]*\])\Z")
 
 
 class Price(BaseModel):
@@ -87,9 +88,11 @@ class ModelTable(BaseModel):
 def fitting(model: str, patterns: Iterable[str]) -> list[str]:
     """The patterns that fit a model's name, the most specific first: its own name, then the longest words.
 
-    Only `*` and `?` stand for something else: names of models have brackets in them.
+    They are those of `fnmatch`, but that brackets at the end stand for themselves: names of models end so (`[1m]`).
     """
-    found = [pattern for pattern in patterns if fnmatchcase(model, pattern.replace("[", "[[]"))]
+    found = [
+        pattern for pattern in patterns if pattern == model or fnmatchcase(model, _ENDING.sub(r"[[]\1", pattern))
+    ]
     return sorted(found, key=lambda pattern: (pattern != model, -_letters(pattern)))
 
 

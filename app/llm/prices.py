@@ -1,11 +1,10 @@
 """What a request costs where its server does not say: by the user's price, else by that of the server's list."""
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 from app.llm.types import Usage
-from app.model_table import Price
+from app.model_table import Price, fitting
 
 _MILLION = 1_000_000
 _LISTED = {
@@ -20,10 +19,9 @@ _DEAREST = 0.001
 
 
 def price_for(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price of a model: by its own name, else by the first pattern that fits it (`claude-*`)."""
-    if model in prices:
-        return prices[model]
-    return next((price for pattern, price in prices.items() if fnmatchcase(model, pattern)), None)
+    """The price of a model: by its own name, else by the most specific pattern that fits it (`claude-*`)."""
+    found = fitting(model, prices)
+    return prices[found[0]] if found else None
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.config import ConfigError, Configuration, Settings, load
+from app.llm.prices import price_for
 from app.model_table import Price, fitting
 from app.runtime.connection import NotConnected, connect
 from app.runtime.workspace import open_runtime
@@ -55,10 +56,18 @@ def of(settings: Settings, model: str) -> Settings:
         ("a[0]", ["a[0]", "*"]),
         ("a0", ["*"]),
         ("A-b", ["*"]),
+        ("gpt-5-mini", ["gpt-[45]*", "gpt-[!4]*", "*"]),
+        ("gpt-4", ["gpt-[45]*", "*"]),
+        ("x[1m]", ["*[1m]", "*"]),
+        ("gpt-4.1", ["gpt-[45]*", "*"]),
+        ("b[3]-c", ["b[3]-c", "*"]),
     ],
 )
 def test_the_more_specific_comes_first(model: str, patterns: list[str]) -> None:
-    assert fitting(model, ["*", "a-*", "a-b-?", "a[0]", "a-b-c"]) == patterns
+    every = ["*", "a-*", "a-b-?", "a[0]", "a-b-c", "gpt-[45]*", "gpt-[!4]*", "*[1m]", "b[3]-c"]
+    assert fitting(model, every) == patterns
+    prices = {pattern: Price(input=number, output=0) for number, pattern in enumerate(every)}
+    assert price_for(model, prices) == prices[patterns[0]], "prices go by the same patterns"
 
 
 def test_the_more_specific_goes_over_the_less_and_all_over_what_is_general(tmp_path: Path) -> None:

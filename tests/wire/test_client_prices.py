@@ -115,9 +115,9 @@ def test_no_count_of_a_server_makes_a_cost_less_than_nothing_or_more_than_all_at
     assert with_cost(usage, None) == usage
 
 
-def test_a_price_goes_by_the_name_and_else_by_the_first_pattern() -> None:
+def test_a_price_goes_by_the_name_and_else_by_the_most_specific_pattern() -> None:
     one, other = Price(input=1, output=1), Price(input=2, output=2)
-    prices = {"claude-*": one, "*": other, "m[1m]": other}
+    prices = {"*": other, "claude-*": one, "m[1m]": other}
     assert price_for("claude-opus-4-8", prices) == one
     assert price_for("m[1m]", prices) == other
     assert price_for("x", {"claude-*": one}) is None
