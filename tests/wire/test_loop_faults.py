@@ -1,0 +1,277 @@
+"""A fault at every place where a turn waits, on each wire: the session goes on, and what goes out next is valid.
+
+A turn of everything at once (parallel calls, a server's tool, an image, edits, a question, a side question) is begun
+again and again. Each time something goes wrong at the next place at which one of its tasks waits: the user stops it,
+the program ends, which cancels all tasks, or a write to the disk fails.
+"""
+
+import asyncio
+import types
+import weakref
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.session import Session
+from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnded, UserMessage
+from app.conversation.log import EventSink
+from app.images.mentions import mentions
+from app.runtime.attachments import attached
+from app.storage.errors import StorageError
+from app.tools.contract import GivenArguments, Tool, ToolContext, ToolOutput
+from app.tools.registry import More, ToolSet
+from tests.oracles.reading import VIOLATIONS
+from tests.unit.images.pictures import png
+from tests.waiting import PATIENCE
+from tests.wire.bench import FILE, Bench, bench
+from tests.wire.driving import FAST
+from tests.wire.replies import Call, Turn
+from tests.wire.server import Request, WireServer
+from tests.wire.test_side_questions import place_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+"""Of a task that is cancelled before it begins."""
+STEPS = 600
+"""More places than a turn has at which it waits."""
+FAULTS = ("stop", "end", "disk")
+
+
+class Look(Tool):
+    """A tool of a server's."""
+
+    name = "mcp__box__look"
+    description = "Looks into the box."
+    kind = "command"
+    parameters = {"type": "object", "properties": {"where": {"type": "string"}}}  # noqa: RUF012
+
+    async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
+        await asyncio.sleep(0)
+        return ToolOutput("A cat.", "a cat")
+
+
+class Box:
+    """A source of tools that has to be waited for."""
+
+    async def more(self, window: int | None) -> More:
+        await asyncio.sleep(0)
+        return More(listed=(Look(),))
+
+
+class Disk:
+    """A store that fails when it is told to."""
+
+    def __init__(self, sink: EventSink, writes: Callable[[], None]) -> None:
+        self._sink = sink
+        self._writes = writes
+
+    async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
+        self._writes()
+        return await self._sink.append(events, after)
+
+    async def since(self, after: int) -> Sequence[Event]:
+        return await self._sink.since(after)
+
+
+class Model:
+    """Does what the latest message asks for: an edit, a question, both, or looking only; then it hands back."""
+
+    def __init__(self) -> None:
+        self.wants = ""
+        self.number = 0
+
+    def __call__(self, request: Request) -> Turn:
+        self.number += 1
+        users = [text for role, text in request.said if role == "user"]
+        if request.closing or not any(self.wants in text for text in users[-2:]):
+            return Turn(f"Words {self.number}.", reasoning="So.")
+        looks = (Call("read_file", {"path": "greet.py"}), Call("mcp__box__look", {"where": "in"}))
+        if self.wants.startswith("look") and request.said[-1][0] == "tool":
+            return Turn(f"I have looked {self.number}.")
+        edits = Call("write_file", {"path": f"file{self.number % 3}.txt", "content": f"{self.number}\n"})
+        asks = Call("ask_user", {"question": "Which?"})
+        calls = {"edit": (*looks, edits), "ask": (*looks, asks), "both": (edits, *looks, asks, edits), "look": looks}
+        return Turn("Working.", calls=calls[self.wants.split()[0]], reasoning="Hm.", pieces=1)
+
+
+class Faults:
+    """Counts where the tasks of a turn wait, and has something go wrong at one of these places."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.seen = 0
+        self.happen: Callable[[], None] = lambda: None
+        self.tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+
+    def arm(self, at: int, happen: Callable[[], None]) -> None:
+        self.at, self.seen, self.happen = at, 0, happen
+
+    def tick(self) -> None:
+        self.seen += 1
+        if self.seen == self.at:
+            self.happen()
+
+    def factory(self, loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> Any:
+        task = asyncio.Task(self._stepped(work), loop=loop, **more)
+        self.tasks.add(task)
+        return task
+
+    @types.coroutine
+    def _stepped(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        step: Callable[..., Any] = work.send
+        value: Any = None
+        while True:
+            try:
+                waited = step(value)
+            except StopIteration as end:
+                return end.value
+            self.tick()
+            try:
+                yield waited
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as problem:
+                step, value = work.throw, problem
+            else:
+                step, value = work.send, None
+
+
+class Play:
+    """A session on one wire, with faults."""
+
+    def __init__(self, on: Bench, model: Model) -> None:
+        self.on = on
+        self.model = model
+        self.faults = Faults()
+        self.disk = Faults()
+        self.said: list[str] = []
+        self.reopen()
+
+    def reopen(self) -> None:
+        """The session as another process would find it."""
+        old = self.on.session
+        tools = ToolSet(tuple(old.ports.tools), Box())
+        ports = replace(old.ports, sink=Disk(old.ports.sink, self.disk.tick), tools=tools)
+        self.session = Session(old.id, ports, old.settings, self.on.runtime.sessions.events(old.id))
+
+    async def go(self, text: str, *, image: bool = False) -> None:
+        """Say something, answer what is asked, and wait until control is back."""
+        self.model.wants = text
+
+        async def meant(_: object) -> bool:
+            return True
+
+        wire = self.session.ports.model.profile.wire
+        found = await attached(self.on.runtime, mentions("@shot.png" if image else ""), wire, meant)
+        answering = self.session.question is not None
+        await self.session.send(text, images=found)
+        self.said += [] if answering else [text]
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            await self.session.settled()
+            await self.session.aside.settled()
+
+    async def ask_aside(self) -> None:
+        """A side question, beside the turn that runs."""
+        waiting = self.on.runtime.service.waiting()
+        if waiting and not self.session.aside.is_out(place := place_of(waiting[-1])):
+            await self.session.aside.ask(place, "Why?")
+
+    def check(self) -> None:
+        """All that went out was valid; each thing that the user said is in it once; the gate's word is the last."""
+        requests, self.on.server.requests = self.on.server.requests, []
+        for request in requests:
+            assert VIOLATIONS[request.wire](request.body) == []
+            if request.closing and "Side question" not in str(request.said[-2:]):
+                said = [text for role, text in request.said if role == "system"]
+                assert "Do not call tools" in said[-1] and "P" in said[-1]
+            assert not any("Do not call tools" in text for role, text in request.said if role == "user")
+        words = [text for role, text in requests[-1].said if role == "user"]
+        recorded = [event.text for event in self.session.log.events if isinstance(event, UserMessage)]
+        assert set(self.said) <= set(recorded)
+        for text in recorded:
+            assert sum(text in one for one in words) == 1, (text, words[-8:])
+
+
+async def play(server: WireServer, folder: Path, wire: str, fault: str, places: range) -> None:
+    """Begin the turn for each place, have the fault happen there, and look at what goes out after it."""
+    root = folder / "workspace"
+    root.mkdir()
+    (root / "greet.py").write_text(FILE)
+    (root / "shot.png").write_bytes(png(30, 20))
+    model = Model()
+    server.model(model)
+    loop = asyncio.get_running_loop()
+    kinds = ("edit", "ask", "both", "look")
+    async with bench(server, folder, wire=wire, retry=FAST, max_steps=4) as on:
+        playing = Play(on, model)
+        over = 0
+        for number, at in enumerate(places):
+
+            def happen() -> None:
+                match fault:
+                    case "stop":
+                        playing.session.interrupt()
+                    case "end":
+                        for task in playing.faults.tasks:
+                            task.cancel()
+                    case _:
+                        raise StorageError("The disk is full.")
+
+            armed = playing.disk if fault == "disk" else playing.faults
+            loop.set_task_factory(playing.faults.factory)
+            armed.arm(at, happen)
+            with suppress(StorageError, asyncio.CancelledError):
+                await playing.go(f"{kinds[number % 4]} {number} of {at}.", image=number % 5 == 0)
+            with suppress(StorageError, asyncio.CancelledError):
+                await playing.ask_aside()
+            await playing.settled()
+            loop.set_task_factory(None)
+            over = 0 if armed.seen >= at else over + 1
+            armed.arm(0, lambda: None)
+            if fault == "end":
+                playing.reopen()
+            # All is well again: the session goes on.
+            await playing.go(f"look {number} after that.")
+            await playing.settled()
+            if playing.session.question is not None:
+                await playing.session.send("This one.")
+                await playing.settled()
+            ends = [event for event in playing.session.log.events if isinstance(event, TurnEnded)]
+            assert ends[-1].stopped in ("answer", "staged"), ends[-1]
+            playing.check()
+            if over == len(kinds):
+                break
+        else:
+            assert len(places) < STEPS - 1, "the turn has more places than that"
+        events = playing.session.log.events
+        assert any(isinstance(event, ProposalStaged) for event in events)
+        assert any(isinstance(event, RequestSent) and event.closing for event in events)
+        await playing.session.close()
+    # What is on the disk is as good as what was in memory.
+    async with bench(server, folder, wire=wire, retry=FAST) as on:
+        playing = Play(on, model)
+        await playing.go("look again.")
+        await playing.settled()
+        playing.check()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("wire", VIOLATIONS)
+async def test_a_fault_anywhere_leaves_a_session_that_goes_on(
+    server: WireServer, tmp_path: Path, wire: str, fault: str
+) -> None:
+    await play(server, tmp_path, wire, fault, range(1, 40, 2) if fault == "disk" else range(1, STEPS, 5))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("wire", VIOLATIONS)
+async def test_a_fault_at_every_place(server: WireServer, tmp_path: Path, wire: str, fault: str) -> None:
+    await play(server, tmp_path, wire, fault, range(1, STEPS))
