@@ -413,4 +413,5 @@ def _explain(error: ValidationError, where: str) -> str:
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"{where}: there is no setting {key!r}; the README lists them all."
-    return f"{where}: {key}: {first['msg'][0].lower()}{first['msg'][1:]}."
+    said = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {key}: {said[0].lower()}{said[1:]}."

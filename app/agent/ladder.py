@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from app.conversation.events import InterventionKind
+from app.llm.failures.errors import COMPACT
 
 NO_PROGRESS_REPEATS = 3
 """The same call this often in a turn: the model is told."""
@@ -118,7 +119,7 @@ def decide(state: LadderState) -> Action:
         return action
     if state.failure == "context_full" or state.last is Last.NO_ROOM:
         if state.compacted:
-            said = state.failure_message
+            said = state.failure_message.removesuffix(f" {COMPACT}")
             return Stop("failed", f"{_NO_HELP} {said}" if said else _STILL_FULL)
         return Compact()
     action = _after_failure(state) if state.failure else _by_shape(state)

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import math
 import signal
 import sys
 import time
@@ -194,7 +195,6 @@ def _record(runtime: Runtime, arguments: argparse.Namespace) -> SessionRecord | 
 def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocument:
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
     failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
-    texts = [event.text for event in events if isinstance(event, AssistantMessage) and event.state != "discarded"]
     spending = Spending()
     for event in events:
         spending.apply(event)
@@ -203,12 +203,12 @@ def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocu
     error = failure
     if stopped == "failed" and not error:
         error = (ended.message if ended else "") or (failed.message if failed else "The turn did not finish.")
-    if stopped == "staged" and ended is not None and not error:
-        # What was staged waits all the same, but the model's closing words are missing.
+    if ended is not None and not error:
+        # The model's closing words are missing, or its answer was cut off.
         error = ended.message
     return RunDocument(
         session=session.id,
-        text=next((text for text in reversed(texts) if text.strip()), ""),
+        text=_answer(events),
         stopped=stopped,
         question=question.text if question else None,
         options=list(question.options) if question else [],
@@ -216,6 +216,17 @@ def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocu
         error=error or None,
         spent=SpentLine(**spending.total._asdict()),
     )
+
+
+def _answer(events: Sequence[Event]) -> str:
+    """What the model said last, with what it said before if it has gone on from where that was cut off."""
+    answer, goes_on = "", False
+    for event in events:
+        if isinstance(event, AssistantMessage) and event.state != "discarded":
+            if event.text.strip():
+                answer = answer + event.text if goes_on else event.text
+            goes_on = event.state == "truncated" and not event.calls
+    return answer
 
 
 def _print(outcome: RunDocument, *, text: bool) -> None:
@@ -325,7 +336,7 @@ class _Printer:
                 self._expect(time.monotonic(), _FIRST_WORD)
             case Phase.RETRYING:
                 left = changed.until - time.monotonic()
-                self._line(f"… trying again in {left:.0f} s: {changed.detail}")
+                self._line(f"… trying again in {math.ceil(left)} s: {changed.detail}")
                 self._expect(changed.until, left + _FIRST_WORD)
             case Phase.COMPACTING:
                 self._line("… making room in the context")

@@ -9,7 +9,7 @@ import pytest
 
 from app.cli.main import main
 from tests.wire.bench import FILE, edit
-from tests.wire.replies import Turn, error
+from tests.wire.replies import Call, Turn, error
 from tests.wire.server import WireServer
 
 
@@ -55,6 +55,34 @@ def test_a_session_that_is_not_there_is_wrong_usage_however_it_is_asked_for(
         assert told(capsys)[0]["code"] == 2
     assert main(["export", "0ff"]) == 2
     assert "no session '0ff'" in capsys.readouterr().err
+
+
+def test_an_answer_that_was_cut_off_is_put_together_and_what_is_missing_is_said(
+    server: WireServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of an answer in two parts, standard output had the second."""
+    words = ("--base-url", server.base_url, "--model", "m")
+    server.script([Turn("It begins", finish="length"), Turn(" and it ends.")])
+    assert main(["run", "Hi", *words]) == 0
+    said = capsys.readouterr()
+    assert said.out == "It begins and it ends.\n" and "signoff:" not in said.err
+    server.script([Turn("It begins", finish="length"), Turn(" and goes on", finish="length")])
+    assert main(["run", "Hi", *words]) == 0
+    said = capsys.readouterr()
+    assert said.out == "It begins and goes on\n" and "signoff: The response was cut off twice." in said.err
+    server.script([Turn("Reading.", calls=(Call("list_files", {}),)), Turn("Three files.")])
+    assert main(["run", "Hi", "--json", *words]) == 0
+    document, _ = told(capsys)
+    assert (document["text"], document["error"]) == ("Three files.", None)
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "k\u00e9y"])
+def test_a_key_that_cannot_be_sent_is_told_in_plain_words(
+    key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    assert main(["run", "Hi", "--model", "m"]) == 2
+    assert "api_key: a key is one line of ASCII characters.\n" in capsys.readouterr().err
 
 
 def test_a_hand_back_that_failed_is_said(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from app.llm.types import Completed
 
+COMPACT = "Compact it."
+"""What to do about a conversation that is too long, as long as that has not been tried."""
+
 
 class FailureKind(StrEnum):
     """What a failure means for what to do next."""

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.llm.address import fault_of, header_fault
-from app.llm.failures.errors import Failure, FailureKind
+from app.llm.failures.errors import COMPACT, Failure, FailureKind
 from app.llm.failures.server_words import headline, one_line, parse_body, searchable
 from app.llm.response.limits import TooLarge
 from app.llm.types import Endpoint
@@ -121,7 +121,7 @@ class FailureReader:
 
     def overflow(self) -> Failure:
         """The response stopped for length before it began."""
-        message = "The conversation fills the model's context window: there was no room for an answer. Compact it."
+        message = f"The conversation fills the model's context window: there was no room for an answer. {COMPACT}"
         return Failure(FailureKind.CONTEXT_FULL, message, message)
 
     def unexpected(self, cause: BaseException) -> Failure:
@@ -180,7 +180,7 @@ class FailureReader:
             FailureKind.QUOTA: (f"The account at {host} has no quota left", "Check its plan and credit."),
             FailureKind.RATE_LIMITED: (f"{host} limits the rate of requests", "Wait a little, then continue."),
             FailureKind.MODEL_NOT_FOUND: (f"{host} has no model {model!r}", "Choose another with --model or /model."),
-            FailureKind.CONTEXT_FULL: ("The conversation does not fit the model's context window", "Compact it."),
+            FailureKind.CONTEXT_FULL: ("The conversation does not fit the model's context window", COMPACT),
             FailureKind.TOOL_USE_FAILED: (f"{host} could not use the model's tool call", "Continue to try again."),
             FailureKind.INVALID_REQUEST: (f"{host} refuses the request", "`signoff doctor` shows what it takes."),
         }
