@@ -12,6 +12,7 @@ import pytest
 import textual.screen
 from hypothesis import settings
 
+from tests.examples import STANDARD
 from tests.forking import Forking, forking
 from tests.pictures import paint_what_is_looked_at
 from tests.pilots import wait_for_what_was_done
@@ -57,8 +58,8 @@ wait_for_what_was_done()
 
 paint_what_is_looked_at()
 
-settings.register_profile("signoff", deadline=None, max_examples=40)
-settings.register_profile("soak", deadline=None, max_examples=120)
+settings.register_profile("signoff", deadline=None, max_examples=STANDARD)
+settings.register_profile("soak", deadline=None, max_examples=3 * STANDARD)
 settings.register_profile("quick", deadline=None, max_examples=5)
 settings.load_profile("signoff")
 

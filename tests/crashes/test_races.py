@@ -1,10 +1,13 @@
 """Somebody changes one of the files at any step of an apply, also where it is killed: nothing of theirs is lost, the
 other files are all old or all new, and the next start ends it."""
 
+import copy
 import errno
+import functools
 import os
 import random
 import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -99,26 +102,42 @@ def kill() -> None:
     raise Killed
 
 
-class Site:
-    """A workspace with a proposal over six files, and somebody who changes one of them."""
+def write_old(root: Path) -> None:
+    """Make the workspace."""
+    for path, data in OLD.items():
+        if data is not None:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(data)
 
-    def __init__(self, folder: Path, victim: str, intruder: str) -> None:
-        self.folder, self.victim, self.intruder = folder, victim, intruder
-        self.root = folder / "workspace"
-        self.store = MemoryStore()
-        self.told: list[str] = []
-        for path, data in OLD.items():
-            if data is not None:
-                (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-                (self.root / path).write_bytes(data)
-        draft = self.service().draft("session")
+
+@functools.cache
+def staged() -> MemoryStore:
+    """What the proposal has put into the store: the same for each site, and half of what one would cost."""
+    store = MemoryStore()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "workspace")
+        write_old(root)
+        service = ProposalService(Workspace(root, read_limit=LIMIT), store, Path(folder, "lock"))
+        draft = service.draft("session")
         for path in ("edit1", "edit2"):
             draft.edit(path, [Replacement("two", "2")])
         for path in ("gone1", "sub/gone2"):
             draft.delete(path)
         for path in ("made1", "new/made2"):
             draft.write(path, "hello\n")
-        self.service().stage(draft, "Six files")
+        service.stage(draft, "Six files")
+    return store
+
+
+class Site:
+    """A workspace with a proposal over six files, and somebody who changes one of them."""
+
+    def __init__(self, folder: Path, victim: str, intruder: str) -> None:
+        self.folder, self.victim, self.intruder = folder, victim, intruder
+        self.root = folder / "workspace"
+        self.store = copy.deepcopy(staged())
+        self.told: list[str] = []
+        write_old(self.root)
         self.node: os.stat_result | None = None
         self._staged = folder / "staged"
         self._stage()

@@ -20,7 +20,7 @@ from tests.wire.server import WireServer
 SDK = Path(__file__).with_name("sdk_server.py")
 
 
-@pytest.fixture(params=["events", "json"])
+@pytest.fixture(params=["events", pytest.param("json", marks=pytest.mark.soak)])
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
     """Where a server of the package listens."""
     with socket.socket() as free:

@@ -2,20 +2,23 @@
 
 import asyncio
 import json
-import subprocess
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forking import Forking
 from tests.servers.stage import PLAYER
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS
 from tests.wire.server import WireServer
 
 
-async def run(wire: WireServer, tmp_path: Path, *options: str, more: str = "") -> tuple[dict[str, Any], str]:
+async def run(
+    processes: Forking, wire: WireServer, tmp_path: Path, *options: str, more: str = ""
+) -> tuple[dict[str, Any], str]:
     """A turn without the screen: what it came to, and what was said meanwhile; `more` is of the server's table."""
     root, config = tmp_path / "workspace", tmp_path / "home/config"
     root.mkdir()
@@ -27,34 +30,34 @@ async def run(wire: WireServer, tmp_path: Path, *options: str, more: str = "") -
     path = str(root / "new.txt")
     wire.turn(calls=[("play__write", {"path": path, "text": "written\n"})])
     wire.say("Done.")
-    words = [sys.executable, "-P", "-m", "signoff", "run", "Do it.", "--json", *options]
-    done = await asyncio.to_thread(
-        subprocess.run, words, cwd=root, capture_output=True, text=True, check=False, timeout=60
-    )
+    words = ["run", "Do it.", "--json", *options]
+    done = await asyncio.to_thread(processes.run, words, folder=root, environment=os.environ)
     assert done.returncode == 0, done.stderr
     assert not Path(path).exists()
     return json.loads(done.stdout), done.stderr
 
 
-async def test_what_a_server_writes_waits(wire: WireServer, tmp_path: Path) -> None:
-    outcome, _ = await run(wire, tmp_path, "--commands", "allow")
+async def test_what_a_server_writes_waits(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+    outcome, _ = await run(processes, wire, tmp_path, "--commands", "allow")
     assert outcome["proposals"] == ["P1"]
 
 
-async def test_nothing_is_called_that_nobody_allowed(wire: WireServer, tmp_path: Path) -> None:
-    outcome, said = await run(wire, tmp_path)
+async def test_nothing_is_called_that_nobody_allowed(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+    outcome, said = await run(processes, wire, tmp_path)
     assert outcome["proposals"] == []
     assert "not allowed without the screen: write" in said
 
 
-async def test_one_that_writes_without_review_is_not_called_unwatched(wire: WireServer, tmp_path: Path) -> None:
-    _, said = await run(wire, tmp_path, "--commands", "allow", more="layer = false\n")
+async def test_one_that_writes_without_review_is_not_called_unwatched(
+    processes: Forking, wire: WireServer, tmp_path: Path
+) -> None:
+    _, said = await run(processes, wire, tmp_path, "--commands", "allow", more="layer = false\n")
     assert "not allowed without the screen: write" in said
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
-async def test_no_server_outlives_it(wire: WireServer, tmp_path: Path) -> None:
-    await run(wire, tmp_path)
+async def test_no_server_outlives_it(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+    await run(processes, wire, tmp_path)
     folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
     environments = []
     for folder in folders:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.images.image import bytes_text
@@ -14,6 +14,7 @@ from app.images.limits import MOST_IN_MESSAGE
 from app.servers.offers import LONGEST_NAME, read_offers, wire_name
 from app.servers.results import told
 from app.tools.contract import LONGEST_TEXT
+from tests.examples import at_most
 from tests.unit.images.pictures import png
 
 TEXTS = st.text(max_size=8) | st.sampled_from(["\ud800", "a\u202eb", "a\nb", "\x1b[2J"])
@@ -39,6 +40,7 @@ TOOLS = st.lists(
 )
 
 
+@settings(max_examples=at_most(15))
 @given(st.text(min_size=1, max_size=40), TOOLS)
 def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) -> None:
     offers, problems = read_offers(server, listed)

@@ -12,7 +12,9 @@ from tests.servers.stage import ENVIRONMENT, player
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
 
-SIZES = pytest.mark.parametrize("size", [(140, 44), (80, 24)], ids=["wide", "narrow"])
+SIZES = pytest.mark.parametrize(
+    "size", [pytest.param((140, 44), id="wide"), pytest.param((80, 24), id="narrow", marks=pytest.mark.soak)]
+)
 
 
 def server_of(run: Running, name: str) -> Server:

@@ -110,7 +110,7 @@ def run_bare(root: Path, script: str) -> None:
 
 @pytest.mark.parametrize("way", list(Way))
 @pytest.mark.usefixtures("clones")
-@settings(max_examples=at_most(15), suppress_health_check=list(HealthCheck))
+@settings(max_examples=at_most(8), suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
 def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: list[str]) -> None:
     script = script_of(operations)
@@ -139,7 +139,7 @@ def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: 
 
 @pytest.mark.parametrize("way", list(Way))
 @pytest.mark.usefixtures("clones")
-@settings(max_examples=at_most(8), suppress_health_check=list(HealthCheck))
+@settings(max_examples=at_most(4), suppress_health_check=list(HealthCheck))
 @given(first=st.lists(OPERATIONS, min_size=1, max_size=5), second=st.lists(OPERATIONS, min_size=1, max_size=5))
 def test_a_script_runs_on_what_waits_as_if_that_were_written(way: Way, first: list[str], second: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
