@@ -19,6 +19,8 @@ LONGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes of one message."""
 MOST_UNASKED = 4 * 1024 * 1024
 """Bytes of messages that nobody asked for, until something is answered."""
+_SHORTEST = 64
+"""Bytes that a message counts for at least: what takes time is to look at it, however short it is."""
 MOST_AT_ONCE = 1_000
 """Messages in one array, as 2025-03-26 had it."""
 _LONG = 256 * 1024
@@ -122,7 +124,7 @@ class Connection(ABC):
             raise ConnectionLost(f"it sent more than {MOST_AT_ONCE:,} messages at once")
         unasked = [each for each in messages if not self._is_awaited(each)]
         if unasked or not messages:
-            self._unasked += size
+            self._unasked += max(size, _SHORTEST)
             if self._unasked > MOST_UNASKED:
                 raise ConnectionLost(f"it sent more than {MOST_UNASKED // 1024**2} MB that nobody asked for")
         return [answer for each in unasked for answer in self._hear(each)]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -45,11 +46,19 @@ def python_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All that stand in it, however deep; what they are made of is most of a file, and imports nothing."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, part, ()):
+            yield inner
+            yield from statements(inner)
+
+
 @functools.cache
 def imported(path: Path) -> frozenset[str]:
     """What a file imports, wherever the import stands; read once, for all the tests that ask."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:

@@ -49,6 +49,10 @@ HABITS = {
         "nobody asked for",
     ),
     "floods with answers": ("while True: send({'id': 12345678, 'result': {}})", "nobody asked for"),
+    "floods with next to nothing": (
+        "for _ in range(20_000): sys.stdout.write('x\\n')\nfound['said'] = 'well'",
+        "nobody asked for",
+    ),
     "floods with no JSON": ("while True: sys.stdout.write('nope\\n')", "nobody asked for"),
     "says a thousand things at once": ("sys.stdout.write(json.dumps([[]] * 2000) + '\\n')", "messages at once"),
     "answers with a list": ("sys.stdout.write('[1]\\n'); sys.stdout.flush(); os._exit(0)", "exit code 0"),
