@@ -6,7 +6,7 @@ really sent. A type checker lets unknown fields of a union's other members pass;
 
 import importlib
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
@@ -21,31 +21,47 @@ def request_type(module: str, name: str) -> Any:
 
 def faults(value: Any, expected: Any, where: str = "request") -> list[str]:
     """What is wrong with a value, one line each; empty if it is of the expected type."""
-    origin = get_origin(expected)
-    if expected is Any or expected is object:
-        return []
-    if is_typeddict(expected):
-        return _of_fields(value, expected, where)
-    if origin in (Union, types.UnionType):
-        return _of_union(value, get_args(expected), where)
-    if origin is Literal:
-        return [] if value in get_args(expected) else [f"{where}: {value!r} is none of {get_args(expected)}"]
-    if getattr(origin or expected, "__name__", "") in _LISTS:
-        return _of_elements(value, get_args(expected), where)
-    if expected is None:
-        expected = type(None)
-    plain = (int, float) if expected is float else (dict if origin is Mapping else origin or expected)
-    fits = isinstance(value, plain) and (expected is bool or not isinstance(value, bool))
-    return [] if fits else [f"{where}: {type(value).__name__} instead of {expected}"]
+    return [where + fault for fault in _check(expected)(value)]
 
 
+_Check = Callable[[Any], list[str]]
+"""What is wrong with a value, each with where in it."""
 _LISTS = frozenset({"list", "Iterable", "Sequence", "SequenceNotStr"})
 
 
-def _of_elements(value: Any, inner: Sequence[Any], where: str) -> list[str]:
-    if not isinstance(value, list):
-        return [f"{where}: no list"]
-    return [fault for at, one in enumerate(value) for fault in faults(one, inner[0], f"{where}[{at}]")]
+@cache
+def _check(expected: Any) -> _Check:
+    """The check of a type, made once: to look through the types takes much longer than to look through a request."""
+    origin = get_origin(expected)
+    if expected is Any or expected is object:
+        return lambda value: []
+    if is_typeddict(expected):
+        return _of_fields(expected)
+    if origin in (Union, types.UnionType):
+        return _of_union(get_args(expected))
+    if origin is Literal:
+        allowed = get_args(expected)
+        return lambda value: [] if value in allowed else [f": {value!r} is none of {allowed}"]
+    if getattr(origin or expected, "__name__", "") in _LISTS:
+        return _of_elements(_check(get_args(expected)[0]))
+    if expected is None:
+        expected = type(None)
+    plain = (int, float) if expected is float else (dict if origin is Mapping else origin or expected)
+
+    def check(value: Any) -> list[str]:
+        fits = isinstance(value, plain) and (expected is bool or not isinstance(value, bool))
+        return [] if fits else [f": {type(value).__name__} instead of {expected}"]
+
+    return check
+
+
+def _of_elements(inner: _Check) -> _Check:
+    def check(value: Any) -> list[str]:
+        if not isinstance(value, list):
+            return [": no list"]
+        return [f"[{at}]{fault}" for at, one in enumerate(value) for fault in inner(one)]
+
+    return check
 
 
 @cache
@@ -53,38 +69,49 @@ def _hints(expected: Any) -> Mapping[str, Any]:
     return get_type_hints(expected, include_extras=True)
 
 
-def _of_fields(value: Any, expected: Any, where: str) -> list[str]:
-    if not isinstance(value, dict):
-        return [f"{where}: no object"]
-    hints = _hints(expected)
-    found = [f"{where}: unknown field {name!r} for {expected.__name__}" for name in value if name not in hints]
-    for name, hint in hints.items():
-        required = get_origin(hint) is Required
-        inner = get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
-        if name in value:
-            found += faults(value[name], inner, f"{where}.{name}")
-        elif required:
-            found.append(f"{where}: {expected.__name__} without {name!r}")
-    return found
+def _of_fields(expected: Any) -> _Check:
+    checks: dict[str, _Check] = {}
+    required: list[str] = []
+
+    def look_through() -> None:
+        """Not before a value is there: types are within themselves."""
+        for name, hint in _hints(expected).items():
+            if get_origin(hint) is Required:
+                required.append(name)
+            checks[name] = _check(get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint)
+
+    def check(value: Any) -> list[str]:
+        if not isinstance(value, dict):
+            return [": no object"]
+        if not checks:
+            look_through()
+        found = [f": unknown field {name!r} for {expected.__name__}" for name in value if name not in checks]
+        found += [f".{name}{fault}" for name in checks if name in value for fault in checks[name](value[name])]
+        return found + [f": {expected.__name__} without {name!r}" for name in required if name not in value]
+
+    return check
 
 
-def _of_union(value: Any, members: Sequence[Any], where: str) -> list[str]:
-    """The complaints of the member that has the fewest."""
-    best: list[str] | None = None
-    for member in _named(value, members) or members:
-        found = faults(value, member, where)
-        if not found:
-            return []
-        if best is None or len(found) < len(best):
-            best = found
-    return best or []
+def _of_union(members: Sequence[Any]) -> _Check:
+    """Members whose `type` is that of the value are looked at, beside those that have none; else all of them."""
+    everything = [_check(member) for member in members]
+    others = [_check(member) for member in members if not is_typeddict(member)]
+    kinds = {kind for member in members for kind in _kinds(member)}
+    named = {kind: [_check(member) for member in members if kind in _kinds(member)] + others for kind in kinds}
 
+    def check(value: Any) -> list[str]:
+        """The complaints of the member that has the fewest."""
+        kind = value.get("type") if isinstance(value, dict) else None
+        best: list[str] | None = None
+        for member in named.get(kind, everything) if isinstance(kind, str) else everything:
+            found = member(value)
+            if not found:
+                return []
+            if best is None or len(found) < len(best):
+                best = found
+        return best or []
 
-def _named(value: Any, members: Sequence[Any]) -> list[Any]:
-    """The members whose `type` is that of the value, and those that have none; empty if no member has it."""
-    kind = value.get("type") if isinstance(value, dict) else None
-    named = [member for member in members if kind is not None and kind in _kinds(member)]
-    return named + [member for member in members if named and not is_typeddict(member)]
+    return check
 
 
 @cache
