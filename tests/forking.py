@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import select
 import signal
 import socket
@@ -60,8 +61,9 @@ class Forked:
         return self.returncode
 
     def kill(self) -> None:
-        """Have it end at once."""
-        os.kill(self.pid, signal.SIGKILL)
+        """Have it end at once, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
 
     def _next(self) -> int:
         """The next of the two numbers that are told of it."""
@@ -98,18 +100,33 @@ class Forking:
         self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], terminal: int
     ) -> Forked:
         """Run the app in a terminal of its own; returns once it runs."""
+        return self._started([terminal] * 3, arguments, folder, environment)
+
+    def start_module(
+        self, module: str, *arguments: str, folder: Path, environment: Mapping[str, str], output: int
+    ) -> Forked:
+        """Run a program of the tests as `python -m` does; returns once it runs."""
+        with Path(os.devnull).open() as nothing:
+            return self._started([nothing.fileno(), output, 2], arguments, folder, environment, module)
+
+    def _started(self, streams: Sequence[int], *order: Any) -> Forked:
         ours, theirs = os.pipe()
         with self._one_at_a_time:
-            self._order([terminal, terminal, terminal, theirs], arguments, folder, environment)
+            self._order([*streams, theirs], *order)
         os.close(theirs)
         return Forked(ours)
 
     def _order(
-        self, files: Sequence[int], arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+        self,
+        files: Sequence[int],
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        module: str = "signoff",
     ) -> None:
-        order = json.dumps({"arguments": list(arguments), "folder": str(folder), "environment": dict(environment)})
+        order = {"arguments": arguments, "folder": str(folder), "environment": dict(environment), "module": module}
         socket.send_fds(self._control, [b"."], files)
-        self._control.sendall(f"{order}\n".encode())
+        self._control.sendall(f"{json.dumps(order)}\n".encode())
 
 
 @contextlib.contextmanager
@@ -139,7 +156,7 @@ def serve(control: socket.socket) -> Callable[[], Any]:
         while not order.endswith(b"\n"):
             order += control.recv(65536)
         streams, report = files[:3], files[3:]
-        if report:
+        if os.isatty(streams[0]):
             import_program("app", "widgets", leaving_out=())
         child = os.fork()
         if not child:
@@ -170,7 +187,7 @@ def import_program(*packages: str, leaving_out: tuple[str, ...] = WITH_A_SCREEN)
 
 
 def become_its_child(report: int, streams: Sequence[int]) -> None:
-    """Fork once more: the child goes on, in a session and a terminal of its own; the parent tells how it ended."""
+    """Fork once more: the child goes on, in a session of its own, and its terminal; the parent tells how it ended."""
     if child := os.fork():
         # The end of a terminal is seen once nobody else has it open.
         for stream in streams:
@@ -181,11 +198,12 @@ def become_its_child(report: int, streams: Sequence[int]) -> None:
         os._exit(0)
     os.close(report)
     os.setsid()
-    fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+    if os.isatty(streams[0]):
+        fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
 
 
 def become(
-    streams: Sequence[int], arguments: list[str], folder: str, environment: dict[str, str]
+    streams: Sequence[int], arguments: list[str], folder: str, environment: dict[str, str], module: str
 ) -> Callable[[], Any]:
     """Be the process that was asked for; what it has to run."""
     for number, stream in enumerate(streams):
@@ -200,9 +218,11 @@ def become(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["signoff", *arguments]
-    main: Callable[[], Any] = importlib.import_module("signoff").main
-    return main
+    sys.argv = [module, *arguments]
+    if module == "signoff":
+        main: Callable[[], Any] = importlib.import_module(module).main
+        return main
+    return lambda: runpy.run_module(module, run_name="__main__") and 0
 
 
 class Ending:

@@ -2,8 +2,7 @@
 
 import os
 import random
-import subprocess
-import sys
+import signal
 import time
 from pathlib import Path
 
@@ -15,12 +14,11 @@ from app.llm.capabilities.profile import Profile
 from app.proposals.models import ProposalState
 from app.runtime.recovery import recover
 from app.runtime.workspace import Runtime, open_runtime
+from tests.forking import Forking
 from tests.unit.conversation.validity import violations
 from tests.wire.endpoints import OBEYS
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def writer(request: Request) -> Turn:
@@ -38,30 +36,31 @@ def writer(request: Request) -> Turn:
     )
 
 
-def run_and_kill(root: Path, server: WireServer, seed: int, home: Path) -> list[str]:
+def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, home: Path) -> list[str]:
     """Run the session until it has done a random number of things and a moment more; what it said was done."""
     source = random.Random(seed)
     things = source.randint(0, 5)
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tests.processes.crashing_session", str(root), server.base_url, str(seed)],
-        cwd=ROOT,
-        env={**os.environ, "SIGNOFF_HOME": str(home)},
-        stdout=subprocess.PIPE,
+    told, output = os.pipe()
+    child = processes.start_module(
+        "tests.processes.crashing_session",
+        *(str(root), server.base_url, str(seed)),
+        folder=root,
+        environment={**os.environ, "SIGNOFF_HOME": str(home)},
+        output=output,
     )
-    assert child.stdout is not None
-    data = b""
-    try:
-        while data.count(b"\n") <= things:
-            data += os.read(child.stdout.fileno(), 65536)
-            assert child.poll() is None, data
-        # Into the middle of whatever comes next.
-        time.sleep(source.random() * 0.05)
-    finally:
-        child.kill()
-        data += child.stdout.read()
-        child.wait()
-        child.stdout.close()
-    assert child.returncode == -9, data
+    os.close(output)
+    with os.fdopen(told, "rb", buffering=0) as said:
+        data = b""
+        try:
+            while data.count(b"\n") <= things:
+                data += said.read(65536)
+                assert child.poll() is None, data
+            # Into the middle of whatever comes next.
+            time.sleep(source.random() * 0.05)
+        finally:
+            child.kill()
+            data += said.readall()
+        assert child.wait() == -signal.SIGKILL, data
     return [line.decode() for line in data.split(b"\n")[:-1]]
 
 
@@ -99,7 +98,7 @@ def check(runtime: Runtime, done: list[str]) -> None:
     "kills", [5, pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=["some", "100"]
 )
 def test_sigkill_again_and_again(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+    processes: Forking, server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
 ) -> None:
     home, root = tmp_path / "home", tmp_path / "workspace"
     root.mkdir()
@@ -108,7 +107,7 @@ def test_sigkill_again_and_again(
     server.model(writer)
     everything: list[str] = []
     for seed in range(kills):
-        everything += run_and_kill(root, server, seed, home)
+        everything += run_and_kill(processes, root, server, seed, home)
         runtime = open_runtime(root, {}, {})
         try:
             check(runtime, everything[-200:])

@@ -57,7 +57,7 @@ def shaken(dice: random.Random, root: Path, texts: list[bytes]) -> None:
     (root / f"new{dice.randrange(10**6)}.py").write_bytes(dice.choice(texts))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 6))])
 def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
     dice = random.Random(seed)
     texts = sources()

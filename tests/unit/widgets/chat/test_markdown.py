@@ -220,7 +220,7 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
             work += sum(len(line.text) for line in document.lines[settled:])
         return work
 
-    assert laid_out(24_000) < 2.6 * laid_out(12_000)
+    assert laid_out(12_000) < 2.6 * laid_out(6_000)
 
 
 def test_html_is_text() -> None:
