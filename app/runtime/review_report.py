@@ -41,7 +41,7 @@ class Report:
     def numbers(self) -> str:
         """What it changes, in numbers."""
         proposal = self.proposal
-        return f"+{proposal.added} −{proposal.removed} in {plural(len(proposal.in_question), 'file')}"
+        return f"+{proposal.added} -{proposal.removed} in {plural(len(proposal.in_question), 'file')}"
 
     @property
     def head(self) -> Sequence[tuple[str, str]]:

@@ -63,7 +63,7 @@ def _decision(found: Report, number: int) -> str:
 def _file(diff: FileDiff, comments: Sequence[LineComment]) -> str:
     change = diff.change
     name = f"{change.old_path} → {change.path}" if change.old_path else change.path
-    head = f"<h3>{_text(name)} <span>{_text(change.op.value)} +{change.added} −{change.removed}</span></h3>"
+    head = f"<h3>{_text(name)} <span>{_text(change.op.value)} +{change.added} -{change.removed}</span></h3>"
     if change.binary:
         return f"<article>{head}<p>A binary file.</p></article>"
     said: _Said = {}

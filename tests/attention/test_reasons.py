@@ -150,10 +150,10 @@ def test_one_line_tells_what_is_computed() -> None:
     proposal = as_proposal(
         {"test_a.py": (TESTS, "x = 1\n"), ".github/workflows/a.yml": ("a: 1\n", "a: 2\n"), "b.txt": ("b\n", "c\n")}
     )
-    assert computed(proposal) == "+3 −8 in 3 files, removes 2 tests, touches .github/"
+    assert computed(proposal) == "+3 -8 in 3 files, removes 2 tests, touches .github/"
     decided = proposal.files[2].model_copy(update={"state": HunkState.APPLIED})
     rest = proposal.model_copy(update={"files": (*proposal.files[:2], decided)})
-    assert computed(rest) == "+2 −2 in 2 files, touches .github/"
+    assert computed(rest) == "+2 -2 in 2 files, touches .github/"
 
 
 def test_a_reason_names_its_lines_as_they_are_now() -> None:

@@ -105,7 +105,7 @@ TURN: list[Event] = [
         ),
         usage=Usage(completion_tokens=812),
     ),
-    ToolResult(id=8, call="c2.0", outcome=Outcome.STAGED, text="", summary="+12 −3", proposal="P7"),
+    ToolResult(id=8, call="c2.0", outcome=Outcome.STAGED, text="", summary="+12 -3", proposal="P7"),
     ToolResult(id=9, call="c2.1", outcome=Outcome.STAGED, text="", summary="+40", proposal="P7"),
     ProposalStaged(id=10, proposal="P7", summary="Back off between retries", files=FILES, calls=("c2.0", "c2.1")),
     Intervention(id=11, kind=InterventionKind.STAGED, text="Staged as P7, not applied. Stop and hand control back."),

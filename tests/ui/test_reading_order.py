@@ -120,7 +120,7 @@ async def test_what_is_computed_stands_apart_from_what_the_model_says() -> None:
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
         lines = [line.strip(" !▐▌█") for line in app.text().split("\n")]
-        at = lines.index("+4 −7 in 5 files, adds eval, which runs code, removes 1 test")
+        at = lines.index("+4 -7 in 5 files, adds eval, which runs code, removes 1 test")
         assert lines[at + 1] == "The model says: Read the tides"
 
 

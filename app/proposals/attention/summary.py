@@ -40,14 +40,14 @@ def said(proposal: Proposal) -> str:
 
 
 def computed(proposal: Proposal) -> str:
-    """`+3 −41 in 2 files, removes 2 tests, touches .github/`: of those files that its numbers are about.
+    """`+3 -41 in 2 files, removes 2 tests, touches .github/`: of those files that its numbers are about.
 
     It is empty where it would only say again what stands at the head of the one file.
     """
     shown, reasons = proposal.in_question, clauses(proposal)
     if len(shown) == 1 and not reasons:
         return ""
-    counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("−", proposal.removed)) if count]
+    counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("-", proposal.removed)) if count]
     counted = f"{' '.join(counts)} in {plural(len(shown), 'file')}" if counts else plural(len(shown), "file")
     return ", ".join((counted, *reasons))
 

@@ -196,7 +196,7 @@ def _numbers(added: int, removed: int) -> list[Span]:
         spans.append((f"+{added}", Face("added")))
     if removed:
         spans.append((" " if spans else "", TEXT))
-        spans.append((f"−{removed}", Face("removed")))
+        spans.append((f"-{removed}", Face("removed")))
     return spans
 
 

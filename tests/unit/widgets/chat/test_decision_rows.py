@@ -3,8 +3,8 @@
 import pytest
 
 from app.conversation.events import Decision
-from app.proposals.facts import HunkFact
-from widgets.chat.entries.proposals import DecisionEntry
+from app.proposals.facts import FileStat, HunkFact
+from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,11 @@ def test_an_approval_of_the_rest_does_not_say_that_it_was_all(
     )
     entry = DecisionEntry("d1", "P1", Decision.APPROVED, hunks=hunks, still_pending=still_pending)
     assert [line.text for line in entry.rows(80, opened=False)] == [words]
+
+
+def test_lines_that_go_are_counted_with_the_sign_that_a_diff_has() -> None:
+    """The diff beside it, the review and `git diff --stat` have the same."""
+    files = (FileStat(path="a.py", op="edit", added=3, removed=2),)
+    card = ProposalEntry("p1", "P1", "Change a", files).rows(80, opened=False)
+    decided = DecisionEntry("d1", "P1", Decision.APPROVED, files).rows(80, opened=False)
+    assert all(any("+3 -2" in line.text for line in lines) for lines in (card, decided))
