@@ -10,6 +10,7 @@ from typing import cast, get_args
 from pydantic import ValidationError
 
 from app.conversation.events import (
+    AssistantMessage,
     Compacted,
     Event,
     MessageQueued,
@@ -38,6 +39,7 @@ class SessionRecord:
     workspace: str
     title: str
     model: str
+    """That answered last; before that the one that it was begun with."""
     forked_from: str
     created: float
     updated: float
@@ -194,6 +196,8 @@ class SessionStore:
                 if isinstance(numbered, ProposalDecided | ProposalChanged) and not copied:
                     self._tell_family(connection, session_id, numbered)
             connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (now, session_id))
+            if answered := [event.model for event in events if isinstance(event, AssistantMessage) and event.model]:
+                connection.execute("UPDATE sessions SET model = ? WHERE id = ?", (answered[-1], session_id))
             if said := [event.typed for event in events if isinstance(event, UserMessage)]:
                 retitle(connection, session_id, said)
         return stored

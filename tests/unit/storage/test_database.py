@@ -14,6 +14,7 @@ import pytest
 import app.storage
 from app.conversation.compaction.cuts import compaction_marks
 from app.conversation.events import (
+    AssistantMessage,
     Compacted,
     Decision,
     Event,
@@ -146,6 +147,14 @@ def test_sessions_are_found_by_the_beginning_of_their_id(store: SessionStore) ->
     for wrong in ("", "%", "zzzz", "_" * 8):
         with pytest.raises(StorageError, match="There is no session"):
             store.get(wrong)
+
+
+def test_a_session_is_listed_with_the_model_that_answered_last(store: SessionStore) -> None:
+    record = store.create(model="a slip")
+    store.append(record.id, [UserMessage(text="hello")])
+    assert store.get(record.id).model == "a slip"
+    store.append(record.id, [AssistantMessage(text="hi", model="large"), AssistantMessage(text="so", model="small")])
+    assert [one.model for one in store.all()] == ["small"]
 
 
 def test_a_beginning_that_several_sessions_share_names_none(store: SessionStore) -> None:
