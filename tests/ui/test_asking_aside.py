@@ -315,3 +315,30 @@ async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, se
             top = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
             assert 0 <= top < view.size.height, key
             assert files.size.height <= view.size.height
+
+
+async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked_and_opened() -> None:
+    diffs = [file_diff("a.py", "a\nb\n", "a\nc\n")]
+    hunk = diffs[0].change.hunks[0].id
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        asked = [
+            SideQuestion(uid="1", proposal="P1", path="a.py", text="all of it?"),
+            SideQuestion(uid="2", proposal="P1", path="a.py", hunk="gone", number=3, text="why " * 100),
+            SideQuestion(uid="3", proposal="P1", path="a.py", hunk=hunk, number=1, text="and this?"),
+            SideQuestion(uid="4", proposal="P1", path="b.py", text="elsewhere?"),
+        ]
+        app.review.load_threads(asked)
+        await pilot.pause()
+        text = screen(app)
+        assert "You asked about the file: all of it? (Enter shows the answer)" in text
+        assert "You asked about a hunk as it was: why why" in text and text.count("why") < 60
+        assert "You asked: and this? (q shows the answer)" in text and "elsewhere?" not in text
+        rows = app.review.view.rows
+        marks = [number for number in range(rows.rows) if isinstance(rows.row(number), CommentRow)]
+        for number, topic in zip(marks, ("P1 in a.py", "hunk 3 of P1 in a.py", "hunk 1 of P1 in a.py"), strict=True):
+            app.review.view.cursor.move_to(number)
+            await pilot.press("enter")
+            assert f"Ask about {topic}" in screen(app)
+            await pilot.press("escape")

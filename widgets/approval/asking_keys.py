@@ -3,7 +3,8 @@
 None of it decides anything, and all of it can be done while a turn runs and the gate is shut.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from textual import events, on
@@ -17,14 +18,17 @@ from widgets.approval import messages
 from widgets.approval.ask_panel import AskPanel, Topic
 from widgets.approval.counting_keys import CountingKeys
 from widgets.approval.threads import as_feedback
+from widgets.chat.lines import shorten
 from widgets.chat.transcript import Transcript
 from widgets.diff.arrange import Comment
 from widgets.diff.messages import AskWanted
 from widgets.diff.picking import Picked
-from widgets.diff.rows import Side, SourceLine, lines_of
+from widgets.diff.rows import CommentRow, Side, SourceLine, lines_of
 
 _MOST_PICKED = 200
 """Picked lines that go out with a question; of more, the first."""
+_MOST_SAID = 120
+"""Cells of a question in the mark at its hunk: the thread has all of it."""
 
 
 class AskingKeys(CountingKeys):
@@ -33,6 +37,8 @@ class AskingKeys(CountingKeys):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close_thread", "Close")]
 
     _could_ask = False
+    _marked: Mapping[Comment, Place] = MappingProxyType({})
+    """The marks in the diff, each with the thread that it is of."""
     _sought: Place | None = None
     """Where the cursor is to go once its diff is there."""
 
@@ -53,7 +59,10 @@ class AskingKeys(CountingKeys):
 
     @on(AskWanted)
     def action_ask(self) -> None:
-        """Ask about the hunk at the cursor, or the lines that are picked, or else the file."""
+        """Ask about the hunk at the cursor, the picked lines, or else the file; on a mark, show its thread."""
+        if (place := self._marked_at_cursor()) is not None:
+            self._open_thread(self._topic_of(place))
+            return
         if (topic := self._topic()) is None:
             self.say("There is no proposal on the screen to ask about.")
             return
@@ -84,11 +93,21 @@ class AskingKeys(CountingKeys):
 
     def show_thread(self, place: Place) -> None:
         """Show what was asked at a place, and where that is, as soon as its diff is there."""
-        asked = self.threads.of(place)
-        words = asked[-1].question.subject if asked else f"{place.path} in {place.proposal}"
         self._sought = place
         self._go_to_sought()
-        self._open_thread(Topic(place, words))
+        self._open_thread(self._topic_of(place))
+
+    def _topic_of(self, place: Place) -> Topic:
+        """The thread of a place, as it was called when something was asked there last."""
+        asked = self.threads.of(place)
+        return Topic(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
+
+    def _marked_at_cursor(self) -> Place | None:
+        """Of which thread the mark at the cursor is, if there is one and no lines are picked."""
+        row = self.view.cursor.row
+        if not isinstance(row, CommentRow) or self.view.picking.start is not None:
+            return None
+        return self._marked.get(self.view.sheet.comments[row.comment])
 
     def _go_to_sought(self) -> None:
         place = self._sought
@@ -180,19 +199,31 @@ class AskingKeys(CountingKeys):
         self.call_after_refresh(lambda: self.view.cursor.move_to(self.view.cursor.number))
 
     def _show_asked(self) -> None:
-        """Put a mark at each hunk that something was asked about."""
-        latest: dict[Place, list[Exchange]] = {}
+        """Put a mark at each hunk that something was asked about, and at the first for what was asked of the file."""
+        threads: dict[Place, list[Exchange]] = {}
         for one in () if self.preview.comparing else self.threads.on(self.state.current):
-            latest.setdefault(one.question.place, []).append(one)
-        marks: list[Comment] = []
-        for number, diff in enumerate(self.view.diffs if latest else ()):
-            hunks = {hunk.id: hunk for hunk in diff.change.hunks}
-            for place, asked in latest.items():
-                if place.path == diff.change.path and (line := _last_line(number, hunks.get(place.hunk))) is not None:
-                    more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-                    words = f"You asked: {' '.join(asked[-1].question.text.split())}{more}"
-                    marks.append(Comment(line, f"{words} ({self.key_of('ask')} shows the answer)", "asked"))
-        self.diff_pane.set_asked(marks)
+            threads.setdefault(one.question.place, []).append(one)
+        files = {diff.change.path: number for number, diff in enumerate(self.view.diffs if threads else ())}
+        marked: dict[Comment, Place] = {}
+        for place, asked in threads.items():
+            if (file := files.get(place.path)) is None:
+                continue
+            hunks = self.view.diffs[file].change.hunks
+            own = next((hunk for hunk in hunks if hunk.id == place.hunk), None)
+            # A hunk that was cut or edited since is no more, and what was asked about it is of the file.
+            line = next((line for hunk in hunks if own in (hunk, None) and (line := _last_line(file, hunk))), None)
+            if line is not None:
+                marked[Comment(line, self._mark_of(asked, of_hunk=own is not None), "asked")] = place
+        self._marked = marked
+        self.diff_pane.set_asked([*marked])
+
+    def _mark_of(self, asked: Sequence[Exchange], *, of_hunk: bool) -> str:
+        """What the mark of a thread says: the last question, and the key that shows the thread."""
+        question = asked[-1].question
+        about = "" if of_hunk else " about a hunk as it was" if question.hunk else " about the file"
+        more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+        key = self.key_of("ask" if of_hunk else "open")
+        return f"You asked{about}: {shorten(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
 
     # What becomes of it
 
@@ -220,10 +251,8 @@ class AskingKeys(CountingKeys):
         self.post_message(messages.LinkWanted(event.href))
 
 
-def _last_line(file: int, hunk: Hunk | None) -> SourceLine | None:
+def _last_line(file: int, hunk: Hunk) -> SourceLine | None:
     """Under which line of a hunk its mark stands; None if it has none any more."""
-    if hunk is None:
-        return None
     side: Side = "new" if hunk.new_count else "old"
     lines = lines_of(hunk, side)
     return SourceLine(file, side, lines[-1]) if lines else None
