@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import AppArguments, flags_of
+from app.right_of_way import WatchedSelector
 from app.storage.places import places
 from app.ui.start import Opened
 
@@ -30,7 +31,8 @@ def open_app(arguments: AppArguments) -> int:
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
-        return asyncio.run(_run(arguments))
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(WatchedSelector())) as runner:
+            return runner.run(_run(arguments))
     except Exception as error:
         from app.cli.output import CommandError, print_error
         from app.demo.server import DemoServerFailed

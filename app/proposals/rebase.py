@@ -16,6 +16,7 @@ from app.proposals.overlay import Overlay, same, undecided
 from app.proposals.states import advance, state_of
 from app.proposals.text.document import Document, decode
 from app.proposals.text.merge import MergeResult, merge
+from app.right_of_way import giving_way
 
 _CONFLICT_LINES = 60
 """Lines of each side that a conflict keeps for display."""
@@ -49,7 +50,7 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
         for change in proposal.files
         if undecided(change) and (change.old_path or change.origin_result is None)
     }
-    for change in proposal.files:
+    for change in giving_way(proposal.files):
         if not undecided(change):
             changes.append(change)
             continue

@@ -7,6 +7,7 @@ from app.deceiving_text import Findings, inspect, together
 from app.proposals.models import FileChange, FileVersion, Hunk, Op, Proposal, Rung
 from app.proposals.pending_paths import named
 from app.proposals.text.document import MAX_BYTES, Document
+from app.right_of_way import giving_way
 
 _RUNG_WORDS = {
     Rung.EXACT: "exactly",
@@ -143,5 +144,5 @@ def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> Iterable[F
     lines = result.texts
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
-        for start in range(hunk.new_start, last, _INSPECTED_LINES):
+        for start in giving_way(range(hunk.new_start, last, _INSPECTED_LINES)):
             yield inspect("\n".join(lines[start : min(last, start + _INSPECTED_LINES)]))

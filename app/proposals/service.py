@@ -23,6 +23,7 @@ from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of
 from app.proposals.states import advance, state_of
 from app.proposals.store import ProposalStore
+from app.right_of_way import giving_way
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
 
@@ -91,7 +92,7 @@ class ProposalService:
         from app.proposals.patch.exporting import file_diff
 
         proposal = self.get(proposal_id)
-        return [file_diff(self._contents, change, proposal.reasons) for change in proposal.files]
+        return [file_diff(self._contents, change, proposal.reasons) for change in giving_way(proposal.files)]
 
     def as_unified_diff(self, proposal_id: str) -> str:
         """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""

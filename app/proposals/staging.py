@@ -21,6 +21,7 @@ from app.proposals.stacking import paths_of, related, restack
 from app.proposals.states import advance
 from app.proposals.store import ProposalStore
 from app.proposals.text.hunks import with_state
+from app.right_of_way import giving_way
 
 _SUMMARY_CHARACTERS = 200
 
@@ -104,7 +105,7 @@ def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileC
             moved.setdefault(entry.source, path)
     changes: list[FileChange] = []
     number = 1
-    for path, entry in sorted(held.items()):
+    for path, entry in giving_way(sorted(held.items())):
         if entry.data is None and (entry.base is None or path in moved):
             continue
         old_path = entry.source if moved.get(entry.source) == path else ""

@@ -109,7 +109,10 @@ class ReviewLoading:
 
 
 def load_review_side() -> None:
-    """Import the review, and what stages something in it."""
+    """Import the review, what colours code in it, and what stages something in it."""
     import app.proposals.draft
     import app.proposals.staging
     import app.ui.review_side  # noqa: F401
+    from widgets.diff.syntax import preload
+
+    preload()

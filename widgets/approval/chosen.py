@@ -42,6 +42,8 @@ class ChosenHunks:
     def __init__(self) -> None:
         self.left_out: dict[str, set[str]] = {}
         """Ids of hunks, by proposal."""
+        self._latest: tuple[Proposal, frozenset[str], ChosenPart] | None = None
+        """What was asked for last: a picture asks a dozen times, and a proposal may have thousands of hunks."""
 
     def out_of(self, key: str) -> frozenset[str]:
         """What is left out of a proposal."""
@@ -49,15 +51,10 @@ class ChosenHunks:
 
     def part(self, proposal: Proposal) -> ChosenPart:
         """What an approval would write now."""
-        out = self.left_out.get(proposal.id, set())
-        pending = pending_of(proposal.hunks)
-        chosen = [hunk for hunk in pending if hunk.id not in out]
-        ids = tuple(hunk.id for hunk in chosen)
-        if len(chosen) == len(pending):
-            return ChosenPart(ids, len(pending), len(proposal.in_question), proposal.added, proposal.removed)
-        files = sum(1 for change in proposal.files if any(hunk in chosen for hunk in change.hunks))
-        added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
-        return ChosenPart(ids, len(pending), files, added, removed)
+        out = self.out_of(proposal.id)
+        if self._latest is None or self._latest[0] is not proposal or self._latest[1] != out:
+            self._latest = proposal, out, _part(proposal, out)
+        return self._latest[2]
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
         """Take hunks in or out; several together all go the way of the first."""
@@ -89,6 +86,17 @@ class ChosenHunks:
         if out and not out.issubset(ids):
             known = {hunk.id for hunk in before.hunks}
             out |= {identity for identity in ids if identity not in known}
+
+
+def _part(proposal: Proposal, out: frozenset[str]) -> ChosenPart:
+    pending = pending_of(proposal.hunks)
+    chosen = [hunk for hunk in pending if hunk.id not in out]
+    ids = tuple(hunk.id for hunk in chosen)
+    if len(chosen) == len(pending):
+        return ChosenPart(ids, len(pending), len(proposal.in_question), proposal.added, proposal.removed)
+    files = sum(1 for change in proposal.files if not out.issuperset(hunk.id for hunk in pending_of(change.hunks)))
+    added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
+    return ChosenPart(ids, len(pending), files, added, removed)
 
 
 def pending_of(hunks: Iterable[Hunk]) -> list[Hunk]:

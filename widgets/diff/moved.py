@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from app.proposals.models import FileDiff
 from app.proposals.text.pairing import are_similar, pair_lines
+from app.right_of_way import giving_way
 from widgets.diff.rows import Side, SourceLine, lines_of
 
 Moved = Mapping[SourceLine, SourceLine]
@@ -88,7 +89,7 @@ def moved_lines(diffs: Sequence[FileDiff]) -> Moved:
 def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
     """Every removed or added line."""
     found: list[_Changed] = []
-    for file, diff in enumerate(diffs):
+    for file, diff in enumerate(giving_way(diffs)):
         lines = diff.old if side == "old" else diff.new
         for number, hunk in enumerate(diff.change.hunks):
             found += (

@@ -16,6 +16,7 @@ from app.proposals.attention.swallowed import swallowed
 from app.proposals.models import FileChange, Op, Proposal
 from app.proposals.overlay import Contents
 from app.proposals.text.document import Document
+from app.right_of_way import giving_way
 from app.workspace.secrets import secret_reason
 
 _EXECUTABLE = 0o111
@@ -31,7 +32,7 @@ def looked_through(contents: Contents, proposal: Proposal, request: str = "") ->
         request: What the user asked for, in their words, as far as that is known.
     """
     budget = LexingBudget()
-    files = [_edited(contents, change, budget) for change in proposal.files]
+    files = [_edited(contents, change, budget) for change in giving_way(proposal.files)]
     known = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
     unasked = not_named(request, [file.path for file in files]) if request else frozenset(known)
     reasons = tuple(reasons_in(files, unasked))
@@ -43,7 +44,7 @@ def reasons_in(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> It
     added = added_lines(files)
     tests = frozenset(name for file in files for _, name in named_tests(file.added))
     paths = [file.path for file in files]
-    for file in files:
+    for file in giving_way(files):
         last = _stands_last(file)
         yield from last
         yield from _of_file(file, paths)

@@ -1,0 +1,87 @@
+"""Work on threads waits for the event loop, and not for ever."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from app import right_of_way
+from app.right_of_way import WatchedSelector, give_way, giving_way
+
+LIMIT = 60.0
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.SelectorEventLoop(WatchedSelector())
+    yield loop
+    loop.close()
+
+
+def work(done: list[str], begun: threading.Event | None = None) -> threading.Thread:
+    """A thread that works once it may."""
+
+    def run() -> None:
+        if begun is not None:
+            begun.set()
+        give_way()
+        done.append("thread")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_a_thread_waits_until_the_loop_has_nothing_to_do(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(right_of_way, "_PATIENCE", LIMIT)
+    done: list[str] = []
+
+    async def paint() -> None:
+        begun = threading.Event()
+        thread = work(done, begun)
+        assert begun.wait(LIMIT)
+        for _ in range(1_000):
+            # The thread may run, but for its good manners.
+            time.sleep(0)
+        done.append("loop")
+        await asyncio.to_thread(thread.join)
+
+    loop.run_until_complete(paint())
+    assert done == ["loop", "thread"]
+
+
+def test_a_thread_has_its_turn_beside_a_loop_that_is_never_idle(loop: asyncio.AbstractEventLoop) -> None:
+    done: list[str] = []
+
+    async def paint() -> None:
+        work(done).join(LIMIT)
+        done.append("loop")
+
+    loop.run_until_complete(paint())
+    assert done == ["thread", "loop"]
+
+
+def test_nothing_waits_once_the_loop_is_over(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(right_of_way, "_PATIENCE", LIMIT)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    done: list[str] = []
+    work(done).join(LIMIT / 2)
+    assert done == ["thread"]
+
+
+def test_the_loop_itself_waits_for_nobody(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(right_of_way, "_PATIENCE", float("inf"))
+
+    async def count() -> list[int]:
+        return list(giving_way(range(3)))
+
+    assert loop.run_until_complete(count()) == [0, 1, 2]
