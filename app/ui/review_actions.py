@@ -17,6 +17,7 @@ from app.ui.review_checks import ReviewChecks
 from app.ui.session import CurrentSession
 from widgets.approval import messages
 from widgets.approval.review import Review
+from widgets.common.input_order import input_first
 
 if TYPE_CHECKING:
     from app.images.image import Image
@@ -264,6 +265,9 @@ class Decisions:
     async def load_diffs(self, event: messages.DiffsWanted) -> None:
         """Compute a proposal's diffs off the event loop."""
         diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
+        if not self._review.in_focus:
+            # The review may have come just now, and changes as a whole with this: a key does not wait for both.
+            await input_first(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
         await self.outside.look()
 

@@ -24,7 +24,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import OrderedApp
+from widgets.common.input_order import OrderedApp, input_first
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
@@ -349,3 +349,41 @@ async def test_enter_sends_though_the_terminal_loses_the_focus_at_once(tmp_path:
         hand_in(run.app, "hi", "enter", events.AppBlur(), events.AppFocus(), "next")
         await run.see("Hello.")
         await run.until(lambda: run.app.workbench.composer.draft == "next", "the words")
+
+
+async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_order, "_HELD_UP", 60)
+    # The key is followed until the test lets it go, however busy the machine.
+    monkeypatch.setattr(input_order, "_LOOKS", 10_000)
+    app = Order()
+    async with app.run_test():
+        await input_first(app)
+        slow = app.query_one(Slow)
+        app.screen.set_focus(slow)
+        hand_in(app, "w")
+        await until(lambda: slow.begun, "the key")
+        done: list[str] = []
+
+        async def change() -> None:
+            await input_first(app)
+            done.append("change")
+
+        changing = asyncio.create_task(change())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        done.append("key")
+        slow.end.set()
+        await changing
+        assert done == ["key", "change"]
+
+
+async def test_a_large_change_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_order, "_LOOKS", 10_000)
+    app = Order()
+    async with app.run_test():
+        slow = app.query_one(Slow)
+        app.screen.set_focus(slow)
+        hand_in(app, "w")
+        await until(lambda: slow.begun, "the key")
+        await input_first(app)
+        slow.end.set()

@@ -76,9 +76,7 @@ def test_nothing_waits_once_the_loop_is_over(
     assert done == ["thread"]
 
 
-def test_the_loop_itself_waits_for_nobody(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loop_itself_waits_for_nobody(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(right_of_way, "_PATIENCE", float("inf"))
 
     async def count() -> list[int]:

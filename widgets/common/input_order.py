@@ -14,6 +14,7 @@ is going on it takes ten rounds until nothing is met.
 
 import asyncio
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
@@ -35,6 +36,10 @@ _LOOK = 0.05
 """Seconds between two looks at whether it still goes on."""
 _LOOKS = 20
 """Looks, on a loop that is not held up, after which a handler that has not come back is not waited for."""
+_PAINTED = 0.01
+"""Seconds after which what the user did is on the screen."""
+_HELD_UP = 0.1
+"""Seconds after which a large change goes on, however fast somebody types."""
 
 
 class InputOrder:
@@ -52,6 +57,11 @@ class InputOrder:
         self._waiting: deque[events.Event] = deque()
         self._followed: Followed | None = None
         self._time: float | None = None
+        self._done = asyncio.Event()
+        """Set while nothing is in hand."""
+        self._done.set()
+        self._done_at = -math.inf
+        """Since when, in monotonic seconds."""
 
     @property
     def arrived(self) -> float:
@@ -62,6 +72,13 @@ class InputOrder:
     def in_hand(self) -> bool:
         """Whether something of the user's is being dealt with."""
         return self._time is not None
+
+    async def gone_first(self) -> None:
+        """Return once what the user did is on the screen, for a large change that would be painted with it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HELD_UP):
+                await self._done.wait()
+                await asyncio.sleep(self._done_at + _PAINTED - time.monotonic())
 
     @staticmethod
     def concerns(event: events.Event) -> bool:
@@ -99,6 +116,7 @@ class InputOrder:
         while self._waiting:
             event = self._waiting[0]
             self._time = event.time
+            self._done.clear()
             self._followed = followed = Followed(self._app, event, self._hand_on)
             if followed.ready:
                 self._waiting.popleft()
@@ -110,6 +128,8 @@ class InputOrder:
                 followed.leave()
             self._followed = None
         self._time = None
+        self._done_at = time.monotonic()
+        self._done.set()
 
 
 def _is_letter(event: events.Event) -> bool:
@@ -141,6 +161,12 @@ class OrderedApp(App[None]):
 def arrival(app: App[Any]) -> float:
     """When the input came that an app is dealing with, in monotonic seconds."""
     return app.input.arrived if isinstance(app, OrderedApp) else time.monotonic()
+
+
+async def input_first(app: App[Any]) -> None:
+    """Return once what the user does is on the screen; for a large change, which would be painted with it."""
+    if isinstance(app, OrderedApp):
+        await app.input.gone_first()
 
 
 def in_hand(app: App[Any]) -> bool:
