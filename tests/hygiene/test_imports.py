@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions"),
         *("app.json_rpc", "app.server_table", "app.model_table", "app.hook_table"),
-        *("app.slash_line", "app.front_matter", "app.vim"),
+        *("app.slash_line", "app.front_matter", "app.vim", "app.right_of_way"),
     ),
     ("app.safe_text", "app.keymap", "app.config"),
     ("app.workspace", "app.deceiving_text"),
