@@ -1,5 +1,6 @@
 """The command line: parses, opens the workspace, and hands over. Textual is imported only to open the app."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -81,7 +82,18 @@ def _without_readers(code: int) -> int:
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             code = gone
+        except OSError as full:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if not code and stream is sys.stdout:
+                code = _tell_unwritable(full)
     return code
+
+
+def _tell_unwritable(full: OSError) -> int:
+    from app.cli.output import Exit, print_error, unwritable
+
+    print_error(unwritable(full))
+    return Exit.FAILED
 
 
 def _run_command(arguments: "argparse.Namespace") -> int:
@@ -101,11 +113,13 @@ def _run_command(arguments: "argparse.Namespace") -> int:
 def _refuse(arguments: "argparse.Namespace", error: Exception, code: int) -> int:
     """Say why on standard error, and with `--json` also in the document that standard output promises."""
     from app.cli.documents import ErrorDocument
-    from app.cli.output import print_error, print_json
+    from app.cli.output import CommandError, print_error, print_json
 
     print_error(str(error))
     if getattr(arguments, "json", False):
-        print_json(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
+        # Where that cannot be written, it has been said by now.
+        with contextlib.suppress(CommandError):
+            print_json(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
     return code
 
 

@@ -3,7 +3,8 @@
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,23 +87,45 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
     if sys.stdout.isatty():
         # The same document, with nothing in it that a terminal would have to be kept from.
         text = re.sub(r"[^\n -~]", lambda found: json.dumps(found[0])[1:-1], text)
-    sys.stdout.write(text + "\n")
+    _write(text + "\n")
 
 
 def print_text(text: str) -> None:
     """Print a text whose bytes matter, such as a patch: exactly, unless to a terminal, which is shown its glyphs."""
     if sys.stdout.isatty():
-        sys.stdout.write(text)
+        _write(text)
         return
-    # Bytes, since a diff holds whatever encodings and line endings the files have.
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-    sys.stdout.buffer.flush()
+    with _writing():
+        # Bytes, since a diff holds whatever encodings and line endings the files have.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.flush()
 
 
 def print_line(text: str) -> None:
     """Print a line, with control characters shown instead of sent to the terminal."""
-    sys.stdout.write(visible(text) + "\n")
+    _write(visible(text) + "\n")
+
+
+def _write(text: str) -> None:
+    with _writing():
+        sys.stdout.write(text)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Raise CommandError where standard output takes no more; a reader that has gone is told as such elsewhere."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(unwritable(error)) from error
+
+
+def unwritable(error: OSError) -> str:
+    """That standard output takes no more, and why."""
+    return f"Standard output cannot be written: {error.strerror or error}."
 
 
 def print_error(text: str) -> None:

@@ -76,6 +76,24 @@ def test_an_answer_that_was_cut_off_is_put_together_and_what_is_missing_is_said(
     assert (document["text"], document["error"]) == ("Three files.", None)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+@pytest.mark.parametrize("words", [("sessions",), ("sessions", "--json"), ("doctor", "--hook-schema"), ("run", "Hi")])
+@pytest.mark.parametrize("text", ["Hello.", "Hello.\n" * 20_000], ids=["short", "long"])
+def test_a_full_disk_is_told_in_one_line(
+    server: WireServer,
+    words: tuple[str, ...],
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server.always(Turn(text))
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        endpoint = ("--quiet", "--base-url", server.base_url, "--model", "m") if words[0] == "run" else ()
+        assert main([*words, *endpoint]) == 1
+    assert capsys.readouterr().err == "signoff: Standard output cannot be written: No space left on device.\n"
+
+
 @pytest.mark.parametrize("key", ["two\nlines", "k\u00e9y"])
 def test_a_key_that_cannot_be_sent_is_told_in_plain_words(
     key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
