@@ -85,6 +85,8 @@ class ModelClient:
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
         self._reader = FailureReader(endpoint)
         self._transport = Transport(endpoint, self._timeouts, self._reader)
+        self._heedless = False
+        """The model calls on in closing requests, wherever it is told not to."""
         self._unfinished = 0
         self._listed = False
         """The list of models was asked for."""
@@ -284,9 +286,19 @@ class ModelClient:
 
     def _placed_in_vain(self) -> None:
         """The model was told to call nothing and to say a few words, and has done the opposite: many a chat template
-        drops a system message in mid-conversation without a word. From now on it stands where templates keep it."""
-        if (next_best := NEXT_PLACEMENT.get(self.profile.mid_system)) is not None:
-            self._beliefs.learn(mid_system=next_best)
+        drops a system message in mid-conversation without a word. From now on it stands where templates keep it.
+
+        A model that calls on wherever it stands does not heed it. Then nothing is gained by a place in the user's
+        messages: what the program says is the system's again, and stays so.
+        """
+        if self._heedless:
+            return
+        placement = NEXT_PLACEMENT.get(self.profile.mid_system)
+        if placement is None and self._beliefs.learned("mid_system"):
+            self._heedless = True
+            placement = seed(self.endpoint.base_url, self.endpoint.model, self.profile.wire).mid_system
+        if placement is not None:
+            self._beliefs.learn(mid_system=placement)
 
     def _ended_without_reason(self, assembly: ResponseAssembly, *, done: bool) -> bool:
         """No finish reason usually means that the stream was cut; a server that never gives one is told by habit."""

@@ -5,6 +5,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import partial
 from typing import Any, cast
@@ -33,6 +34,7 @@ from app.proposals.models import Proposal
 from app.runtime.skills import skills_of
 from app.runtime.workspace import Runtime
 from app.safe_text import visible
+from app.storage.errors import StorageError
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.sessions import SessionRecord, SessionStore
 from app.tools.registry import Source, standard_tools
@@ -267,16 +269,22 @@ class StoredSessions:
 
 
 class LearnedProfiles:
-    """What was learned of endpoints, kept in the store; implements `app.llm.capabilities.beliefs.ProfileCache`."""
+    """What was learned of endpoints, kept in the store; implements `app.llm.capabilities.beliefs.ProfileCache`.
+
+    What cannot be kept or read is learned anew: no request fails for it.
+    """
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     def get(self, key: str, /) -> Mapping[str, Any] | None:
         """What is stored under the key."""
-        value = self._store.setting(f"profile:{key}", shared=True)
-        return cast(dict[str, Any], json.loads(value)) if value else None
+        with suppress(StorageError, ValueError):
+            value = self._store.setting(f"profile:{key}", shared=True)
+            return cast(dict[str, Any], json.loads(value)) if value else None
+        return None
 
     def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
         """Store."""
-        self._store.set_setting(f"profile:{key}", json.dumps(value), shared=True)
+        with suppress(StorageError):
+            self._store.set_setting(f"profile:{key}", json.dumps(value), shared=True)

@@ -180,6 +180,8 @@ CONTEXT_FULL = [
     (400, {"message": "Invalid request: Your request exceeded model token limit: 131072"}, 131072),
     (400, {"message": "litellm.ContextWindowExceededError: too much"}, None),
     (400, {"message": "Range of input length should be [1, 30720]"}, None),
+    (400, {"message": "maximum context length is 512 tokens"}, None),
+    (400, {"message": "maximum context length is 4,, tokens"}, None),
 ]
 
 
@@ -414,6 +416,7 @@ async def test_the_list_of_models(server: WireServer) -> None:
         ({"context_window": 131_072}, 131_072),
         ({"context_length": "large"}, None),
         ({"context_length": 0}, None),
+        ({"context_length": 512}, None),
         ({"context_length": True}, None),
         ({}, None),
     ],

@@ -9,6 +9,9 @@ import pytest
 
 from app.agent.updates import TextStreamed, Update
 from app.conversation.events import Outcome, ToolResult, TurnEnded, TurnStarted
+from app.storage.errors import StorageError
+from app.storage.sessions import SessionStore
+from tests.wire import strict
 from tests.wire.bench import bench, edit, of_role
 from tests.wire.replies import DONE, Call, Turn, call_delta, chunk, stream
 from tests.wire.server import WireServer
@@ -140,3 +143,19 @@ async def test_feedback_does_not_run_into_the_same_defect_without_end(
             await on.session.settled()
         assert on.stopped == "failed" and on.session.unheard
         assert sum(isinstance(event, TurnStarted) for event in on.events) == 2
+
+
+async def test_a_lesson_that_cannot_be_kept_ends_no_turn(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: object, key: str, value: str, *, shared: bool = False) -> None:
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr(SessionStore, "set_setting", full)
+    server.insist(strict.qwen)
+    server.turn(calls=[edit()])
+    server.say("Have a look.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        assert on.stopped == "staged" and len(server.requests) == 3
+        assert on.session.ports.model.profile.mid_system == "fold_first"

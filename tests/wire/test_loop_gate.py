@@ -218,3 +218,30 @@ async def test_the_gates_words_reach_the_model_through_every_template(
         assert ends[-1] == "staged" and GATE in template(server.last.messages)
         assert len([event for event in on.events if isinstance(event, ProposalStaged)]) == 3
         on.check()
+
+
+async def test_a_model_that_heeds_no_place_is_told_by_the_system_in_the_end(
+    server: WireServer, tmp_path: Path
+) -> None:
+    """For a month, all that the program said went out in the user's name, the system prompt too."""
+    server.behave(IGNORES_TOOL_CHOICE)
+    names = iter(f"'Hello {number} '" for number in range(20))
+    current = ["'Hello '"]
+
+    def model(request: Request) -> Turn:
+        if request.closing:
+            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
+        old, current[0] = current[0], next(names)
+        return Turn(calls=(Call(*edit(old, current[0])),))
+
+    server.model(model)
+    async with bench(server, tmp_path) as on:
+        for _ in range(6):
+            await on.say("Be less formal")
+            assert on.stopped == "refused"
+        on.check()
+        told = [request for request in server.requests if request.closing]
+        places = ["user" if any(GATE in text for text in of_role(one, "user")) else "system" for one in told]
+        assert places == ["system", "system", "user", "system", "system", "system"]
+        assert on.session.ports.model.profile.mid_system == "inline"
+        assert told[-1].said[-1][0] == "system" and GATE in told[-1].said[-1][1]

@@ -28,15 +28,21 @@ _MINUTE, _DAY = 60.0, 86_400.0
 LASTS = {
     "tools_supported": 15 * _MINUTE,
     "images_supported": _DAY,
+    "context_window": _DAY,
     "refused_images": 7 * _DAY,
     "stream_usage": 7 * _DAY,
     "refused": 7 * _DAY,
     "price": 7 * _DAY,
     "mid_system": 30 * _DAY,
+    "tool_choice_none": 30 * _DAY,
+    "opaque_echo": 30 * _DAY,
+    "cache_breakpoints": 30 * _DAY,
+    "finish_optional": 30 * _DAY,
 }
 """Seconds that a belief lasts which costs something: without tools the model can only talk, without images it cannot
-see them, without counts the context is estimated, what the user wants is not in force, prices change, and what is
-joined to the first message costs the prompt cache."""
+see them, a local server is started again with a larger window, without counts the context is estimated, what the user
+wants is not in force, prices change, what is joined to the first message costs the prompt cache, the gate is weaker,
+the model forgets what it has reasoned, and what is cut off may pass for whole."""
 _LASTS_AT_MOST = 90 * _DAY
 _DATES = "learned_at"
 """Where the cache keeps the Unix time of each field."""
@@ -110,6 +116,10 @@ class Beliefs:
         self.profile = self.profile.model_copy(update=changed)
         if self._cache is not None:
             _store(self._cache, self._endpoint, changed, self._clock())
+
+    def learned(self, field: str) -> bool:
+        """Whether what is believed of this was learned, by this client or before."""
+        return field in self._since
 
     def age(self) -> None:
         """Give up what was believed for long enough."""

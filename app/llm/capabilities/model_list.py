@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.llm.prices import listed_price
-from app.model_table import Price
+from app.model_table import LEAST_WINDOW, Price
 
 _WINDOW = (
     "loaded_context_length",
@@ -21,7 +21,7 @@ _WINDOW = (
 _INSIDE = ("top_provider", "meta", "limits", "capabilities")
 """Where they put it: OpenRouter, llama.cpp, and others."""
 NO_IMAGES = "The model takes no images, as the server lists it: it goes on without, and is told so."
-_PLAUSIBLE = range(256, 100_000_000)
+_PLAUSIBLE = range(LEAST_WINDOW, 100_000_000)
 
 
 @dataclass(frozen=True, slots=True)

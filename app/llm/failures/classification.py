@@ -4,6 +4,7 @@ template errors come as 500, context overflows as 400, 413 or 429, an exhausted 
 import re
 
 from app.llm.failures.errors import FailureKind
+from app.model_table import LEAST_WINDOW
 
 _CONTEXT = re.compile(
     r"context_length_exceeded|exceeds? (?:the|this model'?s) (?:maximum )?context|maximum context length|"
@@ -85,9 +86,10 @@ def classify(status: int | None, text: str, *, hinted: bool) -> tuple[FailureKin
 
 
 def context_window(text: str) -> int | None:
-    """The size of the window in tokens that a message about an overflow names."""
+    """The size of the window in tokens that a message about an overflow names, if a conversation fits into it."""
     found = _WINDOW.search(text)
-    return int(found[1].replace(",", "")) if found else None
+    size = int(found[1].replace(",", "")) if found else 0
+    return size if size >= LEAST_WINDOW else None
 
 
 def _exhausted(text: str, *, hinted: bool) -> bool:

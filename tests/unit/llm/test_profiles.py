@@ -83,10 +83,13 @@ def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_muc
     today = 2_000_000_000.0
     now = [today]
     beliefs = Beliefs(endpoint, Profile(), Profile(), cache, lambda: now[0])
-    beliefs.learn(tools_supported=False, mid_system="fold_first")
+    beliefs.learn(tools_supported=False, mid_system="fold_first", context_window=4096)
     now[0] += 16 * 60
     beliefs.age()
-    assert beliefs.profile == Profile(mid_system="fold_first")
+    assert beliefs.profile == Profile(mid_system="fold_first", context_window=4096)
+    now[0] += 86_400
+    beliefs.age()
+    assert beliefs.profile == Profile(mid_system="fold_first"), "a local server is soon started with another window"
     assert [belief.field for belief in believed(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
     # One that begins with what another has learned forgets it at the same time, but never what the user says.
     later = Beliefs(endpoint, Profile(), Profile(mid_system="fold_first"), cache, lambda: now[0])
