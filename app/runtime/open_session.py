@@ -24,6 +24,7 @@ from app.runtime.connection import committer, connect, list_models, open_session
 from app.runtime.deciding import SessionlessDecisions
 from app.runtime.drafts import Drafts
 from app.runtime.left_over import LeftOver
+from app.runtime.recovery import BROKE_OFF, broke_off, recover
 from app.runtime.served import Served
 from app.runtime.workspace import Runtime
 from app.storage.sessions import SessionRecord
@@ -82,8 +83,6 @@ class OpenSession:
 
     async def start(self) -> list[str]:
         """Recover what a crash left, re-base what waits, and begin to watch. Returns lines for the user."""
-        from app.runtime.recovery import recover
-
         loop = asyncio.get_running_loop()
 
         def tell(line: str) -> None:
@@ -143,6 +142,8 @@ class OpenSession:
             )
             self._unsubscribe = session.subscribe(self._pass_on)
             self.session = session
+            if not session.follows and broke_off(session.log.events):
+                await session.note(Notice(text=BROKE_OFF, level="warning"))
         return session
 
     async def start_demo(self) -> tuple[str, str]:

@@ -1,10 +1,10 @@
 """Puts right what a process left that ended in the middle of something; run before a workspace is used."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from app.agent.decision_events import changes, owner_of
-from app.conversation.events import Decision, ProposalDecided
+from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
 from app.proposals.facts import HunkFact, LastDecision
 from app.proposals.models import HunkState, Proposal
 from app.proposals.states import words
@@ -13,6 +13,7 @@ from app.runtime.captured import stage_captured
 from app.runtime.workspace import Runtime
 from app.storage.errors import StorageError
 
+BROKE_OFF = "signoff was ended in the middle of this turn; what had streamed in is lost. /continue goes on."
 PATIENCE = 10.0
 """Seconds that a living process has between a decision and its record."""
 
@@ -45,6 +46,19 @@ def put_right(runtime: Runtime, tell: Callable[[str], None]) -> None:
     runtime.service.tell = tell
     for line in recover(runtime):
         tell(line)
+
+
+def broke_off(log: Sequence[Event]) -> bool:
+    """Whether the log ends in the middle of a turn, and the user was not told yet; for a session that nobody runs."""
+    for event in reversed(log):
+        match event:
+            case TurnStarted():
+                return True
+            case TurnEnded():
+                return False
+            case Notice(text=text) if text == BROKE_OFF:
+                return False
+    return False
 
 
 def record_left_over(runtime: Runtime, *, patience: float = PATIENCE, here: str = "") -> list[str]:

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from app.conversation.events import ProposalDecided, TurnStarted
+from app.conversation.events import Notice, ProposalDecided, TurnStarted, UserMessage
 from app.proposals.facts import LineComment
 from app.proposals.models import ProposalState
 from tests.ui.running_app import Running, running
@@ -417,3 +417,22 @@ async def test_the_keys_that_take_the_last_decision_back_are_those_that_work_fro
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("u")
         await run.until(lambda: run.proposals[0].state is ProposalState.PENDING, "waits again")
+
+
+async def test_a_turn_that_broke_off_with_signoff_is_told_once_when_its_session_is_opened(
+    tmp_path: Path, server: WireServer
+) -> None:
+    """As a kill -9 in the middle of an answer leaves it; a turn that ended is told of no more than before."""
+    server.always(Turn("Well."))
+    async with running(tmp_path, server) as run:
+        await run.say("first")
+        session = run.app.session().id
+    async with running(tmp_path, server, resume=True) as run:
+        await run.see("Well.")
+        assert "in the middle of" not in run.text
+        run.runtime.sessions.append(session, [TurnStarted(cause="message"), UserMessage(text="second")])
+    for _ in range(2):
+        async with running(tmp_path, server, resume=True) as run:
+            await run.see("second", "signoff was ended in the middle of this turn", "/continue goes on")
+            assert run.text.count("in the middle of") == 1
+            assert [event for event in run.app.session().log.events if isinstance(event, Notice)][1:] == []
