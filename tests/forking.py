@@ -103,11 +103,14 @@ class Forking:
         return self._started([terminal] * 3, arguments, folder, environment)
 
     def start_module(
-        self, module: str, *arguments: str, folder: Path, environment: Mapping[str, str], output: int
+        self, module: str, *arguments: str, folder: Path, environment: Mapping[str, str], talk: socket.socket
     ) -> Forked:
-        """Run a program of the tests as `python -m` does; returns once it runs."""
-        with Path(os.devnull).open() as nothing:
-            return self._started([nothing.fileno(), output, 2], arguments, folder, environment, module)
+        """Run a program of the tests as `python -m` does; returns once it runs.
+
+        `talk` is its standard input and output, and closed here.
+        """
+        with talk:
+            return self._started([talk.fileno(), talk.fileno(), 2], arguments, folder, environment, module)
 
     def _started(self, streams: Sequence[int], *order: Any) -> Forked:
         ours, theirs = os.pipe()

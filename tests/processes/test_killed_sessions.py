@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -40,16 +41,15 @@ def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, 
     """Run the session until it has done a random number of things and a moment more; what it said was done."""
     source = random.Random(seed)
     things = source.randint(0, 5)
-    told, output = os.pipe()
+    ours, theirs = socket.socketpair()
     child = processes.start_module(
         "tests.processes.crashing_session",
         *(str(root), server.base_url, str(seed)),
         folder=root,
         environment={**os.environ, "SIGNOFF_HOME": str(home)},
-        output=output,
+        talk=theirs,
     )
-    os.close(output)
-    with os.fdopen(told, "rb", buffering=0) as said:
+    with ours, ours.makefile("rb", buffering=0) as said:
         data = b""
         try:
             while data.count(b"\n") <= things:

@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import json
-import sys
-from asyncio.subprocess import PIPE, Process
+import os
+import socket
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from app.agent.turns import OpenElsewhere
 from app.agent.updates import GateChanged, ProposalsChanged
 from app.conversation.events import Event, Notice, ProposalDecided, UserMessage
+from tests.forking import Forked
 from tests.processes.test_other_processes import PATCH
 from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, edit, of_role
@@ -22,21 +22,21 @@ from tests.wire.replies import STALL, Reply
 from tests.wire.server import WireServer
 
 MODULE = "tests.processes.second_window"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Window:
     """The other window."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Forked, told: asyncio.StreamReader, orders: asyncio.StreamWriter) -> None:
         self._process = process
+        self._told = told
+        self._orders = orders
         self.seen: list[dict[str, Any]] = []
         self._more = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
+        async for line in self._told:
             self.seen.append(json.loads(line))
             self._more.set()
 
@@ -53,9 +53,8 @@ class Window:
     async def do(self, *words: str) -> dict[str, Any]:
         """Have something done, and return what is told of it at its end."""
         self.seen.clear()
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(words).encode() + b"\n")
-        await self._process.stdin.drain()
+        self._orders.write(json.dumps(words).encode() + b"\n")
+        await self._orders.drain()
         return await self.until(lambda one: "done" in one)
 
     def kill(self) -> None:
@@ -63,19 +62,20 @@ class Window:
 
     async def close(self) -> None:
         """Leave, as a user does."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        await self._process.wait()
+        if self._process.poll() is None:
+            self._orders.write_eof()
+        await asyncio.to_thread(self._process.wait)
         await self._reading
+        self._orders.close()
 
 
 @contextlib.asynccontextmanager
 async def window(server: WireServer, hosted: Hosted, session: str = "") -> AsyncIterator[Window]:
     """Another process on the workspace, with a session of its own or this one."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", MODULE, str(hosted.root), server.base_url, session), cwd=ROOT, stdin=PIPE, stdout=PIPE
-    )
-    other = Window(process)
+    ours, theirs = socket.socketpair()
+    words = (str(hosted.root), server.base_url, session)
+    process = hosted.processes.start_module(MODULE, *words, folder=hosted.root, environment=os.environ, talk=theirs)
+    other = Window(process, *await asyncio.open_connection(sock=ours))
     try:
         await other.until(lambda one: "session" in one)
         yield other

@@ -20,7 +20,7 @@ class Hosted:
         self.open_session = open_session
         self.root = root
         self._home = home
-        self._processes = processes
+        self.processes = processes
         self.updates: list[Update] = []
         self._changed = asyncio.Event()
 
@@ -39,7 +39,7 @@ class Hosted:
         """Run the command in another process."""
         environment = {**os.environ, "SIGNOFF_HOME": str(self._home)}
         done = await asyncio.to_thread(
-            self._processes.run, words, folder=self.root, environment=environment, stdin=stdin
+            self.processes.run, words, folder=self.root, environment=environment, stdin=stdin
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
