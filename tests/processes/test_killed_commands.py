@@ -1,10 +1,10 @@
 """kill -9 of signoff in mid-command: no process goes on, no byte of the workspace is another, nothing is left."""
 
 import asyncio
+import os
 import random
 import signal
-import subprocess
-import sys
+import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 
 from app.sandbox.sandbox import Sandbox, Way
 from app.workspace.paths import Workspace
+from tests.forking import Forking
 from tests.unit.sandbox.test_scripts import make, state
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ def going_on(mark: str, place: Path) -> bool:
 @pytest.mark.parametrize("way", list(Way))
 @pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)])
 def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
-    tmp_path: Path, way: Way, instants: int
+    processes: Forking, tmp_path: Path, way: Way, instants: int
 ) -> None:
     root, runs = tmp_path / "ws", tmp_path / "runs"
     make(root)
@@ -46,12 +47,14 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
             f"mkdir -p d/e/$i; "
             f"echo $i > d/e/$i/new; ln -sfn $i link; mv d/x d/x2; mv d/x2 d/x; done"
         )
-        program = [sys.executable, "-m", "tests.processes.one_run", str(root), str(runs), way, command]
-        with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
+        ours, theirs = socket.socketpair()
+        words = ("tests.processes.one_run", str(root), str(runs), way, command)
+        process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
+        with ours, ours.makefile("rb") as told:
+            assert told.readline() == b"ready\n"
             time.sleep(seed.random() / 4)
-            process.send_signal(signal.SIGKILL)
+            process.kill()
+            assert process.wait() == -signal.SIGKILL
         deadline = time.monotonic() + 60
         # A process that forks and dies while the others are looked at is in no one's sight; so more than one look.
         clear = 0
