@@ -5,7 +5,7 @@ import os
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +99,7 @@ async def start_program(
             elif reach is Reach.READ_ONLY:
                 steps = sandbox.read_only_steps(table.writable)
             process = await start_standing(steps, program, folder=folder, environment=variables)
-        except (OSError, StartFailed) as error:
+        except (OSError, StartFailed, ValueError) as error:
             raise ConnectionLost(f"it could not be started: {error}") from error
         connection = ProgramConnection(process, root, notified, log)
         stack.push_async_callback(connection.close)
@@ -107,13 +107,20 @@ async def start_program(
 
 
 def _folder(root: Path, wanted: str) -> Path:
-    return root / Path(wanted).expanduser()
+    """Where it runs. Raises ConnectionLost."""
+    try:
+        return root / Path(wanted).expanduser()
+    except RuntimeError as error:
+        raise ConnectionLost(f"there is no folder {wanted!r}") from error
 
 
 def _found(command: str, folder: Path, path: str) -> str:
     """The absolute path of a program. Raises ConnectionLost."""
-    wanted = Path(command).expanduser()
-    found = shutil.which(folder / wanted) if "/" in command else shutil.which(command, path=path)
+    found = None
+    # What holds a NUL, or begins with the home of nobody, is the name of nothing.
+    with suppress(ValueError, RuntimeError):
+        wanted = Path(command).expanduser()
+        found = shutil.which(folder / wanted) if "/" in command else shutil.which(command, path=path)
     if found is None:
         raise ConnectionLost(f"there is no program {command!r}")
     return str(Path(found).absolute())

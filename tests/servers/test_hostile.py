@@ -85,6 +85,34 @@ async def test_one_that_does_not_start_says_why(wire: WireServer, tmp_path: Path
         assert not [name for name in on.offered if "__" in name]
 
 
+async def test_what_cannot_be_started_is_a_line(wire: WireServer, tmp_path: Path) -> None:
+    nobody = "~no-such-user-here/x"
+    servers = {
+        "cwd": player(cwd=nobody),
+        "home": {"command": nobody},
+        "nul": {"command": "a\0b"},
+        "argument": player("a\0b"),
+    }
+    async with stage(wire, tmp_path, servers) as on:
+        await on.until(lambda: all(on.server(name).state is State.FAILED for name in servers))
+        assert f"there is no folder '{nobody}'" in on.server("cwd").problem
+        assert f"there is no program '{nobody}'" in on.server("home").problem
+        assert "there is no program" in on.server("nul").problem
+        assert "could not be started: embedded null byte" in on.server("argument").problem
+
+
+async def test_whatever_goes_wrong_it_does_not_start_for_ever(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("with a s3cret")
+
+    monkeypatch.setattr("shutil.which", broken)
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.until(lambda: on.server("play").state is State.FAILED)
+        assert on.server("play").problem == "it can't be used (ZeroDivisionError)"
+
+
 async def test_one_that_ends_as_soon_as_it_is_ready_is_started_once_more_and_no_more(
     wire: WireServer, tmp_path: Path
 ) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from app.conversation.compaction.tokens import message_tokens
 from app.conversation.events import Pruned, ToolResult
+from app.images.mentions import mentions
+from app.runtime.attachments import attached
 from app.storage.pruning import prune
 from tests.oracles.reading import images, images_of_results
 from tests.servers.stage import Stage, player, stage
@@ -17,7 +20,10 @@ from tests.wire.server import WireServer
 from tests.wire.vendors import NOT_THERE
 
 PICTURE = png(300, 200)
-SHOT = ("play__give", {"content": [{"type": "image", "data": base64.b64encode(PICTURE).decode()}]})
+SHOT: tuple[str, dict[str, Any]] = (
+    "play__give",
+    {"content": [{"type": "image", "data": base64.b64encode(PICTURE).decode()}]},
+)
 SHOWING = ["anthropic", "responses"]
 
 
@@ -64,6 +70,35 @@ async def test_where_results_take_none_the_model_is_told_so(wire: WireServer, tm
         first, second = told.split("\n")
         assert first == result_of(on).text
         assert second.startswith("[Not shown to you, since this protocol has no place for an image")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": [{"type": "tool_result", "content": [{"type": "image", "source": {"data": "x" * 100_000}}]}]},
+        {"type": "function_call_output", "output": [{"type": "input_image", "image_url": "x" * 100_000}]},
+    ],
+)
+def test_an_image_counts_by_its_pixels_wherever_it_stands(message: dict[str, Any]) -> None:
+    assert message_tokens(message) < 100
+
+
+async def test_what_cannot_go_out_takes_no_room_from_what_the_user_has_sent(wire: WireServer, tmp_path: Path) -> None:
+    async with opened(wire, tmp_path, "chat") as on:
+        (on.root / "shot.png").write_bytes(png(9, 9))
+        session, runtime = on.host.session, on.host.runtime
+        assert session is not None
+
+        async def meant(_: object) -> bool:
+            return True
+
+        sent = await attached(runtime, mentions("@shot.png"), "chat", meant)
+        wire.say("I see.")
+        await session.send("Look at @shot.png", images=sent)
+        await session.settled()
+        ten = ("play__give", {"content": SHOT[1]["content"] * 10})
+        await on.say(ten, ten)
+        assert images(wire.last.body) == [("image/png", png(9, 9))]
 
 
 async def test_a_model_that_takes_none_is_told_so(wire: WireServer, tmp_path: Path) -> None:
