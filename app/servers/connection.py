@@ -30,6 +30,9 @@ Notified = Callable[[str, Message], None]
 """Takes the method and the parameters of a notification."""
 
 
+_SIGN_IN = "you have to sign in: /mcp"
+
+
 class ServerError(Exception):
     """The server answered with an error; the message is its own, of any origin."""
 
@@ -49,10 +52,16 @@ class SessionEnded(ConnectionLost):
 class SignInNeeded(ConnectionLost):
     """The user has to sign in."""
 
-    def __init__(self, challenge: str) -> None:
-        """`challenge` is the header that says where."""
-        super().__init__("you have to sign in: /mcp")
+    def __init__(self, challenge: str, *, wider: bool = False) -> None:
+        """Say so.
+
+        Args:
+            challenge: The header that says where, and for what.
+            wider: The user is signed in, for less than this.
+        """
+        super().__init__("you have to sign in again, for more than before: /mcp" if wider else _SIGN_IN)
         self.challenge = challenge
+        self.wider = wider
 
 
 class TooSlow(Exception):

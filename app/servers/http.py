@@ -157,8 +157,10 @@ class AddressConnection(Connection):
 
     async def _refused(self, response: httpx2.Response) -> None:
         """Take the error that stands in a refusal, or raise what it means."""
-        if response.status_code == 401:
-            raise SignInNeeded(response.headers.get("www-authenticate", ""))
+        challenge = response.headers.get("www-authenticate", "")
+        wider = response.status_code == 403 and "insufficient_scope" in challenge
+        if wider or response.status_code == 401:
+            raise SignInNeeded(challenge, wider=wider)
         if response.status_code == 404 and self._session:
             raise SessionEnded("its session has ended")
         body = await _body(response, _LARGEST_ERROR)

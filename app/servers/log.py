@@ -13,7 +13,7 @@ MOST_LINES = 400
 LONGEST = 500
 """Characters of one line."""
 _LONGEST_NOTE = 4_000
-"""Characters of a line of signoff's own: an address at which to sign in is long."""
+"""Characters of a line of signoff's own, which may hold what a server says of an error."""
 
 
 class Log:

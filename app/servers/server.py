@@ -205,7 +205,7 @@ class Server:
             # Nothing was done; it has to be greeted anew.
             if isinstance(error, SignInNeeded):
                 self._challenge = error.challenge
-                if not await self._who().renew():
+                if error.wider or not await self._who().renew():
                     await self._fail(str(error), State.SIGN_IN)
                     raise
             await self._fail(str(error))
@@ -248,8 +248,8 @@ class Server:
             async with asyncio.timeout(self.definition.table.start_timeout):
                 try:
                     await self._connect()
-                except SignInNeeded:
-                    if not await self._who().renew():
+                except SignInNeeded as error:
+                    if error.wider or not await self._who().renew():
                         raise
                     await self._connect()
         except asyncio.CancelledError:

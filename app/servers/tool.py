@@ -67,7 +67,7 @@ class ServerTool(Tool):
             raise ToolError(f"The server {server.name} can't be used: {plain(str(error))[:4000]}.") from error
         if lost:
             # It may have been meant, and nobody is there any more who could be asked.
-            note = named(f"thrown away, since {server.name} wrote it while it was not called", lost)
+            note = named(f"thrown away, as {server.name} wrote it outside of a finished call", lost)
             output = replace(output, text=f"{output.text}\n{note}")
         try:
             async with server.written() as layer:

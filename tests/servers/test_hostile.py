@@ -220,7 +220,7 @@ Path("now.txt").write_text("x")
         proposal = on.host.runtime.proposals.recent()[0]
         assert [change.path for change in proposal.files] == ["now.txt"]
         said = await on.say(("play__echo", {"text": "x"}))
-        assert said == "x\n[thrown away, since play wrote it while it was not called: late.txt]"
+        assert said == "x\n[thrown away, as play wrote it outside of a finished call: late.txt]"
         assert await on.say(("play__echo", {"text": "y"})) == "y"
         assert not (on.root / "late.txt").exists()
 

@@ -192,6 +192,23 @@ async def test_the_scope_that_the_server_asks_for_goes_before_all_that_there_are
         assert authority.asked["scope"] == "read:one"
 
 
+async def test_who_is_signed_in_for_too_little_signs_in_again_for_more(wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        await on.server("far").sign_in(authority.browse)
+
+        async def refuse(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            more = f'{authority.played.challenge}, error="insufficient_scope", scope="use write"'
+            writer.write(document(b"", status=403, WWW_Authenticate=more))
+
+        authority.played.tricks["tools/call"] = refuse
+        assert "you have to sign in again, for more than before" in await on.say(("far__echo", {"text": "x"}))
+        assert on.server("far").state is State.SIGN_IN
+        del authority.played.tricks["tools/call"]
+        await on.server("far").sign_in(authority.browse)
+        assert authority.asked["scope"] == "use write"
+        assert await on.say(("far__echo", {"text": "x"})) == "x"
+
+
 async def test_an_answer_without_a_name_is_none_of_an_authority_that_names_itself(
     wire: WireServer, tmp_path: Path
 ) -> None:
