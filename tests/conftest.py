@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,7 @@ for _name in (
     *("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
 ):
     os.environ.pop(_name, None)
+sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Child processes would ignore it too, as whatever a shell runs in the background does.

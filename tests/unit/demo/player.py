@@ -31,7 +31,7 @@ EDITS = {tool.name for tool in TOOLS if tool.kind == "edit"}
 
 @dataclass(frozen=True)
 class Response:
-    """One streamed response, put together."""
+    """One response; that its stream says the same, tests/wire/test_demo_server.py tells."""
 
     text: str
     calls: list[dict[str, Any]]
@@ -157,21 +157,12 @@ class Player:
 
     async def request(self, **more: Any) -> Response:
         """Send the messages, take the response into them and return it."""
-        stream = await self.client.chat.completions.create(
-            model="signoff-demo", messages=self.messages, **{"tools": TOOLS.schemas, **more}, stream=True
+        completion = await self.client.chat.completions.create(
+            model="signoff-demo", messages=self.messages, **{"tools": TOOLS.schemas, **more}
         )
-        text, finish_reason = "", ""
-        calls: dict[int, dict[str, Any]] = {}
-        async for chunk in stream:
-            for choice in chunk.choices:
-                text += choice.delta.content or ""
-                finish_reason = choice.finish_reason or finish_reason
-                for piece in choice.delta.tool_calls or ():
-                    function = {"name": "", "arguments": ""}
-                    call = calls.setdefault(piece.index, {"id": piece.id, "type": "function", "function": function})
-                    call["function"]["name"] += piece.function.name or ""
-                    call["function"]["arguments"] += piece.function.arguments or ""
-        response = Response(text, [calls[index] for index in sorted(calls)], finish_reason)
+        (choice,) = completion.choices
+        calls = [call.model_dump() for call in choice.message.tool_calls or ()]
+        response = Response(choice.message.content or "", calls, choice.finish_reason)
         message: dict[str, Any] = {"role": "assistant", "content": response.text}
         if response.calls:
             message["tool_calls"] = response.calls
