@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from app.ui.themes.first import OWN_THEMES, STANDARD, fitting
+from app.ui.themes.first import OWN_THEMES, STANDARD, fitting, own_theme
 
 if TYPE_CHECKING:
     from app.config import Settings
@@ -52,13 +52,18 @@ class Preferences:
 
     def load_themes(self) -> list[str]:
         """Make all themes known to the app. Returns a line for each that could not be used."""
-        from app.ui.themes.files import load_themes
-
         app, shown = self._app, self._app.current_theme
-        loaded = load_themes((OWN_THEMES, self._runtime.places.themes))
-        for theme in loaded.themes:
-            app.register_theme(theme.as_theme())
-        problems = list(loaded.problems)
+        for path in OWN_THEMES.glob("*.toml"):
+            app.register_theme(own_theme(path.stem))
+        problems: list[str] = []
+        if self._runtime.places.themes.is_dir():
+            # Only what the user wrote has to be checked.
+            from app.ui.themes.files import load_themes
+
+            loaded = load_themes((self._runtime.places.themes,))
+            for theme in loaded.themes:
+                app.register_theme(theme.as_theme())
+            problems += loaded.problems
         if self.settings.theme not in app.available_themes:
             problems.append(f"There is no theme {self.settings.theme!r}; /theme lists them.")
             self.settings = self.settings.model_copy(update={"theme": STANDARD})

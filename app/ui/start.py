@@ -240,5 +240,4 @@ def load_session_parts() -> None:
     import app.runtime.open_session
     import app.ui.commands
     import app.ui.connector
-    import app.ui.own_commands
-    import app.ui.themes.files  # noqa: F401
+    import app.ui.own_commands  # noqa: F401

@@ -51,7 +51,7 @@ class QuestionBar(Widget):
 
     def show(self, question: QuestionEntry | None) -> None:
         """Show the options of this question, or nothing."""
-        if question is not None and self._question is not None and question.call == self._question.call:
+        if (question and question.call) == (self._question and self._question.call):
             return
         self._question = question
         self._index = 0

@@ -27,10 +27,10 @@ class FittedApp(OrderedApp):
         self.register_theme(theme)
         self.theme = fitting(theme.name, self.console.color_system)
 
-    @property
-    def available_themes(self) -> dict[str, Theme]:
-        """All that are known, from the beginning on that of the first picture."""
-        return {self._first_theme.name: self._first_theme, **super().available_themes}
+    def get_theme(self, theme_name: str) -> Theme | None:
+        """A theme by name; that of the first picture is known before it can be registered."""
+        first = self._first_theme
+        return super().get_theme(theme_name) or (first if theme_name == first.name else None)
 
     def get_driver_class(self) -> type[Driver]:
         """The platform's driver, through which attention is called for."""
@@ -38,7 +38,7 @@ class FittedApp(OrderedApp):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Defaults of the variables that our own style sheets use, mixed from the theme."""
-        theme: Theme | None = self.available_themes.get(self.theme)
+        theme = self.get_theme(self.theme)
         return diff_variable_defaults(theme) if theme is not None else {}
 
     def get_css_variables(self) -> dict[str, str]:
