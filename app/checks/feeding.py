@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from app.checks.running import files_for
-from app.checks.telling import told_in_result
 from app.config import Check
 
 if TYPE_CHECKING:
@@ -44,6 +42,9 @@ class Feed:
         checks = [check for check in self._configured() if check.feed and check.when == "staged"]
         if not checks:
             return ""
+        from app.checks.running import files_for
+        from app.checks.telling import told_in_result
+
         trees = await asyncio.to_thread(self._trees, draft)
         checks = [check for check in checks if files_for(check, trees.files) is not None]
         if not checks or await self._runner().why_not():

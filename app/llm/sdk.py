@@ -47,17 +47,22 @@ async def loaded(*, encrypted: bool = True) -> Sdk:
     return future.result() if future.done() else await asyncio.wrap_future(future)
 
 
+def preload_failures() -> None:
+    """Import on a thread what a failure is read with, while the first request is on its way; returns at once."""
+    threading.Thread(target=_import_failures, name="load-failures", daemon=True).start()
+
+
+def _import_failures() -> None:
+    import app.llm.capabilities.corrections
+    import app.llm.failures.classification
+    import app.llm.failures.wait_hints  # noqa: F401
+
+
 def _load(future: "Future[Sdk]", encrypted: bool) -> None:
     try:
         openai = import_openai()
         httpx2 = importlib.import_module("httpx2")
-        for needed_later in (
-            "app.llm.bounded_bodies",
-            "app.llm.failures.classification",
-            "app.llm.capabilities.corrections",
-            "app.llm.failures.wait_hints",
-        ):
-            importlib.import_module(needed_later)
+        importlib.import_module("app.llm.bounded_bodies")
         # It stays until the end. To look through it for garbage, time and again, would hold up everything else for a
         # tenth of a second.
         gc.freeze()

@@ -20,7 +20,7 @@ from app.llm.failures.failures import FailureReader, chain
 from app.llm.failures.server_words import parse_body
 from app.llm.response.limits import TooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
-from app.llm.sdk import Sdk, loaded, preload
+from app.llm.sdk import Sdk, loaded, preload, preload_failures
 from app.llm.types import Endpoint
 from app.llm.wires.wire import Wire
 
@@ -204,6 +204,7 @@ class Transport:
             # Imports the HTTP library, which is there by now.
             from app.llm.bounded_bodies import ACCEPTED, bound_body
 
+            preload_failures()
             limits = self._timeouts
             timeout = sdk.httpx2.Timeout(
                 connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool

@@ -2,12 +2,15 @@
 
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from app.deceiving_text import Findings, inspect, together
 from app.proposals.models import FileChange, FileVersion, Hunk, Op, Proposal, Rung
 from app.proposals.pending_paths import named
 from app.proposals.text.document import MAX_BYTES, Document
 from app.right_of_way import giving_way
+
+if TYPE_CHECKING:
+    from app.deceiving_text import Findings
 
 _RUNG_WORDS = {
     Rung.EXACT: "exactly",
@@ -132,12 +135,17 @@ def _special(version: FileVersion) -> str:
 def deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What in the name and in the added lines of a file a reader can't see or could mistake, and what is only worth
     a mention."""
+    # Imported here: opening a session comes by this module, and looks at no text.
+    from app.deceiving_text import together
+
     found = together(_inspected(path, result, hunks))
     return (f"{found}. {found.meaning}",) if found else (), found.quiet
 
 
-def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> Iterable[Findings]:
+def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[Findings]":
     """A little at a time, so that others come in between."""
+    from app.deceiving_text import inspect
+
     yield inspect(path)
     if result.binary:
         return

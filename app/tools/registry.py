@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -45,8 +46,18 @@ class ToolSet:
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) != len(tools):
             raise ValueError("two tools have the same name")
-        self.schemas = [schema_of(tool) for tool in tools]
+        self._listed: list[dict[str, Any]] = []
+        """What the model is told of the others."""
+
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
         """OpenAI's tool list: the same bytes in every request, so that the server's prefix cache holds."""
+        return [*self._standing_schemas, *self._listed]
+
+    @cached_property
+    def _standing_schemas(self) -> list[dict[str, Any]]:
+        """Made for the first request: a session that is opened to be read needs none."""
+        return [schema_of(tool) for tool in self._standing]
 
     async def renew(self, window: int | None) -> None:
         """Take in, before a turn, what more there is now; `window` is the model's context in tokens."""
@@ -54,7 +65,7 @@ class ToolSet:
             return
         more = await self._source.more(window)
         self._tools = {tool.name: tool for tool in (*more.unlisted, *more.listed, *self._standing)}
-        self.schemas = [schema_of(tool) for tool in (*self._standing, *more.listed)]
+        self._listed = [schema_of(tool) for tool in more.listed]
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

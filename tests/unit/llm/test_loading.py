@@ -36,6 +36,21 @@ def test_preloading_returns_at_once_and_loads_it_on_a_thread() -> None:
     assert {"openai", "httpx2"} <= modules_after(code)
 
 
+def test_what_reads_failures_is_loaded_with_the_first_request() -> None:
+    code = (
+        "import sys\nfrom app.llm.sdk import preload\npreload().result(60)\n"
+        "assert 'app.llm.failures.classification' not in sys.modules\n"
+        "from app.llm.failures.failures import FailureReader\nfrom app.llm.transport import Timeouts, Transport\n"
+        "from app.llm.types import Endpoint\nimport asyncio, threading\n"
+        "endpoint = Endpoint('http://127.0.0.1:9/v1', 'm')\n"
+        "transport = Transport(endpoint, Timeouts(), FailureReader(endpoint))\n"
+        "transport._connected(preload().result())\n"
+        "for thread in threading.enumerate():\n    if thread.name == 'load-failures': thread.join()\n"
+        "assert {'app.llm.failures.classification', 'app.llm.failures.wait_hints'} <= set(sys.modules)"
+    )
+    assert "openai" in modules_after(code)
+
+
 def test_a_request_needs_little_of_the_sdk() -> None:
     code = (
         "import asyncio, sys\nfrom app.llm.capabilities.profile import Profile\n"
