@@ -101,6 +101,10 @@ class ModelClient:
         """Load the SDK on a thread; returns at once."""
         self._transport.preload()
 
+    def expect_request(self) -> None:
+        """A request is about to be made: load on a thread what is missing for it. Returns at once."""
+        self._transport.expect_request()
+
     async def models(self) -> list[str]:
         """Ids of the models that the endpoint offers; as `listing`."""
         return [model.id for model in await self.listing()]

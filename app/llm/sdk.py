@@ -4,6 +4,7 @@ import asyncio
 import gc
 import importlib
 import ssl
+import sys
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -60,12 +61,14 @@ def _import_failures() -> None:
 
 def _load(future: "Future[Sdk]", encrypted: bool) -> None:
     try:
+        is_first = "openai" not in sys.modules
         openai = import_openai()
         httpx2 = importlib.import_module("httpx2")
         importlib.import_module("app.llm.bounded_bodies")
-        # It stays until the end. To look through it for garbage, time and again, would hold up everything else for a
-        # tenth of a second.
-        gc.freeze()
+        if is_first:
+            # It stays until the end. To look through it for garbage, time and again, would hold up everything else
+            # for a tenth of a second.
+            gc.freeze()
         # One that knows no authority trusts nobody, should it be used after all.
         context = httpx2.create_ssl_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         future.set_result(Sdk(openai, httpx2, context))

@@ -128,6 +128,10 @@ class Transport:
 
     def preload(self) -> None:
         """Load the SDK on a thread; returns at once."""
+        preload(encrypted=False)
+
+    def expect_request(self) -> None:
+        """Load on a thread what a request needs besides: certificates, where it is encrypted. Returns at once."""
         preload(encrypted=self._encrypted)
 
     async def exchange(

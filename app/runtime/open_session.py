@@ -12,9 +12,9 @@ from typing import Any
 from app.agent.deciding import Decisions
 from app.agent.gate import GatePolicy
 from app.agent.session import Session
-from app.agent.updates import Failed, ProposalsChanged, Update
+from app.agent.updates import Failed, ProposalsChanged, Recorded, Update
 from app.config import Settings
-from app.conversation.events import Notice
+from app.conversation.events import Notice, TurnStarted
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
 from app.proposals.disk.watching import ProposalWatcher
@@ -229,9 +229,13 @@ class OpenSession:
             self.runtime.signal.send()
 
     def _pass_on(self, update: Update) -> None:
-        if isinstance(update, ProposalsChanged):
-            self._rewatch.set()
-            self.left_over.look()
+        match update:
+            case ProposalsChanged():
+                self._rewatch.set()
+                self.left_over.look()
+            case Recorded(event=TurnStarted()) if self.model is not None:
+                # Reading certificates takes longer than all else between a message and its request.
+                self.model.expect_request()
         self._subscriber(update)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -95,6 +95,21 @@ def test_certificates_are_loaded_for_connections_that_need_them() -> None:
     assert "httpx2" in modules_after(code)
 
 
+def test_certificates_are_loaded_once_a_request_is_expected() -> None:
+    code = (
+        "from app.llm import sdk\nfrom app.llm.failures.failures import FailureReader\n"
+        "from app.llm.transport import Timeouts, Transport\nfrom app.llm.types import Endpoint\n"
+        "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
+        "transport = Transport(endpoint, Timeouts(), FailureReader(endpoint))\n"
+        "transport.preload()\nassert sdk.preload(encrypted=False).result(60).openai\n"
+        "assert list(sdk._loading) == [False]\n"
+        "transport.expect_request()\nassert list(sdk._loading) == [False, True]\n"
+        "context = sdk.preload().result(60).ssl_context\n"
+        "assert context is not sdk.preload(encrypted=False).result().ssl_context"
+    )
+    assert "httpx2" in modules_after(code)
+
+
 def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
     code = (
         "import gc\nfrom app.llm.sdk import preload\npreload().result(60)\n"
