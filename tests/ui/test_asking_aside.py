@@ -166,28 +166,34 @@ async def test_a_thread_is_on_its_hunk_again_after_a_restart(tmp_path: Path, ser
         assert [text for role, text in server.last.said if role == "assistant"] == ["It is shorter."]
 
 
-@pytest.mark.parametrize("beside", [True, False], ids=["in the review", "from the chat"])
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
 async def test_what_was_asked_is_found_and_opened_beside_its_hunk(
-    tmp_path: Path, server: WireServer, beside: bool
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
 ) -> None:
-    """Also where another session is open by then, and nobody has been in the review yet."""
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
-        await ask(run, server, "why Hi?", Turn("It is shorter."))
-        await run.see("● It is shorter.")
-        await run.pilot.press("escape", "f2")
-        if not beside:
-            await run.command("new")
-            await run.until(lambda: not run.app.session().log.events)
+    """Also after a restart, in another session, and where nobody has been in the review yet."""
+    lines = [f"line {number}\n" for number in range(200)]
+    async with running(tmp_path, server, size=size) as run:
+        (run.runtime.workspace.root / "long.txt").write_text("".join(lines))
+        edits = [{"old": f"line {number}\n", "new": f"row {number}\n"} for number in (9, 99, 189)]
+        server.turn(calls=[("edit_file", {"path": "long.txt", "edits": edits})])
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.review()
+        await run.pilot.press("f3", "]", "]")
+        await ask(run, server, "why rows?", Turn("They are shorter."))
+        await run.see("● They are shorter.")
+    async with running(tmp_path, server, size=size) as run:
         await run.command("search shorter")
         await run.screen("SearchScreen")
         await run.see("1 place", "the model, aside")
         before = len(server.requests)
         await run.pilot.press("enter")
         await run.screen("Workbench")
-        await run.see("Ask about hunk 1 of P1 in greet.py", "▌ why Hi?", "● It is shorter.")
-        asking, view = run.app.workbench.review.asking, run.app.workbench.review.view
-        await run.until(lambda: view.cursor.hunk is not None and asking.has_keys)
+        await run.see("Ask about hunk 3 of P1 in long.txt", "● They are shorter.")
+        view = run.app.workbench.review.view
+        await run.until(lambda: view.cursor.hunk is not None and view.cursor.hunk.number == 3, "the hunk")
+        await run.see("row 189")
+        assert run.app.workbench.review.asking.has_keys
         assert len(server.requests) == before, "to look at it asks nobody"
 
 

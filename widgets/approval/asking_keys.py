@@ -21,7 +21,7 @@ from widgets.approval.threads import as_feedback
 from widgets.chat.lines import shorten
 from widgets.chat.transcript import Transcript
 from widgets.diff.arrange import Comment
-from widgets.diff.messages import AskWanted
+from widgets.diff.messages import AskWanted, ViewMoved
 from widgets.diff.picking import Picked
 from widgets.diff.rows import CommentRow, Side, SourceLine, lines_of
 
@@ -109,15 +109,24 @@ class AskingKeys(CountingKeys):
             return None
         return self._marked.get(self.view.sheet.comments[row.comment])
 
+    @on(ViewMoved)
     def _go_to_sought(self) -> None:
+        """Go to where a thread is, as soon as that is laid out: the diff may come later, or be out of sight yet."""
         place = self._sought
         if place is None or not self.view.diffs or self.state.current != place.proposal:
             return
-        self._sought = None
-        for file, diff in enumerate(self.view.diffs):
-            for number, hunk in enumerate(diff.change.hunks if diff.change.path == place.path else ()):
-                if hunk.id == place.hunk and (row := self.view.rows.row_of_hunk(file, number)) is not None:
-                    self.view.cursor.go_to(row)
+        hunks = (
+            (file, number)
+            for file, diff in enumerate(self.view.diffs)
+            for number, hunk in enumerate(diff.change.hunks)
+            if diff.change.path == place.path and hunk.id == place.hunk
+        )
+        found = next(hunks, None)
+        row = None if found is None else self.view.rows.row_of_hunk(*found)
+        if found is None or row is not None:
+            self._sought = None
+        if row is not None:
+            self.view.cursor.go_to(row)
 
     @on(AskPanel.Asked)
     def _send_question(self, event: AskPanel.Asked) -> None:
@@ -137,6 +146,7 @@ class AskingKeys(CountingKeys):
 
     def action_close_thread(self) -> None:
         """Put away the question that stands open beside the diff; what is being answered there is answered."""
+        self._sought = None
         self.asking.close()
         self.refresh_bindings()
 
@@ -150,6 +160,7 @@ class AskingKeys(CountingKeys):
         self.asking.follow_focus()
 
     def _end_asking(self) -> None:
+        self._sought = None
         self.asking.close()
         self.screen.set_focus(self.view)
         # Whoever writes on although the field is gone decides nothing.
@@ -160,7 +171,6 @@ class AskingKeys(CountingKeys):
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the diffs that were wanted, and have what was asked about them come, too."""
         super().set_diffs(proposal_id, diffs)
-        self._go_to_sought()
         self.post_message(messages.ThreadsWanted(proposal_id))
 
     def draw(self) -> None:
