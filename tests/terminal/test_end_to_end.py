@@ -176,6 +176,25 @@ def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(
         assert terminal.wait_for_exit() == 0
 
 
+@pytest.mark.parametrize(
+    ("editor", "told"), [("/no/such/ed", "/no/such/ed cannot be started"), ("false", "exit code 1")]
+)
+def test_an_editor_that_does_not_do_gives_the_terminal_back(
+    tmp_path: Path, processes: Forking, editor: str, told: str
+) -> None:
+    environment = terminal_environment(tmp_path / "home", EDITOR=editor)
+    with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
+        terminal.wait_for("gate open", "demo model")
+        terminal.type("my first draft")
+        terminal.wait_for("my first draft")
+        terminal.press("\x07")
+        terminal.wait_for(told)
+        terminal.type(" stays")
+        terminal.wait_for("my first draft stays")
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+
+
 def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, processes: Forking) -> None:
     folder = tmp_path / "my code"
     folder.mkdir()

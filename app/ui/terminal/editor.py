@@ -91,7 +91,11 @@ class ExternalEditor:
 
     @contextmanager
     def _asleep(self) -> Iterator[None]:
-        """Give the terminal away; nothing is drawn until it is back."""
+        """Give the terminal away; nothing is drawn until it is back.
+
+        An error is raised once it is: Textual takes it back only where the body of `suspend` ends without one.
+        """
+        failed: BaseException | None = None
         with ExitStack() as stack:
             # The terminal's Ctrl+C goes to this process too; only the editor shall act on it. A handler, unlike
             # "ignore", is not inherited by the editor.
@@ -104,7 +108,12 @@ class ExternalEditor:
                 stack.enter_context(self._app.suspend())
             except SuspendNotSupported as error:
                 raise EditorFailed("This terminal cannot be handed to an editor.") from error
-            yield
+            try:
+                yield
+            except BaseException as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
 
 def _write(file: Path, text: str) -> None:
