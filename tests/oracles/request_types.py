@@ -70,21 +70,24 @@ def _hints(expected: Any) -> Mapping[str, Any]:
 
 
 def _of_fields(expected: Any) -> _Check:
-    checks: dict[str, _Check] = {}
-    required: list[str] = []
+    @cache
+    def fields() -> tuple[dict[str, _Check], list[str]]:
+        """The check of each field, and which have to be there; not before a value is: types are within themselves.
 
-    def look_through() -> None:
-        """Not before a value is there: types are within themselves."""
-        for name, hint in _hints(expected).items():
-            if get_origin(hint) is Required:
-                required.append(name)
-            checks[name] = _check(get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint)
+        Whole or not at all: a test and its server look through requests on threads of their own.
+        """
+        hints = _hints(expected)
+        inner = {
+            name: get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
+            for name, hint in hints.items()
+        }
+        required = [name for name, hint in hints.items() if get_origin(hint) is Required]
+        return {name: _check(hint) for name, hint in inner.items()}, required
 
     def check(value: Any) -> list[str]:
         if not isinstance(value, dict):
             return [": no object"]
-        if not checks:
-            look_through()
+        checks, required = fields()
         found = [f": unknown field {name!r} for {expected.__name__}" for name in value if name not in checks]
         found += [f".{name}{fault}" for name in checks if name in value for fault in checks[name](value[name])]
         return found + [f": {expected.__name__} without {name!r}" for name in required if name not in value]

@@ -279,7 +279,7 @@ class WireServer:
             step = step(request)
         if isinstance(step, Turn):
             step = self.behaviour.shape(step, request.body)
-        return _rendered(step, request) if isinstance(step, Turn) else step
+        return rendered(step, request) if isinstance(step, Turn) else step
 
     def _refused(self, request: Request) -> Reply | None:
         """How a request is refused whose wire is not spoken, or that is not as its wire has it."""
@@ -305,7 +305,8 @@ class WireServer:
         return error(400, "the test's script has no more replies")
 
 
-def _rendered(turn: Turn, request: Request) -> Reply:
+def rendered(turn: Turn, request: Request) -> Reply:
+    """What the model says, as the wire of a request has it."""
     if vendor := VENDORS.get(request.wire):
         return vendor.reply(turn, request.number)
     if not request.body.get("stream"):
@@ -405,4 +406,4 @@ async def _play(reply: Reply, writer: asyncio.StreamWriter) -> bool:
     return reply.chunked
 
 
-__all__ = ["BREAK", "CUT", "END", "STALL", "Call", "Reply", "Request", "Turn", "WireServer"]
+__all__ = ["BREAK", "CUT", "END", "STALL", "Call", "Reply", "Request", "Turn", "WireServer", "rendered"]

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,21 @@ from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import TurnEnded, TurnStarted
 from app.llm.failures.retry import RetryPolicy
 from app.tools.contract import ConfirmationAnswer
+from tests.oracles.reading import VIOLATIONS
 from tests.wire.bench import Bench, bench
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
-from tests.wire.replies import CUT, STALL, Call, Reply, Turn, chunk, error, stream
-from tests.wire.server import Request, WireServer
+from tests.wire.replies import CUT, STALL, Call, Reply, Turn, error, stream
+from tests.wire.server import Request, WireServer, rendered
 
 SEED = 20_240_229
+GARBAGE = (
+    b"data: {broken\n\n",
+    b"data: [[]]\n\n",
+    b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n',
+    b'data: {"type": "response.output_text.delta", "output_index": [], "delta": "x"}\n\n',
+    b'data: {"type": "message", "content": 5, "usage": {"input_tokens": -Infinity, "cost": 1e999}}\n\n',
+    b"data: {\xff\xfe}\n\n",
+)
 IMPATIENT = RetryPolicy(attempts=2, base=0.01, cap=0.02)
 
 
@@ -34,9 +44,11 @@ class Chaos:
         if roll < 0.06:
             return error(self._random.choice((400, 401, 404, 429, 500)), "no", headers={"retry-after": "0.01"})
         if roll < 0.10:
-            return stream(chunk("I was about"), CUT)
+            return self._broken(request, CUT)
         if roll < 0.11:
-            return stream(chunk("Thinking"), STALL)
+            return self._broken(request, STALL)
+        if roll < 0.13:
+            return self._broken(request, self._random.choice(GARBAGE))
         if roll < 0.16:
             return Turn("", finish=self._random.choice(("stop", "length", None)))
         if roll < 0.22:
@@ -44,6 +56,11 @@ class Chaos:
         if roll < 0.5:
             return Turn(f"Answer {self._count}.")
         return Turn("", calls=tuple(self._call() for _ in range(self._random.randint(1, 3))))
+
+    def _broken(self, request: Request, end: Any) -> Reply:
+        """The beginning of a response, and something else."""
+        whole = rendered(Turn("I was about to", calls=(self._call(),), reasoning="Hm."), request)
+        return stream(*whole.parts[: self._random.randint(0, len(whole.parts) - 1)], end)
 
     def _call(self) -> Call:
         name = f"file{self._random.randint(0, 3)}.txt"
@@ -59,6 +76,7 @@ class Chaos:
                 Call("ask_user", {"question": "Which?"}),
                 Call("run_command", {"command": "true"}),
                 Call("no_such_tool", {}),
+                Call("read_file", '{"path": ' + '{"a": ' * 150 + "1" + "}" * 151),
                 Call("read_file", {"path": "../../etc/passwd"}, id="same"),
             )
         )
@@ -103,17 +121,18 @@ async def _decide(session: Session, proposal: str, source: random.Random) -> Non
         pass  # Stale, or built on one that still waits: the user sees the line and goes on.
 
 
+@pytest.mark.parametrize("wire", VIOLATIONS)
 @pytest.mark.parametrize(
     "turns", [60, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=["some", "500"]
 )
 async def test_many_turns_with_random_faults(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int, wire: str
 ) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     source = random.Random(SEED)
     server.behave(IGNORES_TOOL_CHOICE)
     server.model(Chaos(random.Random(SEED)))
-    async with bench(server, tmp_path, max_steps=8, retry=IMPATIENT) as on:
+    async with bench(server, tmp_path, wire=wire, max_steps=8, retry=IMPATIENT) as on:
         on.session.subscribe(lambda update: _allow(on.session, update))
         tasks = len(asyncio.all_tasks())
         kept: list[float] = []
