@@ -21,6 +21,7 @@ from widgets.common.input_order import input_first
 
 if TYPE_CHECKING:
     from app.images.image import Image
+    from app.images.mentions import Mention
     from app.proposals.facts import Circumstances
     from app.proposals.models import FileDiff
     from app.proposals.reports import DecisionResult
@@ -191,6 +192,7 @@ class Decisions:
         """The images that go with the user's words; another agent reads files by itself, by their names."""
         proposal = self._review.state.get(event.proposal_id)
         if proposal is not None and proposal.origin.kind == "agent":
+            self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
         return await self._attaching.images(event.words.mentions, undone)
@@ -331,10 +333,13 @@ class Decisions:
         """Answer a tool that asked."""
         self.aftermath.begins()
         self._session.get().confirm(event.key, event.answer)
-        if named := [one.path for one in event.mentions if is_named_like_an_image(one.path)]:
-            # The answer is the result of a call, which is text on every wire.
-            names = visible(", ".join(named), keep="")
-            self._means.tell(f"The model gets the name {names} and not the image: attach it to a message.")
+        # The answer is the result of a call, which is text on every wire.
+        self._tell_of_names(event.mentions, "The model")
+
+    def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
+        """Say that images are only named to somebody, if any are."""
+        if named := [one.path for one in mentions if is_named_like_an_image(one.path)]:
+            self._means.tell(f"{who} gets the name {visible(', '.join(named), keep='')} alone, and not the image.")
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
         from app.proposals.models import ProposalState

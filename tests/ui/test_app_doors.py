@@ -12,6 +12,7 @@ from app.proposals.models import ProposalState
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_aftermath import write_feedback
 from tests.unit.doors.mcp_host import Host
+from tests.unit.images.pictures import png
 from tests.wire.server import WireServer
 
 WORDS = "Not so.\n  Say hail."
@@ -55,6 +56,18 @@ async def test_a_denial_in_the_app_reaches_the_agent_whole_and_no_other_model(
         await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
         assert not server.requests, "signoff's own model has no part in it"
         assert not any(isinstance(event, ProposalDecided) for event in run.app.session().log.events)
+
+
+async def test_an_agent_gets_the_names_of_images_and_the_user_is_told_so(tmp_path: Path, server: WireServer) -> None:
+    async with with_a_waiting_call(tmp_path, server) as (run, host, name):
+        (run.runtime.workspace.root / "shot.png").write_bytes(png())
+        await write_feedback(run, "As in @shot.png")
+        await run.pilot.press("ctrl+s")
+        text, _ = await asyncio.to_thread(host.called, name)
+        assert "As in @shot.png" in text
+        await run.until(
+            lambda: any("Claude Code gets the name shot.png" in one.message for one in run.app._notifications)
+        )
 
 
 @pytest.mark.parametrize("key", ["y", "n"])
