@@ -64,7 +64,10 @@ def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
 
 STUCK = """
 import asyncio, os, signal, sys, threading, time
+from app.runtime import leaving
 from app.runtime.leaving import leaving_on_signals
+
+leaving.PATIENCE = 0.2
 
 async def main():
     sys.stdout.write("\\x1b[?1049h\\x1b[?1003h")
