@@ -242,6 +242,7 @@ async def test_an_image_in_the_denial_of_a_permission_is_said_to_stay_a_name(
         await run.pilot.press("r")
         await run.write("Not so: @shot.png")
         await run.pilot.press("ctrl+s")
-        await run.see("The model gets the name shot.png alone, and not the image")
+        said = "The model gets the name shot.png alone"
+        await run.until(lambda: any(said in one.message for one in run.app._notifications), said)
         await run.until(lambda: run.turns == 1, "the end of the turn")
         assert "Not so: @shot.png" in str(server.last.body) and images(server.last.body) == []
