@@ -167,7 +167,7 @@ async def test_a_tool_that_waits_for_the_user_is_not_said_to_run() -> None:
         assert "needs your permission" in line.render().plain
         assert "Running" not in line.render().plain
         line.show_permissions(0)
-        assert "Running run_command" in line.render().plain
+        assert "Running a command" in line.render().plain
 
 
 LONG = "A way that takes " + "very " * 60 + "many words"
@@ -402,7 +402,8 @@ class Clock:
     [
         (Phase.REQUESTING, "", 0.0, "Waiting for the model"),
         (Phase.STREAMING, "", 0.0, "Writing · 25 tokens/s"),
-        (Phase.RUNNING, "read_file app.py", 0.0, "Running read_file app.py"),
+        (Phase.RUNNING, "read_file", 0.0, "Running tools"),
+        (Phase.RUNNING, "git.status", 0.0, "Running git.status"),
         (Phase.RETRYING, "rate limited", 1014.0, "Retrying in 10 s · rate limited"),
         (Phase.RETRYING, "", 1309.0, "Retrying at 12:05, in 5:05"),
         (Phase.RETRYING, "", 1014.0, "/continue tries now"),

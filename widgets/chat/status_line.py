@@ -13,6 +13,7 @@ from textual.widget import Widget
 from app.agent.updates import Phase
 from app.safe_text import visible
 from widgets.chat.lines import seconds, shorten, width_of
+from widgets.chat.targets import VERBS
 from widgets.common.key_hints import MAIN_BUTTON
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -139,7 +140,7 @@ class StatusLine(Widget):
             case Phase.RUNNING if self._permissions:
                 return _PERMISSION
             case Phase.RUNNING:
-                words = f"Running {self._detail}" if self._detail else "Running tools"
+                words = _running(self._detail)
             case Phase.RETRYING:
                 words = self._countdown()
                 words += f" · {self._detail}" if self._detail else ""
@@ -188,3 +189,10 @@ class StatusLine(Widget):
             self.app.simulate_key("escape")
         elif self._unseen is not None:
             self.post_message(self.NewestWanted())
+
+
+def _running(tool: str) -> str:
+    """In words of the transcript: it does not call a tool by its name on the wire, unless it has no other."""
+    if tool == "run_command":
+        return "Running a command"
+    return f"Running {tool}" if tool and tool not in VERBS else "Running tools"
