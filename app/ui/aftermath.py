@@ -60,7 +60,8 @@ class Aftermath:
             return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in about))}."
         session = self._session.now
         if all(one.session not in ("", session.id if session else "") for one in about):
-            return " Your words go to the session that it is of."
+            sessions = "sessions" if len({one.session for one in about}) > 1 else "session"
+            return f" Your words go to the {sessions} of {' and '.join(one.id for one in about)}."
         if session is None:
             return " There is no model that could read your words; they are in the log."
         if session.question is not None:

@@ -307,7 +307,7 @@ async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their
         await run.review()
         await write_feedback(run, "No.")
         await run.pilot.press("ctrl+s")
-        await run.see("Your words go to the", "session that it is of.")
+        await run.see("Your words go to the", "session of P1.")
         assert "on their way" not in run.text
 
 

@@ -144,13 +144,24 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
     runs = bits.change.result.model_copy(update={"mode": 0o755})
     bits = bits.model_copy(update={"change": bits.change.model_copy(update={"result": runs})})
     deceives = file_diff("f.py", "a\n", "b\n", warnings=("A letter that looks like another.",))
-    state = ReviewState(
-        waiting=[one("P1"), loose, moved, gone, stale, proposal("P6", [bits]), proposal("P7", [deceives])]
-    )
+    again = file_diff("g.py", "a\n", "b\n")
+    repeats = again.change.hunks[0].model_copy(update={"repeat_of": "P0"})
+    again = again.model_copy(update={"change": again.change.model_copy(update={"hunks": (repeats,)})})
+    doubtful = [
+        loose,
+        moved,
+        gone,
+        stale,
+        proposal("P6", [bits]),
+        proposal("P7", [deceives]),
+        proposal("P8", [again]),
+    ]
+    state = ReviewState(waiting=[one("P1"), *doubtful])
     verdict = approve_all(state)
     assert isinstance(verdict, Ask)
     assert verdict.ids == ("P1",)
-    assert verdict.named == ("P2", "P3", "P4", "P6", "P7")
+    assert verdict.named == ("P2", "P3", "P4", "P6", "P7", "P8")
+    assert "P8 (repeats in g.py what you denied in P0" in verdict.question
     assert "P6 (mode 644 → 755 of e.sh" in verdict.question
     assert "P7 (deceiving text in f.py" in verdict.question
     assert all(name in verdict.question for name in verdict.named)

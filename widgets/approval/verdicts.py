@@ -242,6 +242,8 @@ def change_caveats(change: FileChange) -> list[str]:
         found.append(f"{mode} of {change.path}")
     if change.warnings:
         found.append(f"deceiving text in {change.path}")
+    for denied in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
+        found.append(f"repeats in {change.path} what you denied in {denied}")
     return found
 
 
