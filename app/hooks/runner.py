@@ -44,6 +44,7 @@ class HookRunner:
         self._environment = {**command_environment(environment, ""), **kept, IN_HOOK: "1"}
         self._lines: dict[Hook, _Line] = {}
         self._making = threading.Lock()
+        self._closed = False
         self.tell: Callable[[str], None] = lambda line: None
         """Takes a line for the user, on any thread."""
         self.patience: float | None = None
@@ -54,23 +55,27 @@ class HookRunner:
         # In ASCII: a path may have bytes that are no text, which the other way of writing it does not take.
         text = json.dumps(document.model_dump()).encode("ascii") + b"\n"
         for hook in hooks:
-            if hook.on == document.event:
-                self._line(hook).put(text)
+            if hook.on == document.event and (line := self._line(hook)) is not None:
+                line.put(text)
 
-    def _line(self, hook: Hook) -> "_Line":
+    def _line(self, hook: Hook) -> "_Line | None":
+        """The line of a hook; None once all are closed."""
         with self._making:
-            if hook not in self._lines:
+            if hook not in self._lines and not self._closed:
                 self._lines[hook] = _Line(hook, self._root, self._environment, lambda line: self.tell(line))
-            return self._lines[hook]
+            return self._lines.get(hook)
 
     def close(self) -> None:
         """Wait for what runs and what waits, then end what is left with all that it has started."""
         end = None if self.patience is None else time.monotonic() + self.patience
+        with self._making:
+            self._closed = True
+            lines = list(self._lines.values())
         try:
-            for line in self._lines.values():
+            for line in lines:
                 line.wait(end)
         finally:
-            for line in self._lines.values():
+            for line in lines:
                 line.end()
 
 

@@ -96,6 +96,17 @@ def test_a_command_that_cannot_be_one_is_a_line_and_no_event_is_lost_for_it(tmp_
     assert len((tmp_path / "out").read_text().splitlines()) == 2
 
 
+def test_what_happens_after_the_end_runs_nothing(tmp_path: Path) -> None:
+    hooks, told = runner(tmp_path)
+    first, later = Hook(on="turn_ended", run="touch first"), Hook(on="turn_ended", run="touch later")
+    hooks.put([first], ended())
+    hooks.close()
+    hooks.put([first, later], ended())
+    assert not [each for each in threading.enumerate() if each.name == "hook on turn_ended"]
+    assert [each.name for each in tmp_path.iterdir()] == ["first"]
+    assert told.lines == []
+
+
 def test_a_path_that_is_no_text_is_told_in_ascii(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     file = HookFile(path="a\udcffb", op="edit", added=1, removed=0)
