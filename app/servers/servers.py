@@ -53,6 +53,8 @@ class Servers:
         self._switched: dict[str, bool] = {}
         self._tools: dict[str, tuple[object, tuple[ServerTool, ...]]] = {}
         self._changed = asyncio.Event()
+        self._switching = asyncio.Lock()
+        """Held while servers are started and ended: of two wishes the later one counts."""
 
     @property
     def all(self) -> list[Server]:
@@ -66,6 +68,10 @@ class Servers:
 
     async def know(self, definitions: Sequence[Definition]) -> None:
         """Have exactly these servers: those that are new or others are started, those that are gone are ended."""
+        async with self._switching:
+            await self._know(definitions)
+
+    async def _know(self, definitions: Sequence[Definition]) -> None:
         around = self._around
         kept = await asyncio.to_thread(around.store.settings, SWITCHED)
         self._switched = {key.removeprefix(SWITCHED): value == "on" for key, value in kept.items()}
@@ -89,17 +95,20 @@ class Servers:
 
     async def switch(self, server: Server, *, on: bool) -> None:
         """Start or end a server, and remember that; raises StorageError."""
-        await asyncio.to_thread(self._around.store.set_setting, f"{SWITCHED}{server.name}", "on" if on else "off")
-        self._switched[server.name] = on
-        if on:
-            server.begin()
-        else:
-            await server.stop()
+        async with self._switching:
+            kept = "on" if on else "off"
+            await asyncio.to_thread(self._around.store.set_setting, f"{SWITCHED}{server.name}", kept)
+            self._switched[server.name] = on
+            if on:
+                server.begin()
+            else:
+                await server.stop()
 
     async def restart(self, server: Server) -> None:
         """End it and start it again."""
-        await server.stop()
-        server.begin()
+        async with self._switching:
+            await server.stop()
+            server.begin()
 
     async def more(self, window: int | None) -> More:
         """The tools of all that are ready, behind a search where they would take too much of the context.
@@ -126,4 +135,5 @@ class Servers:
 
     async def close(self) -> None:
         """End all of them."""
-        await asyncio.gather(*(each.stop() for each in self.all))
+        async with self._switching:
+            await asyncio.gather(*(each.stop() for each in self.all))

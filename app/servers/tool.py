@@ -47,7 +47,9 @@ class ServerTool(Tool):
         reach = await server.reach()
         if context.planning and reach is Reach.DIRECT:
             raise ToolError(f"Plan mode: {server.name} could write to the user's files.")
-        answer = await context.confirm(self._question(arguments.values, reach, planning=context.planning))
+        # On a thread: the arguments may be long, and all of them are looked through.
+        question = await asyncio.to_thread(self._question, arguments.values, reach, planning=context.planning)
+        answer = await context.confirm(question)
         if not answer.allowed:
             raise Rejected("The user did not allow this call. It did not run.", answer.feedback)
         async with server.asking:

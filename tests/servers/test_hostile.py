@@ -142,6 +142,18 @@ async def test_whoever_switches_off_a_server_that_starts_does_not_stop_the_turn(
         assert "Done after all." in str(on.host.session.log.events[-2])
 
 
+async def test_of_two_wishes_the_later_one_counts(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        server, servers = on.server("play"), on.host.served.servers
+        assert servers is not None
+        await asyncio.gather(servers.switch(server, on=False), servers.switch(server, on=True))
+        assert servers.is_on(server)
+        await on.ready("play")
+        await asyncio.gather(servers.restart(server), servers.switch(server, on=False))
+        assert server.state is State.OFF
+
+
 async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
