@@ -105,10 +105,11 @@ class Servers:
                 await server.stop()
 
     async def restart(self, server: Server) -> None:
-        """End it and start it again."""
+        """End it and start it again, unless it is switched off."""
         async with self._switching:
             await server.stop()
-            server.begin()
+            if self.is_on(server):
+                server.begin()
 
     async def more(self, window: int | None) -> More:
         """The tools of all that are ready, behind a search where they would take too much of the context.

@@ -152,6 +152,8 @@ async def test_of_two_wishes_the_later_one_counts(wire: WireServer, tmp_path: Pa
         await on.ready("play")
         await asyncio.gather(servers.restart(server), servers.switch(server, on=False))
         assert server.state is State.OFF
+        await servers.restart(server)
+        assert server.state is State.OFF
 
 
 async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, tmp_path: Path) -> None:
