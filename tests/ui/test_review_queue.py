@@ -47,6 +47,15 @@ async def test_what_was_decided_is_one_line_that_opens_and_closes() -> None:
         assert listed(app) == ["P15", "P16", "decided"]
 
 
+async def test_the_fold_opens_at_once_where_it_is_all_there_is() -> None:
+    app = with_history(waiting=0)
+    async with app.run_test(size=BIG) as pilot:
+        await pilot.pause()
+        app.review.pane.queue.focus()
+        await pilot.press("enter")
+        assert len(listed(app)) == 15
+
+
 async def test_the_fold_opens_by_a_click() -> None:
     app = with_history()
     async with app.run_test(size=BIG) as pilot:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from textual.widgets import OptionList
 
 from tests.ui.running_app import Running, running
 from tests.wire.bench import edit
@@ -40,3 +41,14 @@ async def test_every_screen_fits(tmp_path: Path, server: WireServer, size: tuple
             assert out_of_sight(run) == [], name
             await run.pilot.press("escape")
             await run.screen("Workbench")
+
+
+@pytest.mark.parametrize("width", [80, 100, 101, 160])
+async def test_each_setting_has_one_row(tmp_path: Path, server: WireServer, width: int) -> None:
+    async with running(tmp_path, server, size=(width, 45)) as run:
+        run.app.action_command("settings")
+        await run.screen("SettingsScreen")
+        options = run.app.screen.query_one(OptionList)
+        assert options.virtual_size.height == options.option_count
+        cut = [line for line in run.text.split("\n") if "…" in line.replace("list …", "") and "Base URL" not in line]
+        assert cut == []

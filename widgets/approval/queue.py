@@ -156,6 +156,9 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     def action_take(self) -> None:
         """Show the item under the cursor; list what was decided, or not."""
+        if self._keys == (_DECIDED,):
+            # There is nothing else that the key could mean.
+            self._cursor = 0
         if self._lit == _DECIDED:
             self._lists_decided = not self._lists_decided
             self.show(self._state)
