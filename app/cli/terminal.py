@@ -4,6 +4,7 @@ Kept apart: put in place before anything is printed, and rests on nothing but sa
 """
 
 import sys
+from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
 from app.safe_text import visible
@@ -35,3 +36,6 @@ def show_control_characters() -> None:
                 # A glyph that the terminal's encoding lacks is no reason to fail.
                 stream.reconfigure(errors="replace")
             setattr(sys, name, cast(TextIO, _VisibleText(stream)))
+        elif isinstance(stream, TextIOWrapper):
+            # Nor is a letter that the locale lacks; in JSON it is the same letter.
+            stream.reconfigure(errors="backslashreplace")

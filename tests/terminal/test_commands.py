@@ -95,3 +95,15 @@ def test_a_question_stands_once_on_a_terminal(shown: Callable[..., bytes]) -> No
         seen = shown("run", "go", *address, OPENAI_API_KEY="key")
         assert seen.count(b"Which of the two?") == 1
         assert b"1. the first" in seen and b"Answer with" in seen
+
+
+def test_a_locale_without_the_letters_gets_escapes(tmp_path: Path, home: Path) -> None:
+    piped(tmp_path / "ws", home, "stage", stdin="--- /dev/null\n+++ b/caf\u00e9.txt\n@@ -0,0 +1 @@\n+x\n".encode())
+    done = subprocess.run(
+        signoff_command("proposals"),
+        cwd=tmp_path / "ws",
+        env=terminal_environment(home, PYTHONIOENCODING="ascii"),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"") and b"caf\\xe9.txt" in done.stdout
