@@ -15,7 +15,12 @@ IN_CHAT: tuple[Action, ...] = (
     Action("chat.bottom", "Newest", "end,G", "bottom", "chat", "To the end, and follow what comes.", footer=2),
     Action("chat.copy", "Copy", "c", "copy_entry", "chat", "Copy the entry as it was written.", footer=5),
     Action(
-        "chat.interventions", "To the model", "i", "toggle_interventions", "chat", "Hide or show signoff's orders."
+        "chat.interventions",
+        "To the model",
+        "i",
+        "toggle_interventions",
+        "chat",
+        "Hide or show what signoff tells the model.",
     ),
     Action("writing.send", "Send", "ctrl+s,ctrl+enter", "send", "writing", "Send or save what is written.", footer=1),
     Action("writing.close", "Close", "escape", "close", "writing", "Close the field; the draft is kept.", footer=1),
