@@ -309,7 +309,8 @@ class ModelClient:
         if any(call.invalid for call in assembly.calls()):
             return False
         if self.profile.finish_optional:
-            return True
+            # A server of which that was learned says [DONE] instead, each time; of others the user has said it.
+            return done or not self._beliefs.learned("finish_optional")
         if not done:
             return False
         self._unfinished += 1

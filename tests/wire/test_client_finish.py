@@ -52,11 +52,12 @@ async def test_no_reason_means_cut(server: WireServer, part: Any, ending: tuple[
 
 
 async def test_a_server_that_never_gives_a_reason_is_recognised_by_its_second_clean_end(server: WireServer) -> None:
-    server.script([stream(CALL, DONE), stream(HALF, DONE), stream(CALL), stream(CALL, DONE), stream(HALF, DONE)])
+    whole, half, broken_off = stream(CALL, DONE), stream(HALF, DONE), stream(CALL)
+    server.script([whole, half, broken_off, whole, half, broken_off, whole])
     async with client_of(server) as client:
-        cut = [response(await updates_of(client)).truncated for _ in range(5)]
+        cut = [response(await updates_of(client)).truncated for _ in range(7)]
         assert client.profile.finish_optional
-    assert cut == [True, True, True, False, True]
+    assert cut == [True, True, True, False, True, True, False]
 
 
 async def test_a_profile_may_know_that_before(server: WireServer) -> None:
