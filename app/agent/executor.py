@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 PLANNING = "Not run: plan mode is on, so nothing may be changed. Say what you would do; the user ends plan mode."
 
+_LONGEST_NAME = 64
+"""Characters that a tool's name may have on any wire; a model may go on and on."""
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -191,7 +194,7 @@ class Executor:
             return
         if tool is None:
             names = ", ".join(schema["function"]["name"] for schema in self._tools.schemas)
-            text = f"There is no tool {call.name!r}. There are: {names}."
+            text = f"There is no tool {call.name[:_LONGEST_NAME]!r}. There are: {names}."
             await self._record(progress, call, Outcome.INVALID, text, "unknown tool")
             return
         try:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.conversation.events import EVENTS, AssistantMessage, ToolCall
-from app.llm.capabilities.doctor import Diagnosis, examine
+from app.llm.capabilities.doctor import Check, Diagnosis, examine
 from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.failures.server_words import MAX_TEXT
@@ -196,3 +196,13 @@ async def test_the_examination_ends_too(server: WireServer) -> None:
     server.always(stream(event(json.dumps({"choices": [{"delta": {"tool_calls": call_delta()}}]}))))
     found = [one async for one in examine(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
     assert isinstance(found[-1], Diagnosis) and not found[-1].usable
+
+
+async def test_names_without_end_take_one_line(server: WireServer) -> None:
+    server.models = ["x" * 5_000, "a\nb"]
+    server.script([error(404, "The model `m` does not exist", code="model_not_found")])
+    found = [one async for one in examine(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
+    (model,) = [one.detail for one in found if isinstance(one, Check) and one.name == "model"]
+    assert len(model) < 600 and "\n" not in model
+    server.always(stream(chunk("Hi"), chunk(finish="x" * 5_000), DONE))
+    assert len((await complete(server)).finish_reason or "") == 100

@@ -159,3 +159,13 @@ async def test_a_lesson_that_cannot_be_kept_ends_no_turn(
         await on.say("Be less formal")
         assert on.stopped == "staged" and len(server.requests) == 3
         assert on.session.ports.model.profile.mid_system == "fold_first"
+
+
+async def test_a_tool_name_without_end_is_not_told_back_whole(server: WireServer, tmp_path: Path) -> None:
+    server.turn(calls=[Call("read_file " * 20_000, {})])
+    server.say("I see.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Read it")
+        (told,) = of_role(server.last, "tool")
+        assert told.startswith("There is no tool 'read_file read_file") and len(told) < 1_000
+        on.check()

@@ -15,6 +15,7 @@ from app.llm.capabilities.profiles import seed
 from app.llm.client import ModelClient
 from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.failures.retry import RetryPolicy
+from app.llm.failures.server_words import one_line
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint, Payload
@@ -159,14 +160,14 @@ def _key(client: ModelClient, hello: Answer) -> Check:
 
 def _model(client: ModelClient, hello: Answer, names: list[str] | None) -> Check:
     wanted = client.endpoint.model
-    offered = ", ".join(names[:5]) + (", …" if len(names) > 5 else "") if names else ""
+    offered = one_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
         return Check("model", False, hello.failed.message + (f" It offers: {offered}." if offered else ""))
     if hello.failed is not None:
         known = names is not None and wanted in names
         return Check("model", True if known else None, f"{wanted} is listed" if known else "not checked")
     if names and wanted not in names:
-        served = hello.completed.model if hello.completed else ""
+        served = one_line(hello.completed.model) if hello.completed else ""
         return Check(
             "model", True, f"{wanted} answers, though it is not listed" + (f" (as {served})" if served else "")
         )

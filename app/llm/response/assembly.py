@@ -19,6 +19,8 @@ CUT_SHORT = frozenset(
 
 _ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
 _MERGED_TEXTS = ("text", "summary", "thinking")
+_LONGEST_REASON = 100
+"""Characters of a finish reason."""
 _MOST_DOLLARS = 1_000_000
 """What is more is not what one response costs."""
 
@@ -114,7 +116,7 @@ class ResponseAssembly:
         reason = choice.get("finish_reason")
         # The first one counts, unless a later one says that the response was cut short.
         if isinstance(reason, str) and reason and (self.finish_reason is None or reason in CUT_SHORT):
-            self.finish_reason = reason
+            self.finish_reason = reason[:_LONGEST_REASON]
 
     def _remainder(self, message: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any]:
         """A `message` where a delta belongs: in the last chunk it may repeat everything that was streamed."""
