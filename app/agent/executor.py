@@ -38,6 +38,7 @@ from app.conversation.payload.missing_results import (
     malformed,
 )
 from app.llm.address import host_of
+from app.llm.types import ReceivedCall
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.service import ProposalService
 from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
@@ -140,17 +141,22 @@ class Executor:
         recorded: list[Event] = []
         asked = False
         for call in calls:
-            question = None if asked else self._whole_question(call)
-            asked = asked or question is not None
-            recorded.append(question or _result(call, Outcome.INVALID, TRUNCATED, "cut off"))
+            arguments = None if asked else self._question_in(call)
+            asked = asked or arguments is not None
+            cut = _result(call, Outcome.INVALID, TRUNCATED, "cut off")
+            recorded.append(cut if arguments is None else _question(call, arguments))
         return recorded
 
-    def _whole_question(self, call: ToolCall) -> Question | None:
+    def asks(self, calls: Sequence[ReceivedCall]) -> bool:
+        """Whether one of these is a whole question to the user."""
+        return any(self._question_in(call) is not None for call in calls)
+
+    def _question_in(self, call: ReceivedCall) -> object | None:
         tool = self._tools.get(call.name)
         if tool is None or tool.kind != "ask" or call.arguments is None or malformed(call):
             return None
         with suppress(ToolError):
-            return _question(call, self._tools.parse(call.name, call.arguments))
+            return self._tools.parse(call.name, call.arguments)
         return None
 
     async def run(

@@ -246,23 +246,35 @@ class Turn:
         except Interrupted:
             await self._record(self._partial("interrupted", received, started), received)
         except RequestError as error:
-            partial = self._partial("truncated", received, started)
-            failed: Event = RequestFailed(kind=error.kind, message=str(error))
-            if closing and error.kind is FailureKind.TOOL_USE_FAILED:
-                # The gate at work: the endpoint has refused the call before the executor could.
-                failed = Notice(text=_REFUSED_THERE)
-            await self._log.append(*received.records, *((partial,) if partial else ()), failed)
+            if not closing and error.partial is not None and self._executor.asks(error.partial.calls):
+                received.completed = error.partial
+                await self._record_response(received, started, closing=False)
+            else:
+                await self._record_failure(error, received, started, closing=closing)
         else:
-            message = self._response(received, started)
-            # What a closing request brings is refused, cut off or not.
-            cut = message.calls if message.state == "truncated" and not closing else ()
-            await self._record(message, received, *self._executor.cut_off(cut))
+            await self._record_response(received, started, closing=closing)
+
+    async def _record_failure(
+        self, error: RequestError, received: _Received, started: float, *, closing: bool
+    ) -> None:
+        partial = self._partial("truncated", received, started)
+        failed: Event = RequestFailed(kind=error.kind, message=str(error))
+        if closing and error.kind is FailureKind.TOOL_USE_FAILED:
+            # The gate at work: the endpoint has refused the call before the executor could.
+            failed = Notice(text=_REFUSED_THERE)
+        await self._log.append(*received.records, *((partial,) if partial else ()), failed)
+
+    async def _record_response(self, received: _Received, started: float, *, closing: bool) -> None:
+        message = self._response(received, started)
+        # What a closing request brings is refused, cut off or not.
+        cut = message.calls if message.state == "truncated" and not closing else ()
+        await self._record(message, received, *self._executor.cut_off(cut))
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
         """The next request, recorded as sent; it says all that the log has before that record."""
         facts = await self._facts(closing=closing)
         events = tuple(self._log.events)
-        request = self._prepared(events, facts)
+        request = PreparedRequest(lambda profile: project(events, profile, facts), facts.model, self._sent)
         payload = await request.payload(self._model.profile)
         record = RequestSent(
             closing=closing, messages=len(payload.messages), estimated_tokens=self._context.tokens(payload)
@@ -271,12 +283,9 @@ class Turn:
         before = tuple(event for event in self._log.events if event.id < sent.id)
         if len(before) > len(events):
             # The user has decided, here or in another process, while the record was written.
-            request = self._prepared(before, facts)
+            request = PreparedRequest(lambda profile: project(before, profile, facts), facts.model, self._sent)
             await request.payload(self._model.profile)
         return request
-
-    def _prepared(self, events: Sequence[Event], facts: Facts) -> PreparedRequest:
-        return PreparedRequest(lambda profile: project(events, profile, facts), facts.model, self._sent)
 
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
         """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""
@@ -299,6 +308,12 @@ class Turn:
                     streaming = False
                     until = time.monotonic() + update.delay
                     self._publish(PhaseChanged(Phase.RETRYING, update.reason, until))
+                case AttemptDiscarded() if not closing and self._executor.asks(update.calls):
+                    # The question stops the turn: the request is not made again.
+                    received.completed = Completed(
+                        update.text, "".join(received.reasoning), update.calls, None, True, None, ""
+                    )
+                    return
                 case AttemptDiscarded():
                     self._discard(update, received)
                 case ProfileCorrected():
@@ -364,11 +379,8 @@ class Turn:
         )
 
     async def _record(self, message: AssistantMessage | None, received: _Received, *more: Event) -> None:
-        if message is None:
-            await self._log.append(*received.records)
-            return
-        await self._log.append(*received.records, message, *more)
-        self._room_made = False
+        await self._log.append(*received.records, *((message,) if message else ()), *more)
+        self._room_made = self._room_made and message is None
 
 
 async def facts_of(

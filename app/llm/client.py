@@ -203,13 +203,13 @@ class ModelClient:
             if lessons.correct(failure, payload):
                 attempt -= 1
                 if not assembly.empty:
-                    yield AttemptDiscarded(assembly.text, failure.message)
+                    yield AttemptDiscarded(assembly.text, failure.message, assembly.calls())
                 continue
             delay = self._retry.delay(failure, attempt, time.monotonic() - started, closing=closing)
             if delay is None:
                 raise self._final(failure, assembly) from cause
             if not assembly.empty:
-                yield AttemptDiscarded(assembly.text, failure.message)
+                yield AttemptDiscarded(assembly.text, failure.message, assembly.calls())
             yield RetryScheduled(attempt, delay, failure.message)
             await self._pause(delay)
 
@@ -237,10 +237,12 @@ class ModelClient:
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | Completed]:
         """Send once and assemble the response into `assembly`; raises `AttemptFailed`."""
-        patience = Patience(self._timeouts, closing=closing)
         reading = Reading(assembly, wire.decoder(), self._reader)
         done = False
         try:
+            # What loading the SDK takes is no silence of the server's.
+            await self._transport.ready()
+            patience = Patience(self._timeouts, closing=closing)
             async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
                 async for events in arrived:
                     if isinstance(events, StreamEnd):

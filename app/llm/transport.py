@@ -134,6 +134,10 @@ class Transport:
         """Load on a thread what a request needs besides: certificates, where it is encrypted. Returns at once."""
         preload(encrypted=self._encrypted)
 
+    async def ready(self) -> None:
+        """Return once the SDK is there."""
+        await loaded(encrypted=self._encrypted)
+
     async def exchange(
         self, wire: Wire, fields: dict[str, Any], patience: Patience
     ) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:

@@ -125,6 +125,8 @@ class AttemptDiscarded:
 
     text: str
     reason: str
+    calls: tuple[ReceivedCall, ...] = ()
+    """What had come of its calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ import pytest
 
 from app.agent.updates import TextStreamed, Update
 from app.conversation.events import Outcome, ToolResult, TurnEnded, TurnStarted
+from app.llm.failures.retry import RetryPolicy
 from app.storage.errors import StorageError
 from app.storage.sessions import SessionStore
 from tests.wire import strict
 from tests.wire.bench import bench, edit, of_role
-from tests.wire.replies import DONE, Call, Turn, call_delta, chunk, stream
+from tests.wire.replies import CUT, DONE, Call, Turn, call_delta, chunk, stream
 from tests.wire.server import WireServer
 from tests.wire.vendors import VENDORS
 
@@ -51,6 +52,37 @@ async def test_a_whole_question_in_a_cut_response_is_asked_on_every_wire(
         await on.session.settled()
         on.check()
         assert "French" in of_role(server.last, "tool")
+
+
+def broken_after(turn: Turn, wire: str, end: Any) -> Any:
+    """All of a response but its end, and something else."""
+    reply = turn.reply() if wire == "chat" else VENDORS[wire].reply(turn, 0)
+    kept = [part for part in reply.parts if not isinstance(part, bytes) or not any(one in part for one in ENDS)]
+    return stream(*kept, end)
+
+
+ENDS = (b"[DONE]", b'"finish_reason": "', b"message_delta", b"message_stop", b"response.completed")
+
+
+@pytest.mark.parametrize(
+    "end", [CUT, b'data: {"error": {"message": "Overloaded", "code": 503}}\n\n', b"data: {x\n\n"]
+)
+@pytest.mark.parametrize("attempts", [1, 4])
+@pytest.mark.parametrize("wire", ["chat", *VENDORS])
+async def test_a_whole_question_stops_the_turn_whatever_breaks_after_it(
+    server: WireServer, tmp_path: Path, wire: str, attempts: int, end: Any
+) -> None:
+    """It was asked for again, and lost where that failed too."""
+    server.script([broken_after(Turn("Wait.", calls=(READS, ASKS)), wire, end)])
+    server.always(Turn("French it is."))
+    async with bench(server, tmp_path, wire=wire, retry=RetryPolicy(attempts=attempts, busy_attempts=attempts)) as on:
+        await on.say("Translate it")
+        assert (on.stopped, len(server.requests)) == ("question", 1)
+        assert on.session.question and on.session.question.text == "French or German?"
+        await on.session.answer("French")
+        await on.session.settled()
+        on.check()
+        assert on.stopped == "answer" and of_role(server.last, "tool").count("French") == 1
 
 
 async def test_a_question_that_is_cut_in_two_is_not_asked(server: WireServer, tmp_path: Path) -> None:

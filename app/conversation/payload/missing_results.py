@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
+from app.llm.types import ReceivedCall
 from app.llm.wires.items import Attachment
 
 ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."
@@ -101,7 +102,7 @@ def missing_reason(record: CallRecord, around: Circumstances) -> str:
     return _why_not_started(record.call, around)
 
 
-def malformed(call: ToolCall) -> str:
+def malformed(call: ReceivedCall) -> str:
     """Why a call can't run as it came; empty if it can."""
     if not call.invalid and call.arguments is not None:
         return ""
