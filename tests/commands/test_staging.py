@@ -50,7 +50,7 @@ def test_the_words_say_what_a_yes_and_a_no_do(signoff: Run, workspace: Path) -> 
     )
     assert "twenty" not in (workspace / "notes.txt").read_text()
     assert signoff("approve", "P1").stdout == "P1 kept: notes.txt.\n"
-    assert signoff("proposals", "--all").stdout.startswith("P1  kept  ")
+    assert signoff("proposals", "--all").stdout.startswith("P1  kept in part ")
     assert signoff("undo", "P1").stdout == "P1 reopened; it waits for your decision again.\n"
     assert signoff("undo", "P1").stdout.startswith("P1 reopened")
     assert "twenty" in (workspace / "notes.txt").read_text()
