@@ -78,6 +78,7 @@ async def test_a_reason_does_not_take_back_what_git_does_not_have_without_a_ques
         await run.see("P1 waits for you")
         await run.review()
         await run.pilot.press("r")
+        await run.until(lambda: run.app.workbench.review.feedback.is_open, "the field for the reason")
         await run.write("not like this")
         await run.pilot.press("ctrl+s")
         await run.see("That removes new.py, which git does not have")
