@@ -39,6 +39,7 @@ _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 
 """System calls; numbers from 424 on are the same on all architectures."""
 _READ_ONLY, _ALL_BELOW = 1, 0x8000
 _STAND_STILL, _GO_ON = signal.SIGRTMIN, signal.SIGRTMIN + 1
+_AWAITED = {signal.SIGUSR1, signal.SIGUSR2, _STAND_STILL, _GO_ON, signal.SIGCHLD}
 _TRIES, _LOOKS, _PAUSE = 20, 50, 0.002
 """How often all is told to stand still, how often it is looked at each time, and the seconds between."""
 _DEATH_SIGNAL, _DROP_BOUNDING, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 24, 36, 38
@@ -196,22 +197,23 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
             _become(program, alive)
         return _wait_for_tree(command)
     reader, writer = os.pipe()
-    signal.signal(signal.SIGUSR2, lambda *_: _look_anew(report))
+    # Blocked and waited for: what comes just before one waits is not missed then, as it would be with handlers.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     first = os.fork()
     if not first:
         os.close(reader)
         os.close(own)
         _be_first(program, writer, report, alive)
     os.close(writer)
-    signal.signal(signal.SIGUSR1, lambda *_: os.kill(first, signal.SIGKILL))
-    for number in (_STAND_STILL, _GO_ON):
-        signal.signal(number, lambda received, _: os.kill(first, received))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
-    told = b""
-    while piece := os.read(reader, 64):
-        told += piece
-    os.waitpid(first, 0)
-    words = told.split()
+    while not os.waitpid(first, os.WNOHANG)[0]:
+        number = signal.sigwait(_AWAITED)
+        if number == signal.SIGUSR1:
+            os.kill(first, signal.SIGKILL)
+        elif number == signal.SIGUSR2:
+            _look_anew(report)
+        elif number in (_STAND_STILL, _GO_ON):
+            os.kill(first, number)
+    words = os.read(reader, 64).split()
     if len(words) != 2:
         return signal.SIGKILL, True
     if words[0] == b"failed":
@@ -240,13 +242,14 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
         if not command:
             os.close(writer)
             _become(program, alive)
-        signal.signal(_STAND_STILL, lambda *_: os.write(report, b"still %d\n" % _stand_still()))
-        signal.signal(_GO_ON, lambda *_: os.write(report, b"going %d\n" % _signal_all(signal.SIGCONT)))
         for descriptor in (0, 1, 2):
             os.close(descriptor)
-        status, ended = 0, 0
-        while ended != command:
-            ended, status = os.wait()
+        while (status := _status_of(command)) is None:
+            number = signal.sigwait(_AWAITED)
+            if number == _STAND_STILL:
+                os.write(report, b"still %d\n" % _stand_still())
+            elif number == _GO_ON:
+                os.write(report, b"going %d\n" % _signal_all(signal.SIGCONT))
         left = any(name.isdigit() and name != "1" for name in os.listdir("/proc"))
         os.write(writer, f"{status} {int(left)}".encode())
         os._exit(0)
@@ -317,7 +320,7 @@ def _become(program: list[str], alive: int) -> None:
             _restrict()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         os.closerange(3, 256)
         os.execv(program[0], program)
     except OSError as error:
