@@ -1,10 +1,10 @@
 """The pane as a whole: streaming, questions, the status line, and quiet when nothing moves."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import pytest
-from textual.geometry import Offset
+from textual.geometry import Offset, Region
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 from textual.selection import Selection
@@ -427,6 +427,29 @@ async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: s
         app.pane.apply(PhaseChanged(Phase.IDLE))
         assert app.pane.status_line.render().plain.strip() == ""
         assert not app.pane.status_line.is_ticking
+
+
+class Counted(StatusLine):
+    """Counts how often it asks for another picture."""
+
+    asked = 0
+
+    def refresh(self, *regions: Region, **options: bool) -> Self:
+        self.asked += 1
+        return super().refresh(*regions, **options)
+
+
+async def test_calls_in_quick_succession_are_told_at_the_next_tick() -> None:
+    app = ChatApp()
+    app.pane.status_line = line = Counted()
+    async with app.run_test(size=SIZE):
+        app.pane.apply(PhaseChanged(Phase.RUNNING, "write_file"))
+        before = line.asked
+        for number in range(200):
+            app.pane.apply(PhaseChanged(Phase.RUNNING, f"tool_{number}"))
+        assert line.asked == before
+        await until(lambda: line.asked > before, "a tick")
+        assert "tool_199" in line.render().plain
 
 
 async def test_the_time_shown_is_not_the_users() -> None:

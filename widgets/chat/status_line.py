@@ -80,10 +80,13 @@ class StatusLine(Widget):
             self._turn_since = now
         if phase in _MOVING:
             self._ended = ""
+        # Of hundreds of calls in a second each would be a picture; the next tick shows which one runs.
+        ticks = phase is self._phase and self.is_ticking
         self._phase, self._detail, self._until, self._since = phase, detail, until, now
         self._characters = 0
         self._set_ticking(phase in _MOVING)
-        self.refresh()
+        if not ticks:
+            self.refresh()
 
     def count(self, characters: int) -> None:
         """So many more characters have streamed in."""
