@@ -148,8 +148,8 @@ class SignoffApp(FittedApp):
 
     @on(Workbench.Ready)
     def begin(self) -> None:
-        """The first picture is on its way; everything else comes after it."""
-        self.call_after_refresh(self.work, self._begin, group="begin")
+        """Everything else comes once the first picture has settled: what imports on threads would hold up a key."""
+        self.call_after_refresh(self.call_after_refresh, self.work, self._begin, group="begin")
 
     async def _begin(self) -> None:
         """Open the workspace, show it, open the session; a workspace that cannot be opened ends the app."""
