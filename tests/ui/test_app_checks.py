@@ -122,7 +122,9 @@ async def test_an_untrusted_workspace_runs_nothing(tmp_path: Path, server: WireS
         await stage(run, server)
         await run.see("/trust")
         await run.review()
-        await run.pilot.press("R", "y")
+        await run.pilot.press("R")
+        await run.review()
+        await run.pilot.press("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
     assert not seen.exists()
 

@@ -11,6 +11,7 @@ from textual.widgets import Input
 from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState, Rung
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
+from tests.waiting import until
 from widgets.approval.review import Review
 from widgets.common.key_bar import KeyBar
 
@@ -86,6 +87,22 @@ async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None
             assert posted(app) == [], key
             assert app.review.deciding.question is None, key
             assert app.focused is app.review.view, key
+
+
+async def test_who_writes_on_after_a_key_that_came_too_early_decides_nothing() -> None:
+    item = small()
+    app = ReviewApp(item)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.put(item[0].model_copy(update={"revision": 2}))
+        for key in ("r", *"nay"):
+            await until(app.painted, "the picture of what would be decided")
+            await pilot.press(key)
+            app.clock.now += 0.4
+            assert posted(app) == [] and app.focused is app.review.view, key
+        await app.pass_grace()
+        await pilot.press("n")
+        assert posted(app) == [Review.Deny("P1")]
 
 
 async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -> None:

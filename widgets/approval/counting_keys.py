@@ -1,8 +1,11 @@
 """Which keys count in the review at this moment; those of its checks among them."""
 
+from app.actions import in_scope
 from app.checks.telling import findings_as_feedback
+from app.keymap import keys_of
 from app.proposals.models import Proposal
 from widgets.approval import messages
+from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.readiness import Guard
 from widgets.common.input_order import arrival
@@ -11,12 +14,26 @@ from widgets.common.input_order import arrival
 class CountingKeys(ReviewPanes):
     """The review panes, and whether a key that decides or shapes does so now."""
 
+    def has_effect(self, *names: str | None) -> bool:
+        """Whether a key, by any of its names, does something here at this moment."""
+        return any(
+            not {*names}.isdisjoint(keys_of(action, self._keys)) and self._is_live(action.handler)
+            for action in in_scope("app", "review", "diff", "files", "approval")
+        )
+
+    def _is_live(self, action: str) -> bool:
+        return action not in DECIDES | SHAPES | CHECKS or is_offered(action, self.state, self.deciding.question)
+
     def _ready(self, guard: Guard | None = None) -> bool:
-        """Whether a decision key counts now; says so if it doesn't."""
+        """Whether a decision key counts now; says so if it doesn't, and has the next ones wait anew.
+
+        Whoever presses `r` too early may write on, into the field that has not opened.
+        """
         if not self.in_focus:
             return False
         why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app))
         if why_not:
+            self.hold_keys(why_not)
             self.say(why_not)
         return not why_not
 

@@ -87,7 +87,6 @@ class ReviewPanes(Column):
         self._possible: frozenset[tuple[str, str | None]] = frozenset()
         """The actions that had something to act on when it was drawn last, and what they meant."""
         self._keys = dict(keys or {})
-        self.known_keys = self._all_keys()
         """Keys that mean something in the review."""
 
     def compose(self) -> ComposeResult:
@@ -250,7 +249,6 @@ class ReviewPanes(Column):
     def set_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
         self._keys = dict(keys)
-        self.known_keys = self._all_keys()
         for field in (*self.query(WritingField), self.asking):
             field.set_keys(keys)
         self.view.sheet.space_key = self.key_of("toggle_white_space")
@@ -363,10 +361,6 @@ class ReviewPanes(Column):
 
     def _first_key(self, action: Action) -> str:
         return key_name(keys_of(action, self._keys)[0])
-
-    def _all_keys(self) -> frozenset[str]:
-        actions = in_scope("app", "review", "diff", "files", "approval")
-        return frozenset(key for action in actions for key in keys_of(action, self._keys))
 
     @on(CameOnScreen)
     def _count_unseen(self) -> None:

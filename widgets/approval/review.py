@@ -12,7 +12,7 @@ from app.proposals.models import HunkState
 from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
 from widgets.approval.asking_keys import AskingKeys
-from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
+from widgets.approval.offered import CHECKS, DECIDES, SHAPES
 from widgets.approval.verdicts import approve, approve_all, deny, deny_all, deny_in_words
 from widgets.approval.wording import ACTION
 from widgets.common.key_hints import MAIN_BUTTON
@@ -53,7 +53,7 @@ class Review(AskingKeys):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in DECIDES | SHAPES | CHECKS:
-            return self.in_focus and is_offered(action, self.state, self.deciding.question)
+            return self.in_focus and self._is_live(action)
         if action == "in_diff":
             return self.in_focus and self.view.check_action(str(parameters[0]), ())
         return super().check_action(action, parameters)
@@ -180,7 +180,7 @@ class Review(AskingKeys):
             event.stop()
             self.deciding.ask(None)
             return
-        if self.in_focus and event.is_printable and not self.known_keys.intersection((event.key, event.character)):
+        if self.in_focus and event.is_printable and not self.has_effect(event.key, event.character):
             self.hold_keys(
                 f"“{event.character}” does nothing here. In case you were writing to the chat, keys decide nothing "
                 "for a moment. Press the key again."
