@@ -38,9 +38,7 @@ async def denied_during(on: Bench, kind: type[Event]) -> Session:
             return
         done.append(asyncio.create_task(session.deny("P1", feedback="Not like\nthis")))
         await until(lambda: on.runtime.service.get("P1").state is ProposalState.DENIED)
-        # Until the decision stands before the log, too.
-        for _ in range(100):
-            await asyncio.sleep(0)
+        await until(lambda: session.log._appending._waiters, "the decision before the log")  # type: ignore[attr-defined]
 
     old = on.session
     ports = replace(old.ports, sink=SlowDisk(old.ports.sink, deny))
