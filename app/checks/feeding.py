@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from app.config import Check
+from app.config.settings import Check
 
 if TYPE_CHECKING:
     from app.checks.runner import CheckRunner

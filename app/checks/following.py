@@ -8,7 +8,7 @@ from typing import Any
 from app.checks.results import Checked, Outcome, Result, State
 from app.checks.runner import CheckRunner
 from app.checks.running import files_for
-from app.config import Check
+from app.config.settings import Check
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.trees import Trees
 

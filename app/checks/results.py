@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.checks.findings import Finding
-from app.plural import plural
+from app.text.plural import plural
 
 
 class State(StrEnum):

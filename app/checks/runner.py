@@ -11,7 +11,7 @@ from pathlib import Path
 from app.checks.findings import compared
 from app.checks.results import Outcome, Result, State
 from app.checks.running import files_for, names_files, run_on, why_not
-from app.config import Check
+from app.config.settings import Check
 from app.proposals.trees import Trees
 from app.sandbox.sandbox import Sandbox
 

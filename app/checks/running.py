@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.checks.findings import failures, findings
 from app.checks.results import Outcome, State
-from app.config import Check
+from app.config.settings import Check
 from app.sandbox.changes import Pending
 from app.sandbox.process import Ended, StartFailed
 from app.sandbox.sandbox import Sandbox, Way

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.config import Check
-from app.toml import parse_toml
+from app.config.settings import Check
+from app.config.toml import parse_toml
 from app.workspace.paths import Workspace, WorkspaceError
 
 _LARGEST = 256 * 1024

@@ -11,7 +11,7 @@ from app.checks.suggesting import as_tables, checks_in, missing, suggestions
 from app.cli.documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
 from app.cli.output import CommandError, Exit, print_error, print_json, print_line
 from app.cli.waiting import line_of
-from app.config import WORKSPACE_FILE, Check
+from app.config.settings import WORKSPACE_FILE, Check
 from app.proposals.errors import NotWaiting
 from app.proposals.models import Proposal
 from app.proposals.origin import Origin, OriginKind

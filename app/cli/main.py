@@ -260,7 +260,7 @@ def _open_app(arguments: AppArguments) -> int:
         return open_app(arguments)
     except Exception as error:
         from app.cli.output import Exit, print_error
-        from app.config import ConfigError
+        from app.config.settings import ConfigError
         from app.storage.errors import StorageError
 
         if not isinstance(error, ConfigError | StorageError):

@@ -9,7 +9,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -38,7 +38,7 @@ class CommandError(Exception):
 
 def exit_code(error: Exception) -> int | None:
     """What an error that is meant for the user's eyes exits with; None for a defect."""
-    from app.config import ConfigError
+    from app.config.settings import ConfigError
     from app.proposals.errors import ProposalError
     from app.storage.errors import NoSuchSession, StorageError
     from app.workspace.path_rules import WorkspaceError

@@ -8,7 +8,7 @@ from app.cli.output import Exit, print_json, print_line, print_text
 from app.proposals.origin import OriginKind
 from app.proposals.remarks import all_cautions
 from app.runtime.workspace import Runtime
-from app.safe_text import visible
+from app.text.safe_text import visible
 
 
 def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from app.cli.documents import BrokenLine, MovedLine, NotedDocument, VerifiedDocument
 from app.cli.output import CommandError, Exit, print_error, print_json, print_line
-from app.plural import plural
 from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.models import HunkState
 from app.proposals.record import Entry, blob_id
 from app.proposals.trailers import trailers
 from app.runtime.workspace import Runtime
 from app.storage.record import RecordStore, Verified
+from app.text.plural import plural
 
 _SHOWN = 12
 """Digits of a hash that a person compares by eye."""

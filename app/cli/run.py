@@ -48,10 +48,10 @@ from app.runtime.leaving import end_soon
 from app.runtime.recovery import put_right
 from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
-from app.safe_text import visible
 from app.sandbox.sandbox import Way
 from app.slash_line import slash_call
 from app.storage.sessions import SessionRecord
+from app.text.safe_text import visible
 from app.tools.contract import ConfirmationAnswer
 
 

@@ -13,12 +13,12 @@ from app.cli.documents import DecisionLine, FoundLine, OriginLine, SessionLine, 
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged, images_of
 from app.conversation.markdown import markdown_record
-from app.plural import plural
 from app.proposals.errors import ProposalError
 from app.runtime.workspace import Runtime
 from app.storage.errors import NoSuchSession
 from app.storage.pruning import prune
 from app.storage.sessions import SessionRecord
+from app.text.plural import plural
 
 _DAY = 86_400.0
 _LONGEST = 200

@@ -7,7 +7,7 @@ import sys
 from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 
 
 class _VisibleText:

@@ -15,7 +15,7 @@ from app.demo.conversation import Turn, content_text, is_decision, proposals_nam
 from app.demo.proposing import ask_for_another_way
 from app.demo.task import Task, current_task, read_intent
 from app.demo.words import WORDS, NewCall, Reply, listed, quoted, ticked
-from app.plural import plural
+from app.text.plural import plural
 
 _SKILLS = {
     "fix": editing_skills.fix,

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from app.config import Check
+from app.config.settings import Check
 from app.demo.words import WORDS
 
 SAMPLE_CHECK = Check(name="tests", run=f"{shlex.quote(sys.executable)} -m unittest", files=("*.py",))

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from app.conversation.decision_words import feedback_words, file_list, hunk_lines
 from app.conversation.events import Decision, ProposalDecided
-from app.plural import plural
 from app.proposals.facts import HunkFact
 from app.proposals.models import FileChange, HunkState, Proposal, ProposalState
 from app.runtime.recovery import decision_event
 from app.runtime.workspace import Runtime
+from app.text.plural import plural
 
 _STATES = {HunkState.APPLIED: "written", HunkState.DENIED: "denied", HunkState.PENDING: "waiting for the user"}
 _ON_DISK_STATES = {

@@ -5,8 +5,8 @@ from functools import partial
 
 from pydantic import BaseModel, ConfigDict
 
+from app.config.hook_table import HookEventName
 from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
-from app.hook_table import HookEventName
 from app.proposals.facts import FileStat
 from app.proposals.models import Proposal
 

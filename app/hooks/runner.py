@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from app.hook_table import Hook
+from app.config.hook_table import Hook
 from app.hooks.documents import HookDocument
-from app.safe_text import visible
 from app.sandbox.environment import MARKER, command_environment
 from app.sandbox.process import StartFailed, run_process
 from app.sandbox.process_tree import end_tree
+from app.text.safe_text import visible
 
 IN_HOOK = "SIGNOFF_IN_HOOK"
 """Variable by which a signoff that a hook runs knows that it is one: it runs no hooks itself."""

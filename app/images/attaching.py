@@ -13,7 +13,7 @@ from app.images.formats import HEAD, NotAnImage, media_type
 from app.images.image import Image, bytes_text
 from app.images.limits import MOST_IN_MESSAGE, most_bytes, refusal
 from app.images.mentions import Mention, is_named_like_an_image, pasted_paths
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.workspace.path_rules import TooLarge, WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from app.images.formats import recognise
-from app.safe_text import visible
+from app.text.safe_text import visible
 
 
 class Image(BaseModel):

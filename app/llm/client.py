@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from app.config.model_table import Price
 from app.llm.capabilities.beliefs import Beliefs, ProfileCache
 from app.llm.capabilities.lessons import Lessons
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts
@@ -37,7 +38,6 @@ from app.llm.types import (
 )
 from app.llm.wires.registry import SentRequest, wire_of
 from app.llm.wires.wire import Wire
-from app.model_table import Price
 
 _LARGE = 24_000
 """Characters of a request from which on the size of the context window matters: some models have 8,192 tokens."""

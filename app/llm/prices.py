@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from app.config.model_table import Price, fitting
 from app.llm.types import Usage
-from app.model_table import Price, fitting
 
 _MILLION = 1_000_000
 _LISTED = {

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from app.config.model_table import Price
 from app.images.image import Image
 from app.llm.address import Address, take_apart
 from app.llm.capabilities.profile import Profile
 from app.llm.wishes import NO_WISHES, Wishes
-from app.model_table import Price
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import get_args
 
-from app.front_matter import parse_front_matter
-from app.model_table import Effort
-from app.safe_text import visible
+from app.config.model_table import Effort
+from app.text.front_matter import parse_front_matter
+from app.text.safe_text import visible
 
 LONGEST_MESSAGE = 500_000
 """Characters of a message: a placeholder can stand in a file many times."""

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from app.own_commands.command import CommandUnusable, OwnCommand, name_of, read_command
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.workspace.paths import Workspace, WorkspaceError
 from app.workspace.reading import read_file
 

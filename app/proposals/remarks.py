@@ -10,7 +10,7 @@ from app.proposals.text.document import MAX_BYTES, Document
 from app.right_of_way import giving_way
 
 if TYPE_CHECKING:
-    from app.deceiving_text import Findings
+    from app.text.deceiving_text import Findings
 
 _RUNG_WORDS = {
     Rung.EXACT: "exactly",
@@ -136,7 +136,7 @@ def deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tupl
     """What in the name and in the added lines of a file a reader can't see or could mistake, and what is only worth
     a mention."""
     # Imported here: opening a session comes by this module, and looks at no text.
-    from app.deceiving_text import together
+    from app.text.deceiving_text import together
 
     found = together(_inspected(path, result, hunks))
     return (f"{found}. {found.meaning}",) if found else (), found.quiet
@@ -144,7 +144,7 @@ def deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tupl
 
 def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[Findings]":
     """A little at a time, so that others come in between."""
-    from app.deceiving_text import inspect
+    from app.text.deceiving_text import inspect
 
     yield inspect(path)
     if result.binary:

@@ -19,7 +19,8 @@ from app.agent.prompts import system_prompt
 from app.agent.session import Session
 from app.agent.turn import TurnSettings
 from app.checks.feeding import Feed
-from app.config import Settings
+from app.config.model_table import ModelTable
+from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import ProfileError, resolve
@@ -29,14 +30,13 @@ from app.llm.prices import price_for
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint
 from app.llm.wishes import Wishes
-from app.model_table import ModelTable
 from app.proposals.models import Proposal
 from app.runtime.skills import skills_of
 from app.runtime.workspace import Runtime
-from app.safe_text import visible
 from app.storage.errors import StorageError
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.sessions import SessionRecord, SessionStore
+from app.text.safe_text import visible
 from app.tools.registry import Source, standard_tools
 from app.workspace.git import branch
 from app.workspace.guidance import FILE_NAME, guidance

@@ -8,11 +8,11 @@ from app.git.commits import Committed, committed
 from app.git.publishing import commit_changes
 from app.git.remotes import PROPOSALS, address, default_remote, find, push
 from app.git.worktree import changes_on_disk
-from app.plural import plural
 from app.proposals.errors import NothingStaged
 from app.proposals.models import Proposal
 from app.proposals.origin import Origin, OriginKind
 from app.runtime.workspace import Runtime
+from app.text.plural import plural
 
 _MOST_AUTHORS = 3
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from app.config.hook_table import Hook
     from app.conversation.events import Event
-    from app.hook_table import Hook
     from app.hooks.runner import HookRunner
     from app.proposals.models import Proposal
 

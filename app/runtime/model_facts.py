@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.config import WORKSPACE_FILE, ConfigError, Settings, read_file
+from app.config.model_table import Price, fitting
+from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_file
 from app.llm.address import take_apart
 from app.llm.capabilities.beliefs import Belief, believed
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import seed
 from app.llm.prices import price_for
-from app.model_table import Price, fitting
 from app.runtime.connection import LearnedProfiles, address_of
 from app.runtime.workspace import Runtime
 

@@ -13,7 +13,7 @@ from app.agent.deciding import Decisions
 from app.agent.gate import GatePolicy
 from app.agent.session import Session
 from app.agent.updates import Failed, ProposalsChanged, Recorded, Update
-from app.config import Settings
+from app.config.settings import Settings
 from app.conversation.events import Notice, TurnStarted
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient

@@ -7,8 +7,8 @@ from pathlib import Path
 from app.conversation.events import Invocation
 from app.own_commands.catalogue import Catalogue, catalogue
 from app.own_commands.finding import Found, in_workspace, of_user
-from app.plural import plural
 from app.runtime.workspace import Runtime
+from app.text.plural import plural
 from app.workspace import trust
 
 _TOLD = "told of commands"

@@ -7,7 +7,6 @@ from datetime import datetime
 from app.conversation.markdown import fenced, quoted
 from app.conversation.side_events import Exchange, exchanges
 from app.images.image import names_of
-from app.plural import plural
 from app.proposals.facts import LineComment
 from app.proposals.models import FileChange, FileDiff, FileVersion, Proposal
 from app.proposals.record import Entry
@@ -16,6 +15,7 @@ from app.proposals.text.diff import Change, diff
 from app.runtime.workspace import Runtime
 from app.storage.record import RecordStore
 from app.storage.sessions import DecisionRecord
+from app.text.plural import plural
 
 ASKED = "Asked aside"
 """What stands above the questions that are no part of the conversation."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from app.config import Settings
+from app.config.settings import Settings
 from app.runtime.workspace import Runtime
 from app.tools.registry import More
 

@@ -19,8 +19,8 @@ from app.workspace.paths import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
     from app.checks.runner import CheckRunner
-    from app.config import Configuration, Settings
-    from app.hook_table import Hook
+    from app.config.hook_table import Hook
+    from app.config.settings import Configuration, Settings
     from app.proposals.service import ProposalService
     from app.sandbox.sandbox import Sandbox
     from app.skills.finding import Skills
@@ -114,7 +114,7 @@ class Runtime:
 
     def _hooks(self) -> "Sequence[Hook]":
         """The hooks in force; none where it was said already that the configuration is wrong."""
-        from app.config import ConfigError
+        from app.config.settings import ConfigError
 
         if self._configuration is None and not self._is_configured():
             return ()
@@ -203,7 +203,7 @@ class Runtime:
 
     def origin_of(self, key: str) -> str:
         """Where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file's name; empty for its default."""
-        from app.config import origin
+        from app.config.settings import origin
 
         return origin(
             key,
@@ -220,7 +220,7 @@ class Runtime:
         self.database.close()
 
     def _load(self) -> "Configuration":
-        from app.config import ConfigError, load
+        from app.config.settings import ConfigError, load
 
         # Read once: what trust is decided on must be what is parsed, whoever rewrites the file in between.
         try:
@@ -258,7 +258,7 @@ def open_runtime(
         where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
         runtime = Runtime(where, workspace, database, name, signal, flags or {}, environment)
         if misplaced := where.misplaced_config_file:
-            from app.config import ConfigError
+            from app.config.settings import ConfigError
 
             raise ConfigError(f"{misplaced} is not read there; move it to {where.config_file}.")
         if os.path.lexists(where.config_file) or os.path.lexists(workspace.root / trust.FILE_NAME):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from app.config.server_table import ServerTable
 from app.sandbox.environment import OWN_KEYS
-from app.server_table import ServerTable
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.server_table import ServerTable
+from app.config.server_table import ServerTable
+from app.config.toml import parse_toml
 from app.servers.definition import Definition
-from app.toml import parse_toml
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of such a file: Claude Code keeps much else in its own."""

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from app.safe_text import visible
-from app.server_table import ServerTable
+from app.config.server_table import ServerTable
 from app.servers.definition import Definition
 from app.servers.elsewhere import IN_WORKSPACE, Found, of_user, of_workspace
+from app.text.safe_text import visible
 from app.workspace import trust
 from app.workspace.paths import Workspace, WorkspaceError
 

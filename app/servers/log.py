@@ -6,7 +6,7 @@ Kept apart: the server fills it, a screen shows it.
 import time
 from collections import deque
 
-from app.safe_text import strip_unsafe
+from app.text.safe_text import strip_unsafe
 from app.tools.command.output import PlainText
 
 MOST_LINES = 400

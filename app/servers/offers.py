@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.safe_text import strip_unsafe
+from app.text.safe_text import strip_unsafe
 
 MOST_TOOLS = 1000
 """Of one server."""

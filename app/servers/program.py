@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.config.server_table import ServerTable
 from app.sandbox.changes import Pending
 from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.own_process import hide_memory
@@ -17,7 +18,6 @@ from app.sandbox.sandbox import Sandbox
 from app.sandbox.standing import StandingProcess, start_standing
 from app.sandbox.standing_layer import StandingLayer
 from app.sandbox.uncancelled import to_its_end
-from app.server_table import ServerTable
 from app.servers.connection import ConnectionLost, Notified
 from app.servers.reach import Reach
 from app.servers.stdio import ProgramConnection

@@ -10,9 +10,9 @@ from app.images.formats import NotAnImage
 from app.images.image import Image, names_of
 from app.images.limits import LARGEST, MOST_IN_MESSAGE
 from app.json_rpc import Message
-from app.plural import plural
 from app.proposals.remarks import size_words
-from app.safe_text import strip_unsafe
+from app.text.plural import plural
+from app.text.safe_text import strip_unsafe
 from app.tools.command.output import HeadAndTail, PlainText
 
 _MOST_PARTS = 2_000

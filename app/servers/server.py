@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import __version__
+from app.config.server_table import ServerTable
 from app.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.sandbox.changes import Pending
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.standing_layer import StandingLayer
-from app.server_table import ServerTable
 from app.servers.connection import Connection, ConnectionLost, ServerError, SessionEnded, SignInNeeded, TooSlow
 from app.servers.definition import BadServer, Definition
 from app.servers.listing import Listing

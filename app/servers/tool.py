@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from app.deceiving_text import inspect
 from app.sandbox.changes import Change
 from app.servers.connection import ConnectionLost, ServerError
 from app.servers.listing import Withdrawn
@@ -13,6 +12,7 @@ from app.servers.offers import Offer
 from app.servers.reach import REACH_WORDS, Reach
 from app.servers.results import plain, told
 from app.servers.server import Server
+from app.text.deceiving_text import inspect
 from app.tools.command.outcome import named, settle, staged
 from app.tools.contract import (
     Confirmation,

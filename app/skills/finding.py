@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from app.front_matter import parse_front_matter
-from app.safe_text import strip_unsafe, visible
 from app.skills.folders import SkillFolder, UserFolder, WorkspaceFolder
+from app.text.front_matter import parse_front_matter
+from app.text.safe_text import strip_unsafe, visible
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 

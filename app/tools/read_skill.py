@@ -4,8 +4,8 @@ import asyncio
 
 from pydantic import Field
 
-from app.plural import plural
 from app.skills.finding import FILE_NAME, Skill, Skills
+from app.text.plural import plural
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 

@@ -39,7 +39,7 @@ from widgets.chat.queue import Queue
 if TYPE_CHECKING:
     from app.agent.session import Session
     from app.agent.updates import Update
-    from app.config import Settings
+    from app.config.settings import Settings
 
 _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
 """Actions that make sense only while the workbench is in front."""

@@ -6,7 +6,7 @@ Kept apart: a message and a decision have to treat them the same.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.ui.means import Means
 from app.ui.session import CurrentSession
 

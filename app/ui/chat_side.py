@@ -18,7 +18,7 @@ from widgets.chat.pane import ChatPane
 from widgets.common.containers import Column
 
 if TYPE_CHECKING:
-    from app.config import Settings
+    from app.config.settings import Settings
 
 
 class Acts(Protocol):

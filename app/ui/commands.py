@@ -308,7 +308,7 @@ class CommandRunner:
             self._means.tell(f"From the next request on: {name}.")
 
     async def _effort(self, argument: str) -> None:
-        from app.model_table import Effort
+        from app.config.model_table import Effort
 
         effort = slash_commands.one_of("effort", argument, get_args(Effort))
         settings = self._preferences.settings

@@ -16,7 +16,7 @@ from app.ui.session import CurrentSession
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.config import Settings
+    from app.config.settings import Settings
     from app.llm.capabilities.model_list import ListedModel
     from app.storage.sessions import SessionRecord
     from app.ui.screens.model_settings import ModelSettingsScreen

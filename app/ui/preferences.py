@@ -9,7 +9,7 @@ from textual.app import App
 from app.ui.themes.first import OWN_THEMES, STANDARD, fitting, own_theme
 
 if TYPE_CHECKING:
-    from app.config import Settings
+    from app.config.settings import Settings
     from app.runtime.workspace import Runtime
 
 _ENDPOINT = (
@@ -113,7 +113,7 @@ class Preferences:
 
     def save(self, **changes: Any) -> None:
         """Write settings to the user's configuration; None takes one out. Raises ConfigError."""
-        from app.config import save
+        from app.config.settings import save
 
         save(self._runtime.places.config_file, {(key,): value for key, value in changes.items()})
 
@@ -128,7 +128,7 @@ class Preferences:
         Raises:
             ConfigError: it cannot be set, or the file cannot be written.
         """
-        from app.config import checked_value, put, save
+        from app.config.settings import checked_value, put, save
 
         tables = {
             of: table.model_dump(exclude_unset=True, exclude_none=True) for of, table in self.settings.models.items()

@@ -21,7 +21,7 @@ def told(error: Exception, log: Path) -> str:
 def _foreseen(error: Exception) -> bool:
     """Whether the error was made for the user's eyes."""
     from app.agent.turns import OpenElsewhere
-    from app.config import ConfigError
+    from app.config.settings import ConfigError
     from app.llm.failures.errors import RequestError
     from app.proposals.errors import ProposalError
     from app.runtime.connection import NotConnected

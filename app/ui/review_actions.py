@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from app.images.mentions import is_named_like_an_image
-from app.plural import plural
 from app.proposals.errors import NotRecorded, NotSound
-from app.safe_text import visible
+from app.text.plural import plural
+from app.text.safe_text import visible
 from app.ui.aftermath import Aftermath
 from app.ui.attaching import Attaching
 from app.ui.external_diffs import ExternalDiffs

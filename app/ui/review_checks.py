@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.config import WORKSPACE_FILE
+from app.config.settings import WORKSPACE_FILE
 from app.ui.means import Means
 from widgets.approval.review import Review
 
 if TYPE_CHECKING:
     from app.checks.following import Following
     from app.checks.results import Result
-    from app.config import Check
+    from app.config.settings import Check
     from app.proposals.models import Proposal
     from app.runtime.workspace import Runtime
 

@@ -11,7 +11,7 @@ from app.conversation.side_events import Exchange
 from app.proposals.facts import LineComment
 from app.proposals.models import FileDiff, Hunk, HunkState
 from app.runtime.review_report import ASKED, Refused, Report, answer_head, asked_head, facts_of, when
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.ui.themes.first import own_theme
 from widgets.diff.colours import diff_variable_defaults
 from widgets.diff.syntax import lex

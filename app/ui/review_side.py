@@ -19,7 +19,7 @@ from widgets.common.containers import Column
 from widgets.diff.messages import ExternalDiffWanted
 
 if TYPE_CHECKING:
-    from app.config import Settings
+    from app.config.settings import Settings
 
 
 class ReviewSide(Column):

@@ -15,7 +15,7 @@ from app.ui.review_loading import ReviewLoading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.config import Settings
+    from app.config.settings import Settings
     from app.conversation.events import Event
     from app.proposals.models import Proposal
     from app.runtime.workspace import Runtime

@@ -13,7 +13,7 @@ from app.workspace.git import branch
 from widgets.common.status_bar import Status
 
 if TYPE_CHECKING:
-    from app.config import Settings
+    from app.config.settings import Settings
 
 _WORDS = {
     "answer": "The model has answered.",

@@ -29,7 +29,7 @@ from widgets.common.status_bar import StatusBar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.config import Settings
+    from app.config.settings import Settings
     from app.conversation.events import Event
     from app.proposals.models import Proposal
     from app.ui.chat_side import ChatSide

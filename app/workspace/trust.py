@@ -1,7 +1,8 @@
 """Whether the user trusts what the workspace brings along to configure signoff with, bound to the very bytes of it.
 
 A configuration that arrives with a clone, or changes with a pull, is somebody else's wish until the user has seen
-it. `app.config` holds which keys count before that (`UNTRUSTED_KEYS`) and which never do (`NEVER_FROM_WORKSPACE`).
+it. `app.config.settings` holds which keys count before that (`UNTRUSTED_KEYS`) and which never do
+(`NEVER_FROM_WORKSPACE`).
 """
 
 import hashlib

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.deceiving_text import inspect
-from app.safe_text import visible
+from app.text.deceiving_text import inspect
+from app.text.safe_text import visible
 from app.tools.search import search_text
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft

@@ -17,13 +17,9 @@ from app.cli.parser import app_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
-    (
-        *("app.homoglyphs", "app.toml", "app.plural", "app.todos", "app.actions"),
-        *("app.json_rpc", "app.server_table", "app.model_table", "app.hook_table"),
-        *("app.slash_line", "app.front_matter", "app.vim", "app.right_of_way"),
-    ),
-    ("app.safe_text", "app.keymap", "app.config"),
-    ("app.workspace", "app.deceiving_text"),
+    ("app.text", "app.todos", "app.actions", "app.json_rpc", "app.slash_line", "app.vim", "app.right_of_way"),
+    ("app.config", "app.keymap"),
+    ("app.workspace",),
     ("app.sandbox", "app.own_commands", "app.skills", "app.images"),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
@@ -186,9 +182,9 @@ def test_nothing_is_loaded_before_the_first_paint_that_it_does_not_need() -> Non
     assert not {top(name) for name in loaded} & (heavy | {"argparse", "shlex"})
     ours = {name for name in loaded if top(name) in ("app", "widgets")}
     later = (
-        "app.deceiving_text",
-        "app.homoglyphs",
-        "app.config",
+        "app.text.deceiving_text",
+        "app.text.homoglyphs",
+        "app.config.settings",
         "app.ui.terminal.editor",
         "widgets.common.splitter",
     )

@@ -9,7 +9,7 @@ OPENS_OTHER_FILES = {
     "app/cli/mcp.py": "the null device",
     "app/ui/commands.py": "the file that the user exports to",
     "app/cli/staging.py": "the patch that the user names",
-    "app/config.py": "the user's own configuration",
+    "app/config/settings.py": "the user's own configuration",
     "app/doors/hook/transcripts.py": "what an agent tells of its own session",
     "app/demo/sample.py": "signoff's own sample",
     "app/demo/words.py": "signoff's own words",

@@ -9,7 +9,7 @@ import pytest
 
 from app.actions import ACTIONS
 from app.cli.parser import command_parser
-from app.config import Settings
+from app.config.settings import Settings
 from app.keymap import checked, key_name
 from app.ui.slash_commands import COMMANDS
 from app.ui.themes.first import OWN_THEMES

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.server_table import ServerTable
+from app.config.server_table import ServerTable
 from app.servers.definition import BadServer, Definition
 from app.servers.known import Known, known_servers
 from app.workspace import trust

@@ -101,9 +101,11 @@ async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: Wir
         assert "first question" not in run.text
         await run.command("resume")
         await run.until(lambda: run.app.current_session and run.app.session().id == first, "the first session")
+        run.app.clear_notifications()
         await run.see("first question", "First answer.")
         await run.command("fork")
         await run.until(lambda: run.app.current_session and run.app.session().id != first, "the copy")
+        run.app.clear_notifications()
         await run.see("first question")
         server.say("Second answer.")
         await run.say("second question")

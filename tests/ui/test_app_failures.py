@@ -45,6 +45,7 @@ async def test_a_message_that_cannot_be_kept_goes_back_to_the_composer(tmp_path:
         other.commit()
         other.close()
         server.say("Here I am.")
+        run.app.clear_notifications()
         await run.pilot.press("enter")
         await run.see("Here I am.")
 

@@ -9,7 +9,7 @@ from textual.widgets import TextArea
 
 from app.conversation.events import Notice, ProposalDecided, UserMessage
 from app.proposals.models import ProposalState
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.ui.screens.wire import arranged, dumped
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running

@@ -33,6 +33,7 @@ async def test_n_takes_back_what_is_on_disk_and_u_puts_it_back(tmp_path: Path, s
         await run.pilot.press("y")
         await run.until(lambda: run.file == FILE, "the file")
         assert not (root / "new.py").exists()
+        run.app.clear_notifications()
         await run.see("P1 taken back off the disk", "puts it back", "Took off the disk")
         await run.review()
         await run.pilot.press("u")

@@ -177,6 +177,7 @@ async def test_a_damaged_proposal_does_not_keep_the_session_from_opening(tmp_pat
             )
         go_on.set()
         await run.see("A proposal of this workspace cannot be read")
+        run.app.clear_notifications()
         await run.see("answer 2")
         await run.until(lambda: run.app.current_session is not None, "the session")
 

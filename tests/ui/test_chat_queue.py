@@ -76,6 +76,7 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
             assert second.app.workbench.composer.draft == "me too", "the words are not lost"
             assert len(server.requests) == 1
             second.app.workbench.composer.draft = ""
+            second.app.clear_notifications()
             await second.command("fork")
             await second.see("This is a copy")
             assert not second.app.session().follows

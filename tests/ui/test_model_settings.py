@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, OptionList
 
-from app.config import load
+from app.config.settings import load
 from app.llm.capabilities.beliefs import replace
 from app.llm.capabilities.model_list import ListedModel
 from app.runtime.connection import LearnedProfiles

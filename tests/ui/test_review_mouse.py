@@ -11,7 +11,7 @@ from textual.selection import Selection
 from textual.widget import Widget
 
 from app.proposals.models import HunkState, ProposalState
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.tools.contract import Confirmation
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.config import (
+from app.config.model_table import OWN_FIELDS
+from app.config.settings import (
     ENVIRONMENT,
     NEVER_FROM_WORKSPACE,
     UNTRUSTED_KEYS,
@@ -18,7 +19,6 @@ from app.config import (
     load,
     save,
 )
-from app.model_table import OWN_FIELDS
 from app.runtime.workspace import Runtime, open_runtime
 from app.workspace import trust
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import ENVIRONMENT, Settings, load
+from app.config.settings import ENVIRONMENT, Settings, load
 from app.git.running import run_git
 from app.runtime.connection import NotConnected, endpoint_of
 from app.sandbox.environment import command_environment, without_own_keys

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from app.deceiving_text import inspect
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
+from app.text.deceiving_text import inspect
 from app.tools.command.output import PlainText
 from app.workspace.secrets import secret_reason
 from widgets.chat.block_starts import DELIMITER, ITEM, RULE

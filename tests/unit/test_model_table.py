@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.config import ConfigError, Configuration, Settings, load
+from app.config.model_table import Price, fitting
+from app.config.settings import ConfigError, Configuration, Settings, load
 from app.llm.prices import price_for
-from app.model_table import Price, fitting
 from app.runtime.connection import NotConnected, connect
 from app.runtime.workspace import open_runtime
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.deceiving_text import inspect
-from app.homoglyphs import lookalikes
-from app.safe_text import is_plain, strip_unsafe, visible
+from app.text.deceiving_text import inspect
+from app.text.homoglyphs import lookalikes
+from app.text.safe_text import is_plain, strip_unsafe, visible
 
 BIDI_CLASSES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 BIDI_MARKS = "\u061c\u200e\u200f"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.toml import parse_toml
+from app.config.toml import parse_toml
 
 
 def test_what_people_write_is_read() -> None:

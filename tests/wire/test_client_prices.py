@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config import ConfigError, Settings, checked_value
+from app.config.model_table import Price
+from app.config.settings import ConfigError, Settings, checked_value
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
 from app.llm.prices import price_for, with_cost
 from app.llm.types import Completed, Endpoint, Usage
-from app.model_table import Price
 from app.runtime.connection import endpoint_of
 from tests.wire.driving import BRISK, FAST, updates_of
 from tests.wire.replies import Turn, chunk, document, stream

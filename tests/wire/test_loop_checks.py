@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import Check
+from app.config.settings import Check
 from app.conversation.events import Outcome, ProposalStaged, ToolResult
 from app.proposals.models import ProposalState
 from app.proposals.trees import Trees

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from app.plural import plural
 from app.proposals.models import Proposal
+from app.text.plural import plural
 from app.tools.contract import Confirmation
 from widgets.approval.notes import Remark
 from widgets.approval.wording import safe

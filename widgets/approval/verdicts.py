@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.plural import plural
 from app.proposals.models import FileChange, Op, Proposal, ProposalState
 from app.proposals.pending_paths import undecided
 from app.proposals.remarks import mode_words
+from app.text.plural import plural
 from widgets.approval.looked_at import Unseen
 from widgets.approval.state import ReviewState
 from widgets.approval.verbs import verbs

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from textual.content import Content
 from textual.style import Style
 
-from app.plural import plural
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.remarks import rung_words
+from app.text.plural import plural
 from app.tools.contract import Confirmation
 from app.tools.tool_form import ToolForm
 from widgets.approval.permissions import widths

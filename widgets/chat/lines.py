@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 
 from rich.cells import cell_len, split_graphemes
 
-from app.plural import plural
-from app.safe_text import visible as without_controls
+from app.text.plural import plural
+from app.text.safe_text import visible as without_controls
 
 
 class Face(NamedTuple):

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from widgets.chat.lines import shorten, width_of
 
 Source = Literal["file", "command", "history"]

@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from widgets.chat.entries.words import QuestionEntry
 from widgets.chat.lines import TEXT, wrap_text
 from widgets.common.key_hints import MAIN_BUTTON

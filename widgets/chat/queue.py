@@ -8,7 +8,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from widgets.chat.lines import shorten, width_of
 
 _MOST_ROWS = 4

@@ -11,7 +11,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from app.agent.updates import Phase
-from app.safe_text import visible
+from app.text.safe_text import visible
 from widgets.chat.lines import seconds, shorten, width_of
 from widgets.chat.targets import VERBS
 from widgets.common.key_hints import MAIN_BUTTON

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.todos import Todo, current, done
 from widgets.chat.lines import shorten
 from widgets.common.key_hints import MAIN_BUTTON

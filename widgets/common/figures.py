@@ -4,7 +4,7 @@ Kept apart: the status bar and the ends of turns say it alike.
 """
 
 from app.conversation.spent import Spent
-from app.plural import plural
+from app.text.plural import plural
 
 
 def thousands(number: int) -> str:

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 
 
 @dataclass(frozen=True, slots=True)

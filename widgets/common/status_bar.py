@@ -9,7 +9,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from app.conversation.spent import Spent
-from app.safe_text import visible
+from app.text.safe_text import visible
 from widgets.common.figures import dollars, thousands, tokens
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.parts import Part, fitting, line_of

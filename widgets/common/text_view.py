@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rich.cells import split_graphemes
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from widgets.diff.remembering import remembered
 
 TAB_SIZE = 4

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from app.homoglyphs import lookalikes
 from app.proposals.models import FileDiff, Hunk
 from app.proposals.text.pairing import in_order, only_space_differs, pair_lines
 from app.proposals.text.words import changed_words
+from app.text.homoglyphs import lookalikes
 from widgets.common.same_start import same_start
 from widgets.diff.cells import DisplayText, Span, Spans
 from widgets.diff.moved import Moved

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from textual.content import Content
 from textual.widget import Widget
 
-from app.plural import plural
+from app.text.plural import plural
 from widgets.common.parts import Part, fitting, line_of
 from widgets.diff.cells import display
 from widgets.diff.rows import LineRow

@@ -8,7 +8,7 @@ import re
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from widgets.diff.cells import display
 from widgets.diff.layout import Layout
 from widgets.diff.paint_code import RIGHT_SIDE, is_right, selected

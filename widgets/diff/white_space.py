@@ -11,9 +11,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.plural import plural
 from app.proposals.models import FileDiff, Hunk
 from app.proposals.text.spaces import beyond_space, meaning_in
+from app.text.plural import plural
 from widgets.diff.rows import NoteRow, Place, SourceLine, lines_of, texts_of
 
 HunkKey = tuple[int, int]

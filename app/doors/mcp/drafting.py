@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from app.doors.mcp.arguments import FileArguments
-from app.plural import plural
 from app.proposals.draft import Draft
 from app.proposals.locate.matching import Replacement
 from app.proposals.pending_paths import named
@@ -14,6 +13,7 @@ from app.proposals.text.diff import diff
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import lines_of
 from app.runtime.workspace import Runtime
+from app.text.plural import plural
 from app.tools.contract import ToolError
 from app.tools.staging import refusals_told
 from app.tools.targets import locate, secrets_among

@@ -3,10 +3,10 @@
 Kept apart: the one place where a door gives out whole files.
 """
 
-from app.plural import plural
 from app.proposals.models import HunkState, Proposal
 from app.proposals.text.document import Document
 from app.runtime.workspace import Runtime
+from app.text.plural import plural
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
 

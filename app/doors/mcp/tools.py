@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from app.agent.feedback import Feedback
 from app.agent.interventions import repeated_denials
-from app.config import ConfigError
+from app.config.settings import ConfigError
 from app.doors import waiting
 from app.doors.decision_words import tell
 from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments

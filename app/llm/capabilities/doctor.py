@@ -20,7 +20,7 @@ from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint, Payload
 from app.llm.wires.registry import WIRES, wire_of
-from app.plural import plural
+from app.text.plural import plural
 
 CHECKS = ("reachable", "key", "model", "wire", "streaming", "usage", "tools", "tool_choice", "mid_system")
 """Every examination reports each of them, in this order."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from app.config.model_table import LEAST_WINDOW, Price
 from app.llm.prices import listed_price
-from app.model_table import LEAST_WINDOW, Price
 
 _WINDOW = (
     "loaded_context_length",

@@ -3,8 +3,8 @@ template errors come as 500, context overflows as 400, 413 or 429, an exhausted 
 
 import re
 
+from app.config.model_table import LEAST_WINDOW
 from app.llm.failures.errors import FailureKind
-from app.model_table import LEAST_WINDOW
 
 _CONTEXT = re.compile(
     r"context_length_exceeded|exceeds? (?:the|this model'?s) (?:maximum )?context|maximum context length|"

@@ -6,13 +6,13 @@ Kept apart: the only place that knows all of them.
 from dataclasses import dataclass
 from typing import Any
 
+from app.config.model_table import merged
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
 from app.llm.wires.anthropic import AnthropicWire
 from app.llm.wires.chat import ChatWire
 from app.llm.wires.responses import ResponsesWire
 from app.llm.wires.wire import Wire
-from app.model_table import merged
 
 WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatWire(), AnthropicWire(), ResponsesWire())}
 

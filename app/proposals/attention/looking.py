@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from app.deceiving_text import inspect
 from app.proposals.attention.calls import new_calls
 from app.proposals.attention.credentials import secrets
 from app.proposals.attention.edited import EditedFile, LexingBudget
@@ -17,6 +16,7 @@ from app.proposals.models import FileChange, Op, Proposal
 from app.proposals.overlay import Contents
 from app.proposals.text.document import Document
 from app.right_of_way import giving_way
+from app.text.deceiving_text import inspect
 from app.workspace.secrets import secret_reason
 
 _EXECUTABLE = 0o111

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from app.plural import plural
 from app.proposals.facts import Value
+from app.text.plural import plural
 
 MOST_PLACES = 20
 """Places of one reason that are marked."""

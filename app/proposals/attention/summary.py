@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from app.plural import plural
 from app.proposals.attention.reason import Reason, ReasonKind, clause
 from app.proposals.models import FileChange, Proposal
 from app.proposals.origin import OriginKind
+from app.text.plural import plural
 
 _SPEAKERS = {
     OriginKind.MODEL: "The model",

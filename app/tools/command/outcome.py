@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.plural import plural
 from app.proposals.attention.summary import result_of
 from app.proposals.disk.filesystem import LARGEST
 from app.proposals.remarks import size_words
@@ -13,6 +12,7 @@ from app.proposals.text.document import MAX_BYTES
 from app.sandbox.changes import Change, Found
 from app.sandbox.sandbox import Written
 from app.sandbox.upper import ChangedMeanwhile
+from app.text.plural import plural
 from app.tools.contract import Confirmation, ToolContext, ToolOutput
 from app.tools.staging import refusals_told, staged_text
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from app.plural import plural
+from app.text.plural import plural
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.search.globs import matcher
 from app.tools.search.walk import finished, overlay_files

@@ -4,7 +4,7 @@ import asyncio
 
 from pydantic import Field
 
-from app.plural import plural
+from app.text.plural import plural
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.search.matching_lines import LiteralMatcher, Matcher, RegexMatcher
 from app.tools.search.ripgrep import Sieve, find_ripgrep

@@ -9,9 +9,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from app.safe_text import visible
 from app.storage.allowed_commands import AllowedCommandStore
 from app.storage.errors import StorageError
+from app.text.safe_text import visible
 from app.tools.tool_form import ToolForm, load_form
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint

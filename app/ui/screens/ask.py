@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 

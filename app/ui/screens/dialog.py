@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.sight import Sight
 

@@ -9,8 +9,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.deceiving_text import inspect
-from app.safe_text import visible
+from app.text.deceiving_text import inspect
+from app.text.safe_text import visible
 from app.ui.screens.ask import AskScreen
 from app.ui.screens.dialog import Dialog
 from app.ui.terminal.editor import EditorFailed

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from app.actions import ACTIONS, Action, Scope, in_scope
 from app.keymap import key_name, keys_of
 from app.own_commands.catalogue import Catalogue
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from app.ui.slash_commands import usage
 from widgets.common.key_hints import KeyHint

@@ -11,17 +11,17 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from app.config import ConfigError
-from app.model_table import ChosenWire, Effort, is_pattern
+from app.config.model_table import ChosenWire, Effort, is_pattern
+from app.config.settings import ConfigError
+from app.config.toml import parse_toml
 from app.runtime.model_facts import IMAGES, Fact, facts_of
-from app.safe_text import visible
-from app.toml import parse_toml
+from app.text.safe_text import visible
 from app.ui.screens.dialog import shown_path
 from app.ui.screens.values import ValuesDialog
 from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
-    from app.config import Settings
+    from app.config.settings import Settings
     from app.llm.capabilities.model_list import ListedModel
     from app.runtime.workspace import Runtime
     from app.ui.preferences import Preferences

@@ -13,8 +13,8 @@ from textual.widgets import Static
 
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.failures.errors import RequestError
-from app.plural import plural
-from app.safe_text import visible
+from app.text.plural import plural
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList

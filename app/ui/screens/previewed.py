@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog, Result
 from widgets.common.search_list import SearchList
 

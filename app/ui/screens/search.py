@@ -9,9 +9,9 @@ from datetime import datetime
 from textual import on, work
 from textual.content import Content
 
-from app.safe_text import visible
 from app.storage.errors import StorageError
 from app.storage.search import MOST, Found, SessionSearch
+from app.text.safe_text import visible
 from app.ui.screens.previewed import PreviewDialog
 from app.ui.screens.sessions import ago
 from widgets.common.key_hints import KeyHint

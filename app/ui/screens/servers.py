@@ -10,14 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.worker import get_current_worker
 
-from app.plural import plural
 from app.runtime.served import Served
-from app.safe_text import visible
 from app.servers.connection import ConnectionLost
 from app.servers.reach import REACH_WORDS
 from app.servers.server import Server, State
 from app.servers.way_back import Invitation
 from app.storage.errors import StorageError
+from app.text.plural import plural
+from app.text.safe_text import visible
 from app.ui.screens.previewed import PreviewDialog
 from app.ui.screens.sign_in import SignInScreen
 from widgets.common.key_hints import KeyHint

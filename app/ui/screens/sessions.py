@@ -14,10 +14,10 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
-from app.plural import plural
-from app.safe_text import visible
 from app.storage.errors import StorageError
 from app.storage.sessions import SessionRecord, SessionStore
+from app.text.plural import plural
+from app.text.safe_text import visible
 from app.ui.screens.ask import AskScreen
 from app.ui.screens.dialog import Dialog
 from app.ui.screens.previewed import PreviewDialog

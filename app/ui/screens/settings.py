@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from app.config import ConfigError, checked_value
+from app.config.model_table import Effort
+from app.config.settings import ConfigError, checked_value
 from app.llm.address import take_apart
-from app.model_table import Effort
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.ui.screens.allowed_commands import AllowedCommandsScreen
 from app.ui.screens.dialog import shown_path
 from app.ui.screens.values import ValuesDialog

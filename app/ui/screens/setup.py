@@ -13,8 +13,8 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.safe_text import visible
 from app.storage.errors import StorageError
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog, shown_path
 from widgets.common.key_hints import KeyHint
 

@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.safe_text import visible
 from app.servers.way_back import Invitation
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 

@@ -8,9 +8,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.conversation.compaction.tokens import text_tokens
-from app.plural import plural
-from app.safe_text import visible
 from app.skills.finding import Skill, Skills
+from app.text.plural import plural
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from widgets.common.figures import thousands
 from widgets.common.key_hints import KeyHint

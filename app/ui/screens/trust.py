@@ -10,14 +10,14 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.config import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
-from app.deceiving_text import inspect
+from app.config.settings import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
+from app.config.toml import parse_toml
 from app.own_commands.finding import Found, in_workspace
 from app.runtime.workspace import Runtime
-from app.safe_text import visible
 from app.servers.known import ServerFile, server_files
 from app.storage.errors import StorageError
-from app.toml import parse_toml
+from app.text.deceiving_text import inspect
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from app.workspace import trust
 from app.workspace.paths import WorkspaceError

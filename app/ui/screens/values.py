@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
-from app.safe_text import visible
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog
 
 WIDTH_WITH_HELP = 100

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from textual.content import Content
 
 from app.keymap import first_key
-from app.safe_text import visible
+from app.text.safe_text import visible
 
 _COLUMN = 12
 

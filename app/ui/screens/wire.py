@@ -12,8 +12,8 @@ from textual.widgets import Static
 
 from app.images.image import bytes_text
 from app.llm.wires.registry import SentRequest
-from app.plural import plural
-from app.safe_text import visible
+from app.text.plural import plural
+from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.text_view import Line, TextView

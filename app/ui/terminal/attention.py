@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from app.safe_text import strip_unsafe
+from app.text.safe_text import strip_unsafe
 
 if TYPE_CHECKING:
     from textual.driver import Driver

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-from app.safe_text import is_plain, strip_unsafe
+from app.text.safe_text import is_plain, strip_unsafe
 
 
 class UnsafeTextFilter(LineFilter):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.toml import parse_toml
+from app.config.toml import parse_toml
 
 if TYPE_CHECKING:
     from textual.theme import Theme

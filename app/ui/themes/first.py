@@ -11,8 +11,8 @@ from typing import Any
 from textual.color import ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
+from app.config.toml import parse_toml
 from app.storage.places import Places
-from app.toml import parse_toml
 from app.workspace.reading import read_file
 
 OWN_THEMES = Path(__file__).resolve().parents[3] / "themes"

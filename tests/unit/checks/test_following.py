@@ -8,7 +8,7 @@ import pytest
 from app.checks.following import Following
 from app.checks.results import Checked, Outcome, Result, State
 from app.checks.runner import Tell
-from app.config import Check
+from app.config.settings import Check
 from app.proposals.models import FileChange, Op, Proposal, ProposalState
 from app.proposals.trees import Trees
 from app.storage.errors import StorageError

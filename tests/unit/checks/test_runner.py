@@ -8,7 +8,7 @@ import pytest
 
 from app.checks.results import Result, State
 from app.checks.runner import CheckRunner
-from app.config import Check
+from app.config.settings import Check
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime, open_runtime

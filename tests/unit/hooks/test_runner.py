@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.hook_table import Hook
+from app.config.hook_table import Hook
 from app.hooks.documents import HookDocument, HookFile
 from app.hooks.runner import MOST_WAITING, HookRunner
 from app.runtime.hooked import Hooked

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from app.conversation.events import InterventionKind
 from app.conversation.spent import Spent
-from app.plural import plural
+from app.text.plural import plural
 from widgets.chat.entries.base import Entry, FoldedEntry, Gutter
 from widgets.chat.lines import MUTED, Face, Line, Span, seconds, shorten, visible, width_of, wrap_text
 from widgets.chat.markdown import markdown_lines

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from app.conversation.events import Decision
 from app.images.image import Image
-from app.plural import plural
 from app.proposals.facts import FileStat, HunkFact, LineComment
+from app.text.plural import plural
 from widgets.chat.entries.base import USER_BAR, Entry, Gutter
 from widgets.chat.entries.images import image_line
 from widgets.chat.lines import MUTED, TEXT, Face, Line, Span, shorten_path, visible, width_of, wrap, wrap_text

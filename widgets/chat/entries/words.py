@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.images.image import Image
-from app.plural import plural
+from app.text.plural import plural
 from widgets.chat.entries.base import USER_BAR, Entry, FoldedEntry, Growing, Gutter
 from widgets.chat.entries.images import image_line
 from widgets.chat.lines import (

@@ -10,8 +10,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.homoglyphs import lookalikes, reading_of
-from app.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, is_plain, stays, visible
+from app.text.homoglyphs import lookalikes, reading_of
+from app.text.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, is_plain, stays, visible
 
 _RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _IS_CONTROL = re.compile(f"[{CONTROL}{SURROGATE}]")

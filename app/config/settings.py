@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
-from app.hook_table import Hook
-from app.model_table import (
+from app.config.hook_table import Hook
+from app.config.model_table import (
     LEAST_WINDOW,
     ChosenWire,
     Effort,
@@ -25,8 +25,8 @@ from app.model_table import (
     merged,
     table_of,
 )
-from app.server_table import ServerTable
-from app.toml import parse_toml
+from app.config.server_table import ServerTable
+from app.config.toml import parse_toml
 
 WORKSPACE_FILE = ".signoff.toml"
 """The workspace's own configuration, below its root."""

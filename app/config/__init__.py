@@ -1,0 +1,1 @@
+"""What may be set, in which file, and which file counts."""
