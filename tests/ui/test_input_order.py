@@ -295,6 +295,8 @@ async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireSe
         await stage(run, server)
         review = run.app.workbench.review
         await run.until(lambda: review.preview.diffs, "the diff")
+        # As what is found in the diff meanwhile, or said of it, has it laid out anew, also out of sight.
+        review.view.relayout()
         hand_in(run.app, "one", "f3", "Gg", "j", "f2", "two")
         await run.until(lambda: run.app.workbench.composer.draft == "onetwo", "the words")
         assert review.view.cursor.number == 1

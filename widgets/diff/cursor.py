@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple, Protocol
 
-from textual.geometry import Offset, Region
+from textual.geometry import Offset
 
 from app.proposals.models import Hunk
 from widgets.diff.layout import Landmarks
@@ -24,8 +24,8 @@ class View(Protocol):
         """What stands in the corner."""
 
     @property
-    def scrollable_content_region(self) -> Region:
-        """How much is on view."""
+    def room(self) -> int:
+        """Terminal lines on view; out of sight, as many as there were."""
 
     def scroll_to(
         self, x: float | None = None, y: float | None = None, *, animate: bool = True, immediate: bool = False
@@ -229,11 +229,12 @@ class Cursor:
 
     @property
     def _room(self) -> int:
-        """Terminal lines on view."""
-        return self._view.scrollable_content_region.height
+        return self._view.room
 
     def _scroll(self, line: int) -> None:
-        self._view.scroll_to(y=line, animate=False, immediate=True)
+        # Out of sight, a view would let itself be scrolled to where nothing is.
+        last = max(0, self._sheet.rows.height - self._room)
+        self._view.scroll_to(y=min(line, last), animate=False, immediate=True)
 
     def lay_out_all(self) -> None:
         """Lay out at once what is left, for a move that leads there."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -52,6 +52,8 @@ class DiffSurface(ScrollView):
         """Called whenever some of it has been painted."""
         self._background = Background(self.sheet, self._run, self.redraw, self._grown, self.relayout)
         self._frame: Frame | None = None
+        self._size_in_sight = Size(0, 0)
+        """What it had when it had any."""
         self._to_read = 0
         """How many of the plain lines have to be read."""
         self._goes_to_hunk = False
@@ -73,6 +75,11 @@ class DiffSurface(ScrollView):
     def proposal(self) -> Proposal | None:
         """The proposal that is shown."""
         return self.sheet.proposal
+
+    @property
+    def room(self) -> int:
+        """Terminal lines on view; out of sight, as many as there were."""
+        return self.scrollable_content_region.height or self._size_in_sight.height
 
     @property
     def split(self) -> bool:
@@ -203,8 +210,10 @@ class DiffSurface(ScrollView):
 
     def _lay_out(self, bookmark: Bookmark) -> None:
         self.picking.start = None
-        number = self.sheet.lay_out(self.size, bookmark.row)
-        if not self.size.width:
+        # Out of sight it is laid out as it was: it comes back with that width, and keys right behind find their rows.
+        size = self.size if self.size.width else self._size_in_sight
+        number = self.sheet.lay_out(size, bookmark.row)
+        if not size.width:
             return
         self.on_screen.reset()
         self.cursor.number = self.rows.nearest(self.cursor.number if bookmark.row is None else number)
@@ -228,6 +237,8 @@ class DiffSurface(ScrollView):
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the rows to the new width."""
+        if event.size.width:
+            self._size_in_sight = event.size
         if event.size.width != self.sheet.scene.width:
             self.relayout()
 

@@ -100,6 +100,6 @@ def go_to_unseen(place: UnseenLine, seen: Seen, sheet: Sheet, cursor: Cursor, vi
         cell = drawn.text.cell(character)
         view.scroll_to(x=0 if cell < scene.code_width - 1 else cell - _BESIDE, animate=False, immediate=True)
     top, first = sheet.rows.line_of(found) + part, view.scroll_offset.y
-    if not first <= top < first + view.scrollable_content_region.height:
+    if not first <= top < first + view.room:
         view.scroll_to(y=max(0, top - 1), animate=False, immediate=True)
     cursor.put(found)

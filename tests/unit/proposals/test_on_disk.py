@@ -294,7 +294,8 @@ def files(draw: st.DrawFn) -> Leaf:
         case "link":
             return Leaf(draw(st.sampled_from([b"a", b"nowhere", b"d/c"])), link_mode())
         case _:
-            lines = draw(st.lists(st.sampled_from(WORDS), max_size=12))
+            # Each once and in one order: else what is left of a difference may be told in other hunks than before.
+            lines = sorted(draw(st.sets(st.sampled_from(WORDS))))
             end = "\n" if draw(st.booleans()) else ""
             return Leaf("\n".join(lines).encode() + end.encode(), draw(st.sampled_from([0o644, 0o755])))
 
