@@ -95,7 +95,7 @@ async def test_who_writes_on_after_a_key_that_came_too_early_decides_nothing() -
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         app.put(item[0].model_copy(update={"revision": 2}))
-        for key in ("r", *"nay"):
+        for key in ("r", *"nnany"):
             await until(app.painted, "the picture of what would be decided")
             await pilot.press(key)
             app.clock.now += 0.4
