@@ -30,7 +30,7 @@ class ModelPort(Protocol):
         ...
 
     def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncIterator[StreamUpdate]:
-        """Make one request; raises `app.llm.failures.errors.RequestError`."""
+        """Make one request, of what `build` makes on a thread; raises `app.llm.failures.errors.RequestError`."""
         ...
 
     def hurry(self) -> None:

@@ -1,7 +1,9 @@
-"""The payload of one request, made on a thread: of a long history that takes half a second, in which nothing else on
-the event loop would move."""
+"""The payload of one request, made once for each profile that it is tried with.
 
-import asyncio
+Of a long history that takes half a second, in which nothing else on the event loop would move: it is asked for on a
+thread, by the turn that records what it sends as by the client that sends it.
+"""
+
 from collections.abc import Callable
 
 from app.llm.capabilities.profile import Profile
@@ -10,7 +12,7 @@ from app.llm.wires.registry import SentRequest
 
 
 class PreparedRequest:
-    """Makes the payload once for each profile that the request is tried with."""
+    """Keeps the payload that was made last; to be used on one thread at a time."""
 
     def __init__(self, make: Callable[[Profile], Payload], model: str, sent: Callable[[SentRequest], None]) -> None:
         """Nothing is made yet.
@@ -18,24 +20,21 @@ class PreparedRequest:
         Args:
             make: makes the payload; pure.
             model: that the request is for.
-            sent: takes each request as it goes out.
+            sent: takes each request as it goes out; called on the thread that builds it.
         """
         self._make = make
         self._model = model
         self._sent = sent
         self._made: tuple[Profile, Payload] | None = None
 
-    async def payload(self, profile: Profile) -> Payload:
+    def payload(self, profile: Profile) -> Payload:
         """The payload for a profile."""
-        return await asyncio.to_thread(self._once, profile)
-
-    def build(self, profile: Profile) -> Payload:
-        """The same without a thread, as what goes out now: quick for the profile that `payload` was asked for."""
-        payload = self._once(profile)
-        self._sent(SentRequest(self._model, profile, payload))
-        return payload
-
-    def _once(self, profile: Profile) -> Payload:
         if self._made is None or self._made[0] != profile:
             self._made = profile, self._make(profile)
         return self._made[1]
+
+    def build(self, profile: Profile) -> Payload:
+        """The same, as what goes out now."""
+        payload = self.payload(profile)
+        self._sent(SentRequest(self._model, profile, payload))
+        return payload

@@ -214,7 +214,6 @@ class SideQuestions:
     ) -> None:
         """Pass the stream on. Writes nothing: it may be cancelled at any point."""
         prepared = PreparedRequest(partial(request.payload, tight=tight), request.facts.model, self._sent)
-        await prepared.payload(model.profile)
         async for update in model.stream(prepared.build, closing=True):
             match update:
                 case TextDelta(text=text):

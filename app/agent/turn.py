@@ -275,7 +275,7 @@ class Turn:
         facts = await self._facts(closing=closing)
         events = tuple(self._log.events)
         request = PreparedRequest(lambda profile: project(events, profile, facts), facts.model, self._sent)
-        payload = await request.payload(self._model.profile)
+        payload = await asyncio.to_thread(request.payload, self._model.profile)
         record = RequestSent(
             closing=closing, messages=len(payload.messages), estimated_tokens=self._context.tokens(payload)
         )
@@ -284,7 +284,6 @@ class Turn:
         if len(before) > len(events):
             # The user has decided, here or in another process, while the record was written.
             request = PreparedRequest(lambda profile: project(before, profile, facts), facts.model, self._sent)
-            await request.payload(self._model.profile)
         return request
 
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:

@@ -36,6 +36,19 @@ async def ask(run: Running, server: WireServer, text: str, *steps: object) -> No
     await run.pilot.press("enter")
 
 
+async def ask_in_a_turn(run: Running, server: WireServer) -> None:
+    """Ask while the model is at an answer; neither that nor this one's comes to its end."""
+    await stage(run, server)
+
+    def model(request: Request) -> object:
+        return stream(chunk("Aside so far" if asked_aside(request) else "Turn so far"), STALL)
+
+    server.model(model)  # type: ignore[arg-type]
+    await run.app.session().send("Tell me a story")
+    await run.see("Turn so far")
+    await ask(run, server, "why?")
+
+
 async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
@@ -69,15 +82,7 @@ async def test_escape_stops_the_answer_and_then_closes_while_the_turn_goes_on(
     tmp_path: Path, server: WireServer
 ) -> None:
     async with running(tmp_path, server) as run:
-        await stage(run, server)
-
-        def model(request: Request) -> object:
-            return stream(chunk("Aside so far" if asked_aside(request) else "Turn so far"), STALL)
-
-        server.model(model)  # type: ignore[arg-type]
-        await run.app.session().send("Tell me a story")
-        await run.see("Turn so far")
-        await ask(run, server, "why?")
+        await ask_in_a_turn(run, server)
         await run.see("Aside so far", "Esc stops the answer", "Stop")
         await run.pilot.press("escape")
         await run.see("⊘ interrupted", "decides nothing")
@@ -102,15 +107,7 @@ async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_t
     tmp_path: Path, server: WireServer
 ) -> None:
     async with running(tmp_path, server) as run:
-        await stage(run, server)
-
-        def model(request: Request) -> object:
-            return stream(chunk("Aside so far" if asked_aside(request) else "Turn so far"), STALL)
-
-        server.model(model)  # type: ignore[arg-type]
-        await run.app.session().send("Tell me a story")
-        await run.see("Turn so far")
-        await ask(run, server, "why?")
+        await ask_in_a_turn(run, server)
         await run.see("Aside so far", "Esc stops the answer")
         assert "y  approve" not in run.text, "in the question it is a letter"
         await run.pilot.press("f3")

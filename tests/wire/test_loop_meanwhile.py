@@ -1,13 +1,18 @@
 """What the user decides while a record is being written: the next request has it, or the one after it has."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from app.agent.session import Session
 from app.conversation.events import Event, RequestSent, ToolResult
 from app.conversation.log import EventSink
+from app.conversation.payload.projection import project
 from app.proposals.models import ProposalState
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
@@ -79,3 +84,23 @@ async def test_feedback_that_comes_as_a_request_is_recorded_is_in_the_one_after_
         carrying = [any("Not like\nthis" in text for text in of_role(one, "user")) for one in server.requests]
         assert carrying == [False, False, False, True] and not session.unheard
         on.check()
+
+
+async def test_no_payload_is_made_on_the_event_loop(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a long history it takes half a second, in which no key would be dealt with."""
+    made_on: list[threading.Thread] = []
+
+    def watched(*given: Any) -> Any:
+        made_on.append(threading.current_thread())
+        return project(*given)
+
+    for module in ("turn", "context", "side_request"):
+        monkeypatch.setattr(f"app.agent.{module}.project", watched)
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[edit()])
+        server.say("Have a look.")
+        await on.say("Be less formal")
+    assert len(made_on) >= 2, "the request and the closing one"
+    assert threading.current_thread() not in made_on
