@@ -11,14 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tests.terminal.terminal import Terminal
+from tests.terminal.terminal import Terminal, terminal_environment
 
+ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60.0
 _KEY = "~"
 _AT_REST = 0.04
 """Seconds of CPU in 1.5 s below which nothing goes on but the blinking of the cursor."""
 _SAMPLE = 0.1
 _SAMPLES = 15
+
+
+def users_environment(home: Path) -> dict[str, str]:
+    """An environment without anything of the user's, and with as many pictures a second as a user gets.
+
+    Other tests have few pictures: a key would wait for the next of them.
+    """
+    environment = {**terminal_environment(home), "PYTHONPATH": str(ROOT)}
+    del environment["TEXTUAL_FPS"]
+    return environment
 
 
 @dataclass(frozen=True)

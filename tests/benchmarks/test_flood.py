@@ -21,7 +21,8 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.flood_program import END
-from tests.terminal.terminal import Terminal, signoff_command, terminal_environment
+from tests.benchmarks.outside import ROOT, users_environment
+from tests.terminal.terminal import Terminal, signoff_command
 
 TOKENS = 20_000
 FLOODS = 3
@@ -51,7 +52,7 @@ APPROVALS, CHAT = "\x1bOS", "\x1bOQ"
 GRACE = 1.0
 """Seconds after which a question may be answered."""
 
-ROOT = Path(__file__).resolve().parents[2]
+
 PROGRAM = [sys.executable, "-P", "-m", "tests.benchmarks.flood_program"]
 COLUMNS, ROWS = 160, 45
 LETTERS = "абвгдежзийклмнопрстуфхцчшщъыьэюяАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ"
@@ -69,10 +70,7 @@ class Probe(Terminal):
 
     def __init__(self, command: Sequence[str], *, folder: Path, home: Path) -> None:
         self.last_byte = 0.0
-        environment = {**terminal_environment(home), "PYTHONPATH": str(ROOT)}
-        # As many pictures as a user gets: the tests have few, and a key would wait for the next of them.
-        del environment["TEXTUAL_FPS"]
-        super().__init__(command, columns=COLUMNS, rows=ROWS, folder=folder, environment=environment)
+        super().__init__(command, columns=COLUMNS, rows=ROWS, folder=folder, environment=users_environment(home))
 
     def _read(self, timeout: float) -> bool:
         before = len(self.raw)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.terminal import Terminal, terminal_environment
+from tests.benchmarks.outside import ROOT, users_environment
+from tests.terminal.terminal import Terminal
 
 CHANGED_LINES = 50_000
 KEYS = 25
@@ -19,8 +20,6 @@ KEYS = 25
 
 RATIO = 2.0
 """The most that a key may take, in units of the same key in the line prototype."""
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def key_to_paint(terminal: Terminal, key: str) -> float:
@@ -35,7 +34,7 @@ def key_to_paint(terminal: Terminal, key: str) -> float:
 
 @pytest.mark.timeout(180)
 def test_a_key_is_painted_within_twice_the_prototypes_time(tmp_path: Path) -> None:
-    environment = {**terminal_environment(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment = users_environment(tmp_path)
     programs: dict[str, Terminal] = {}
     try:
         for kind in ("view", "prototype"):
