@@ -12,7 +12,7 @@ import pytest
 
 from app.conversation.events import Outcome
 from app.sandbox.sandbox import Way
-from app.servers import connection, stdio
+from app.servers import connection, listing, stdio
 from app.servers.log import LONGEST, MOST_LINES
 from app.servers.reach import Reach
 from app.servers.server import State
@@ -327,6 +327,19 @@ async def test_the_list_of_tools_stays_the_same_within_a_turn(wire: WireServer, 
         assert "has no tool echo any more" in on.results[-1].text
         await on.say()
         assert "play__echo" not in on.offered
+
+
+async def test_a_list_that_changed_once_is_asked_for_once_more(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_SOON", 0.0)
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        await run(on, "TOOLS.pop(); send({'method': 'notifications/tools/list_changed'})")
+        await on.until(lambda: len(on.server("play").offers) == 5)
+        for _ in range(3):
+            await run(on, "pass")
+        assert [message.get("method") for message in on.played].count("tools/list") == 2
 
 
 async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
