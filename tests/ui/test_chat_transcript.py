@@ -1,10 +1,13 @@
 """The transcript on screen: following, scrolling, folding, selecting, and text that wants to do harm."""
 
 from collections import Counter
+from typing import Any, ClassVar
 
 import pytest
 from textual.events import MouseScrollUp
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.scrollbar import ScrollBarRender
 
 from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
 from app.conversation.events import (
@@ -396,3 +399,36 @@ async def test_a_row_that_was_painted_before_is_the_same_strip() -> None:
         moved = [strip for strip in after if strip.text in rows]
         assert len(moved) > 5
         assert all(strip is rows[strip.text] for strip in moved)
+
+
+class CountedBar(ScrollBarRender):
+    """A scroll bar as it is drawn."""
+
+    drawn: ClassVar[int] = 0
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        CountedBar.drawn += 1
+
+
+async def test_text_that_streams_in_lays_out_no_screen_and_draws_the_scroll_bar_when_it_looks_different(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = ChatApp(conversation(20))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        transcript, bar = app.pane.transcript, app.pane.transcript.vertical_scrollbar
+        laid_out: list[Screen[None]] = []
+        await stream(app, pilot, "first\n\n" * 2_000)
+        app.screen.screen_layout_refresh_signal.subscribe(app.pane, laid_out.append, immediate=True)
+        monkeypatch.setattr(bar, "renderer", CountedBar)
+        CountedBar.drawn = 0
+        for number in range(5):
+            await stream(app, pilot, f"line {number}\n\n")
+            assert app.shown()[-2] == f"  line {number}"
+            place = transcript.virtual_size.height, transcript.max_scroll_y
+            assert (bar.window_virtual_size, bar.position) == place
+        assert (laid_out, CountedBar.drawn) == ([], 0)
+        transcript.scroll_home(animate=False)
+        await pilot.pause()
+        assert (laid_out, CountedBar.drawn) == ([], 1)

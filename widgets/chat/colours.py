@@ -55,8 +55,6 @@ _QUIET = ("muted", "quote", "quote-text", "rule", "table-rule", "tool", "program
 
 _TRANSCRIPT = """{
     height: 1fr;
-    overflow-x: hidden;
-    overflow-y: scroll;
     scrollbar-size-vertical: 1;
     scrollbar-background: $background;
     scrollbar-background-hover: $background;

@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
-from textual.geometry import Region, Size
+from textual.geometry import Region
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
@@ -188,7 +188,7 @@ class Transcript(StripView, can_focus=True):
     def _set_height(self) -> None:
         height = self._slots.total
         if height != self.virtual_size.height or self.virtual_size.width != self.size.width:
-            self.virtual_size = Size(self.size.width, height)
+            self.set_height(height)
 
     def _move_to(self, row: int) -> None:
         self._moving = True

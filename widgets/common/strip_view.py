@@ -1,31 +1,73 @@
 """A scroll view that keeps its rows: one that was painted before is the same strip, wherever it has moved to.
 
 Textual would make a new strip of every row of every picture. The same strip keeps what was made of it: what the
-filters left of it, its pieces between other widgets, and the bytes for the terminal.
+filters left of it, its pieces between other widgets, and the bytes for the terminal. And for a view that grows it
+would lay out the whole screen, as the scroll bar may have to come or go, and paint that bar twice.
 """
 
 from typing import Self
 
+from rich.segment import Segment
 from textual.geometry import Offset, Region, Size
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
+from textual.widget import Widget
 
 from widgets.common.containers import filtered
 
 
 class StripView(ScrollView):
-    """A scroll view without border and padding, whose `render_line` returns the same strip for the same row."""
+    """A scroll view without border and padding, whose `render_line` returns the same strip for the same row.
+
+    Its styles show the vertical scroll bar always, and never the other.
+    """
+
+    DEFAULT_CSS = """
+    StripView {
+        overflow-x: hidden;
+        overflow-y: scroll;
+    }
+    """
 
     def __init__(self) -> None:
         """Nothing was painted yet."""
         super().__init__()
         self._painted_rows: tuple[tuple[Region, Size, Offset], list[Strip]] | None = None
         """The rows as of the last picture, and where they were; None once something has changed."""
+        self._bar: list[Segment] = []
+        """What the scroll bar looks like."""
+        self._bar_moves = False
+        """Its place has changed since."""
+
+    def set_height(self, rows: int) -> None:
+        """Have so many rows; nothing is laid out, and nothing is drawn before a `refresh`."""
+        self.set_reactive(Widget.virtual_size, Size(self.size.width, rows))
+        self._bar_moves = True
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Draw other rows."""
+        self._bar_moves = True
+        if round(old_value) != round(new_value):
+            self.refresh(self.size.region)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Something has changed."""
         self._painted_rows = None
+        if self._bar_moves:
+            self._bar_moves = False
+            self._move_bar()
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def _move_bar(self) -> None:
+        """Draw the scroll bar anew if it looks different: in a long text one row more or less doesn't show."""
+        bar, rows, height = self.vertical_scrollbar, self.virtual_size.height, self.size.height
+        bar.set_reactive(ScrollBar.window_virtual_size, rows)
+        bar.set_reactive(ScrollBar.position, self.scroll_y)
+        looks = bar.renderer.render_bar(height, rows, height if height < rows else 0, self.scroll_y).segments
+        if looks != self._bar:
+            self._bar = list(looks)
+            bar.refresh()
 
     def notify_style_update(self) -> None:
         """Colours have changed, or what the terminal takes."""
