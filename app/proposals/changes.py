@@ -1,12 +1,12 @@
 """File changes: what a base and a result amount to, and the facts about a file that a review should name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Match, Op
 from app.proposals.overlay import Contents
 from app.proposals.remarks import deceptions
 from app.proposals.text.document import Document, decode
-from app.proposals.text.hunks import Compared, compare
+from app.proposals.text.hunks import Compared, after_decision, compare, compose, lines_of, with_state
 
 
 def make_change(
@@ -67,18 +67,43 @@ def recompared(
             state=state,
             changes=contents.line_changes(change.base, change.result),
         )
-    pending = [hunk for hunk in compared.hunks if hunk.state is state]
-    warnings, mentions = deceptions(change.path, Document(result), pending)
-    return change.model_copy(
-        update={
-            "hunks": compared.hunks,
-            "added": compared.added,
-            "removed": compared.removed,
-            "binary": binary,
-            "warnings": warnings,
-            "mentions": mentions,
-        }
-    )
+    counts = {"added": compared.added, "removed": compared.removed, "binary": binary}
+    return _with_hunks(contents, change.model_copy(update=counts), compared.hunks, state)
+
+
+def decided_in_part(
+    contents: Contents, change: FileChange, chosen: Collection[str], state: HunkState, *, next_number: int
+) -> FileChange:
+    """The change once some of its pending hunks are decided; the others stay those that the user saw.
+
+    Compared anew, lines that are like their neighbours could come out as other hunks.
+
+    Args:
+        contents: Where the bytes are.
+        change: With the base or the result that the decision left, and the hunks from before it.
+        chosen: The hunks that were decided.
+        state: What they are now.
+        next_number: For hunks that it did not have.
+    """
+    hunks = after_decision(change.hunks, chosen, state)
+    pending = [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
+    base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
+    if compose(base, result, pending, {hunk.id for hunk in pending}) != list(result):
+        # A part of a hunk got a newline, as other lines came to stand behind its last one.
+        previous = with_state(change.hunks, state, chosen)
+        return recompared(contents, change, next_number=next_number, previous=previous)
+    counts = {
+        "added": sum(hunk.new_count for hunk in pending),
+        "removed": sum(hunk.old_count for hunk in pending),
+    }
+    return _with_hunks(contents, change.model_copy(update=counts), hunks, HunkState.PENDING)
+
+
+def _with_hunks(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
+    """The change with these hunks, and with what in those of a state could deceive a reader."""
+    found = [hunk for hunk in hunks if hunk.state is state]
+    warnings, mentions = deceptions(change.path, Document(contents.get(change.result)), found)
+    return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})
 
 
 def next_number(changes: Iterable[FileChange]) -> int:

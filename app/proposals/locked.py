@@ -9,7 +9,7 @@ from app.proposals.disk.filesystem import Filesystem
 from app.proposals.disk.journal import Action, Transition, plan
 from app.proposals.disk.locking import WorkspaceLock
 from app.proposals.disk.preflight import check
-from app.proposals.disk.recovery import recover
+from app.proposals.disk.recovery import recover, tidied
 from app.proposals.errors import DiskFailed, NotWaiting, StaleProposal, UnknownProposal, WorkspaceBusy
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.overlay import Contents
@@ -165,5 +165,5 @@ class LockedProposals:
             return
         record = plan(self.filesystem, action, after, transitions, dropped_folders)
         record = check(self.workspace, self.filesystem, self.contents, record, transitions)
-        for line in self._applier.run(record, after, before):
+        for line in (*tidied(self.store, self._applier.rollback), *self._applier.run(record, after, before)):
             self._tell(line)

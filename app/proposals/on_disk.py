@@ -7,7 +7,7 @@ towards the result by what is approved, and the result towards the base by what 
 
 from collections.abc import Sequence
 
-from app.proposals.changes import line_counts, next_number, op_of, recompared
+from app.proposals.changes import decided_in_part, line_counts, next_number, op_of, recompared
 from app.proposals.disk.filesystem import version_of
 from app.proposals.disk.journal import Transition
 from app.proposals.errors import NothingStaged, NothingToUndo
@@ -40,7 +40,8 @@ def keep(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome:
             "origin_base": left,
             "origin_result": change.result,
         }
-        return recompared(contents, change.model_copy(update=update | moved), next_number=number, previous=hunks)
+        changed = change.model_copy(update=update | moved)
+        return decided_in_part(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return each_file(proposal, choice, kept)
 
@@ -66,7 +67,7 @@ def take_back(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome
                 "origin_result": result,
             }
             changed = change.model_copy(update=update | moved)
-            return recompared(contents, changed, next_number=number, previous=hunks)
+            return decided_in_part(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = {"base": _start(change), "result": result, "state": HunkState.APPLIED}
             return settled(contents, change.model_copy(update=update | landed), hunks, number)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.proposals.changes import next_number, op_of, recompared
+from app.proposals.changes import decided_in_part, next_number, op_of, recompared
 from app.proposals.disk.filesystem import Filesystem
 from app.proposals.disk.journal import Transition
 from app.proposals.errors import StackedProposal, UnknownHunk
@@ -165,7 +165,7 @@ def approve(
                 "rebased": False,
             }
         )
-        return recompared(contents, left, next_number=number, previous=hunks)
+        return decided_in_part(contents, left, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return each_file(proposal, choice, land)
 
@@ -196,7 +196,7 @@ def deny(contents: Contents, proposal: Proposal, choice: Chosen, starts: Mapping
                     "denied": (*change.denied, _denied_part(proposal, change, result, choice)),
                 }
             )
-            return recompared(contents, left, next_number=number, previous=hunks)
+            return decided_in_part(contents, left, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = change.model_copy(
                 update={

@@ -9,6 +9,8 @@ LONGEST_NAME = 255
 """Bytes of one component, as on ext4, APFS and most others."""
 LONGEST_PATH = 4000
 """Characters of a whole path; the walk by folders needs no PATH_MAX, but no honest path is longer."""
+DEEPEST = 200
+"""Names in a path: each look at a file opens every folder on its way."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -66,6 +68,8 @@ def components(text: str) -> list[str]:
             case _:
                 check_name(name)
                 names.append(name)
+    if len(names) > DEEPEST:
+        raise UnsafePath(f"the path has more than {DEEPEST} folders")
     if names and (names[0] == "~" or _DRIVE.fullmatch(names[0])):
         raise UnsafePath(f"{text!r} is outside the workspace; write paths relative to the workspace root")
     return names

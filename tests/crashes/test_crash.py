@@ -350,6 +350,19 @@ def test_whoever_writes_next_finishes_first_what_another_process_left(tmp_path: 
     assert site.open().recover() == []
 
 
+def test_what_a_killed_process_had_not_cleared_away_goes_with_the_next_decision(tmp_path: Path) -> None:
+    site = make_case(tmp_path, "apply").site
+    service = site.open()
+    draft = service.draft("session")
+    draft.write("later.txt", "later\n")
+    later = service.stage(draft, "Later")
+    steps = Steps(kill, lambda _: steps.names[-2:] == ["journal_close", "remove"])
+    assert in_child(lambda: site.open(steps).approve("P1")) == signal.SIGKILL
+    assert any(".signoff-" in path for path in site.tree())
+    service.approve(later.id)
+    assert not any(".signoff-" in path for path in site.tree())
+
+
 def test_every_changing_operation_of_the_ports_is_a_step() -> None:
     names = {name for name in vars(PosixFilesystem) if not name.startswith("_")}
     assert names - CHANGING == {"kind", "node", "read", "names", "free_bytes", "writable", "close", "folder"}

@@ -47,7 +47,7 @@ def commit_proposal(root: Path, proposal: Proposal, paths: Collection[str] | Non
         raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
     message = "\n".join((proposal.summary, "", *trailers(proposal), ""))
     git = partial(_git, root)
-    present = [name for name in names if (root / name).exists()]
+    present = [name for name in names if os.path.lexists(root / name)]
     if present:
         git("add", "--intent-to-add", "--", *present)
     known = set(git("ls-files", "-z", "--", *names).split("\0"))
@@ -75,6 +75,11 @@ def _git(root: Path, *arguments: str) -> str:
         )
     except FileNotFoundError as error:
         raise CommitFailed("Git is not installed, so nothing was committed; the files are written.") from error
+    except OSError as error:
+        # Too many names for one command line, say.
+        raise CommitFailed(
+            f"Git can't be run ({error.strerror}), so nothing was committed; the files are written."
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise CommitFailed(
             f"Git took longer than {_SECONDS:.0f} s; the files are written, commit them yourself."

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,11 +17,14 @@ from typing import Literal, Protocol
 
 from app.proposals.models import FileVersion, Identity
 from app.sandbox.changes import link_mode
+from app.workspace.path_rules import DEEPEST
 from app.workspace.reading import read_file
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_SECOND_NAME = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+"""What linking says of a folder, and of anything on exFAT, FAT and much that is mounted over a network."""
 LARGEST = 100_000_000
 """Bytes of the largest file that is kept for a decision; hosts of git take no larger one either."""
 OPEN_FOLDERS = 128
@@ -70,11 +74,11 @@ def spare(temp: str) -> str:
 
 
 def files_below(filesystem: "Readable", folder: str) -> list[str]:
-    """Every file, and everything else that is no folder, below a folder."""
+    """Every file, and everything else that is no folder, below a folder; of folders too deep to look into, those."""
     found: list[str] = []
     for name in sorted(filesystem.names(folder)):
         path = f"{folder}/{name}"
-        if filesystem.kind(path) == "folder":
+        if filesystem.kind(path) == "folder" and path.count("/") < DEEPEST:
             found += files_below(filesystem, path)
         else:
             found.append(path)
@@ -252,16 +256,23 @@ class PosixFilesystem:
         with _At(self, temp) as source, _At(self, path) as target:
             if renames.move(source.folder, source.name, target.folder, target.name):
                 return
-            if self.kind(temp) == "folder":
-                # A folder can have no second name. Renamed, it replaces nothing but an empty folder, in a race.
+            try:
+                os.link(
+                    source.name,
+                    target.name,
+                    src_dir_fd=source.folder,
+                    dst_dir_fd=target.folder,
+                    follow_symlinks=False,
+                )
+            except OSError as error:
+                # All that is left is a rename, which replaces what comes there in the instant after this look.
+                if error.errno not in _NO_SECOND_NAME:
+                    raise
                 if self.node(path) is not None:
-                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
                 os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
-                return
-            os.link(
-                source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder, follow_symlinks=False
-            )
-            os.unlink(source.name, dir_fd=source.folder)
+            else:
+                os.unlink(source.name, dir_fd=source.folder)
 
     def remove(self, path: str) -> None:
         """Remove a file's name."""
@@ -287,7 +298,8 @@ class PosixFilesystem:
     def free_bytes(self) -> int:
         """Bytes that this user may still write."""
         facts = os.statvfs(self._root)
-        return facts.f_bavail * facts.f_frsize
+        # Some file systems of users' programs and of servers do not say: then all of it is 0.
+        return facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
 
     def writable(self, folder: str) -> bool:
         """Whether names in the folder may be changed."""

@@ -21,14 +21,23 @@ def recover(store: ProposalStore, rollback: Rollback) -> list[str]:
     Returns:
         One line for each record that was rolled back or forward, or could not be yet.
     """
-    lines = []
-    for record in store.journal(limit=1):
-        if record.state in ("done", "rolled_back"):
-            lines += _tidied(rollback, record)
+    lines = tidied(store, rollback)
     # Earlier versions left records blocked where a file had been changed by others.
     for state in ("open", "blocked"):
         lines += [_finish(store, rollback, record) for record in reversed(store.journal(state=state))]
     return lines
+
+
+def tidied(store: ProposalStore, rollback: Rollback) -> list[str]:
+    """Clear away what a crash has left of the latest record once it was closed; the workspace lock is held.
+
+    Called before each new record, it leaves nothing of the older ones.
+
+    Returns:
+        A sentence for each thing that stays.
+    """
+    latest = [record for record in store.journal(limit=1) if record.state in ("done", "rolled_back")]
+    return [line for record in latest for line in _tidied(rollback, record)]
 
 
 def _finish(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> str:

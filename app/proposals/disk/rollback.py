@@ -92,12 +92,15 @@ class Rollback:
         """
         kept: list[str] = []
         known = swapped_out or {}
+        unfinished = swapped_out is not None
 
         def clear(entry: JournalEntry) -> None:
+            nonlocal unfinished
             for name in (entry.temp, spare(entry.temp), _rewritten(entry)):
                 node = self._filesystem.node(name)
                 if node is None:
                     continue
+                unfinished = True
                 ours = not record.prepared or name == _rewritten(entry)
                 if ours or node == known.get(name) or self._is_known(entry, name):
                     self._drop(name)
@@ -107,7 +110,8 @@ class Rollback:
                     self._take_back(record, entry, False)
 
         for_each(record.entries, clear)
-        if record.state == "done":
+        # Once all is cleared away, a folder that has one of these names is somebody else's.
+        if record.state == "done" and unfinished:
             puts = put_paths(record)
             for folder in record.dropped_folders:
                 if folder not in puts:

@@ -171,6 +171,24 @@ def with_state(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | N
     )
 
 
+def after_decision(hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState) -> tuple[Hunk, ...]:
+    """The hunks once some of them are decided: these mark their place, the others stay as they were shown.
+
+    What is applied is part of the base from then on, and what is denied no part of the result.
+    """
+    found: list[Hunk] = []
+    shift = 0
+    for hunk in sorted(hunks, key=lambda hunk: (hunk.old_start, hunk.new_start, hunk.number)):
+        update: dict[str, object] = {"old_start": hunk.old_start + shift}
+        if state is HunkState.DENIED:
+            update = {"new_start": hunk.new_start - shift}
+        if hunk.id in chosen:
+            shift += hunk.new_count - hunk.old_count
+            update |= {"old_count": 0, "new_count": 0, "state": state}
+        found.append(hunk.model_copy(update=update))
+    return tuple(found)
+
+
 def _range(start: int, count: int) -> str:
     first = start + 1 if count else start
     return str(first) if count == 1 else f"{first},{count}"

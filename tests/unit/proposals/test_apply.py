@@ -1,5 +1,6 @@
 """What an apply does to a disk: links, modes, folders, names, and others who write at the same time."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -65,7 +66,9 @@ def test_a_link_out_is_refused_also_when_it_comes_later(bench: Make, tmp_path: P
     assert sorted(path.name for path in outside.iterdir()) == ["a.txt"]
 
 
-@pytest.mark.parametrize("path", ["../a", "/etc/passwd", ".git/hooks/x", "a/.GIT/x", "a\\b", "x\0y", ""])
+@pytest.mark.parametrize(
+    "path", ["../a", "/etc/passwd", ".git/hooks/x", "a/.GIT/x", "a\\b", "x\0y", "", "a/" * 200 + "x"]
+)
 def test_unsafe_paths_are_refused(bench: Make, path: str) -> None:
     draft = bench({}).service.draft("session")
     with pytest.raises(UnsafePath):
@@ -222,8 +225,16 @@ def test_who_writes_at_the_last_moment_loses_nothing(bench: Make, kind: str) -> 
     assert site.reopened().recover() == []
 
 
-def test_without_exchange_it_is_a_replacement(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("links", [None, errno.EPERM, errno.EOPNOTSUPP])
+def test_without_exchange_it_is_a_replacement(
+    bench: Make, monkeypatch: pytest.MonkeyPatch, links: int | None
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(links, "as exFAT has it")
+
     monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
+    if links:
+        monkeypatch.setattr(os, "link", refuse)
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     site.service.approve(proposal.id)
@@ -231,6 +242,10 @@ def test_without_exchange_it_is_a_replacement(bench: Make, monkeypatch: pytest.M
     site.service.undo(proposal.id)
     assert site.tree().keys() == {"a.txt"}
     assert site.read("a.txt").decode() == numbered(5)
+    disk = PosixFilesystem(site.root, 1 << 20)
+    disk.write_new("mine", b"mine", 0o644)
+    with pytest.raises(FileExistsError):
+        disk.put("mine", "a.txt")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
@@ -441,3 +456,38 @@ def test_a_folder_is_listed_as_often_for_many_new_files_as_for_one(bench: Make) 
     one = listings(["new"])
     assert one
     assert listings([f"new{number}" for number in range(20)]) == one
+
+
+def test_folders_may_lie_in_each_other_deeper_than_calls(bench: Make) -> None:
+    site = bench({})
+    here = os.open(site.root, os.O_RDONLY)
+    for _ in range(1_100):
+        os.mkdir("a", dir_fd=here)
+        inner = os.open("a", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(os.open("x", os.O_CREAT, dir_fd=here))
+    os.close(here)
+    with pytest.raises(EditRefused, match="a is a folder"):
+        site.service.draft("session").write("a", "in the way\n")
+    subprocess.run(["rm", "-r", site.root], check=True)
+
+
+def test_a_disk_that_does_not_say_how_much_is_free_is_not_full(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = bench({"a.txt": "one\n"})
+    proposal = site.edit("a.txt", ("one", "two"))
+    unsaid = os.statvfs_result((4096, 4096, *(0,) * 7, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: unsaid)
+    site.service.approve(proposal.id)
+    assert site.read("a.txt") == b"two\n"
+
+
+def test_an_empty_folder_that_the_user_made_after_a_deletion_stays(bench: Make) -> None:
+    site = bench({"out/a.txt": "a\n", "b.txt": "b\n"})
+    deletion, edit = site.write(**{"out/a.txt": None}), site.edit("b.txt", ("b", "B"))
+    site.service.approve(deletion.id)
+    (site.root / "out").mkdir()
+    assert site.reopened().recover() == []
+    assert (site.root / "out").is_dir()
+    site.service.approve(edit.id)
+    assert (site.root / "out").is_dir()

@@ -16,6 +16,7 @@ from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op
 from app.proposals.origin import OriginKind
 from app.proposals.refusals import EditRefused
+from app.sandbox.changes import Change, Leaf, link_mode
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 from tests.unit.proposals.repositories import git, repository
 
@@ -244,6 +245,20 @@ def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
     with pytest.raises(ProposalError, match="Git would not commit") as caught:
         commit_proposal(site.root, site.service.get(proposal.id))
     assert "\n" not in str(caught.value)
+    with pytest.raises(CommitFailed, match=r"can't be run \(Argument list too long\)"):
+        commit_proposal(site.root, site.service.get(proposal.id), ["x" * 100_000 + str(n) for n in range(40)])
+
+
+def test_a_new_link_that_leads_nowhere_is_committed(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    repository(site)
+    for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
+        git(site.root, "config", name, value)
+    draft = site.service.draft("session")
+    draft.take([Change("link", None, Leaf(b"nowhere", link_mode()))])
+    proposal = site.service.approve(site.service.stage(draft, "Link").id).proposal
+    commit = commit_proposal(site.root, proposal)
+    assert git(site.root, "show", "--name-status", "--format=", commit).decode().strip() == "A\tlink"
 
 
 def test_a_patch_of_the_whole_repository_fits_a_workspace_inside_it(tmp_path: Path) -> None:

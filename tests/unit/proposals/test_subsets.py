@@ -5,11 +5,14 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.models import Hunk, HunkState, ProposalState
+from app.proposals.models import Hunk, HunkState, Proposal, ProposalState
+from app.proposals.origin import Origin, OriginKind
 from app.proposals.text.hunks import compare, compose, header, hunk_id, in_force, lines_of
+from app.sandbox.changes import Change, Leaf
 from tests.unit.proposals.bench import Bench
 
 WORDS = ["a", "b", "c", "", "  d", "e\r", "\x0c", "é", "x" * 50]
@@ -88,22 +91,59 @@ def test_all_hunks_are_the_result_and_none_is_the_base(pair: tuple[bytes, bytes]
     assert [hunk.number for hunk in hunks] == list(range(1, len(hunks) + 1))
 
 
-@given(contents(), st.randoms(use_true_random=False))
-def test_what_is_left_of_a_partial_decision_keeps_ids_and_numbers(
-    pair: tuple[bytes, bytes], dice: random.Random
+def pending(site: Bench, proposal: Proposal) -> list[tuple[int, str, str, tuple[str, ...], tuple[str, ...]]]:
+    """The hunks that wait, as the review shows them."""
+    return [
+        (
+            hunk.number,
+            hunk.id,
+            hunk.part_of,
+            file.old[hunk.old_start : hunk.old_start + hunk.old_count],
+            file.new[hunk.new_start : hunk.new_start + hunk.new_count],
+        )
+        for file in site.service.diffs(proposal.id)
+        for hunk in file.change.hunks
+        if hunk.state is HunkState.PENDING
+    ]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_what_is_left_beside_lines_like_it_is_what_was_shown(tmp_path: Path, decision: str, on_disk: bool) -> None:
+    base, result = b"x\ny\nx\ny\ny\n", b"y\ny\ny\nx\n"
+    site = Bench(tmp_path, {"f": result if on_disk else base})
+    change = Change("f", Leaf(base, 0o644), Leaf(result, 0o644))
+    proposal = site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "f", on_disk=on_disk)
+    first, *rest = pending(site, proposal)
+    getattr(site.service, decision)(proposal.id, [first[1]])
+    assert pending(site, site.service.get(proposal.id)) == rest
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(contents(), st.sampled_from(["approve", "deny"]), st.booleans(), st.randoms(use_true_random=False))
+def test_what_is_left_of_a_partial_decision_is_what_was_shown(
+    pair: tuple[bytes, bytes], decision: str, on_disk: bool, dice: random.Random
 ) -> None:
     base, result = pair
-    hunks = compare("f", base, result).hunks
-    chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}
-    landed = b"".join(compose(lines_of(base), lines_of(result), hunks, chosen))
-    decided = [hunk.model_copy(update={"state": HunkState.APPLIED}) if hunk.id in chosen else hunk for hunk in hunks]
-    left = compare("f", landed, result, previous=decided, next_number=99).hunks
-    assert [(hunk.id, hunk.number) for hunk in left] == [(hunk.id, hunk.number) for hunk in hunks] or any(
-        # Where equal lines stand next to a hunk, taking a neighbour in can join or shift what is left.
-        hunk.number >= 99
-        for hunk in left
-    )
-    assert b"".join(compose(lines_of(landed), lines_of(result), left, {hunk.id for hunk in left})) == result
+    if base == result:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        site = Bench(Path(folder), {"f": result if on_disk else base})
+        change = Change("f", Leaf(base, 0o644), Leaf(result, 0o644))
+        proposal = site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "f", on_disk=on_disk)
+        shown = pending(site, proposal)
+        left = set(range(len(shown)))
+        while len(left) > 1:
+            chosen = {number for number in left if dice.random() < 0.5} or {min(left)}
+            if chosen == left:
+                chosen.remove(min(left))
+            getattr(site.service, decision)(proposal.id, [shown[number][1] for number in chosen])
+            left -= chosen
+            proposal = site.service.get(proposal.id)
+            assert pending(site, proposal) == [shown[number] for number in sorted(left)]
+            (file,) = proposal.files
+            old, new = (lines_of(site.store.blob(version.sha256)) for version in (file.base, file.result) if version)
+            assert compose(old, new, file.hunks, {hunk.id for hunk in file.hunks}) == list(new)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
