@@ -6,7 +6,6 @@ the program ends, which cancels all tasks, or a write to the disk fails.
 """
 
 import asyncio
-import types
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
@@ -33,8 +32,6 @@ from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
 from tests.wire.test_side_questions import place_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-"""Of a task that is cancelled before it begins."""
 STEPS = 600
 """More places than a turn has at which it waits."""
 FAULTS = ("stop", "end", "disk")
@@ -97,6 +94,30 @@ class Model:
         return Turn("Working.", calls=calls[self.wants.split()[0]], reasoning="Hm.", pieces=1)
 
 
+class Stepped(Coroutine[Any, Any, Any]):
+    """Tells of each place at which the work of a task waits. What cancels the task before it begins reaches it too."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], waits: Callable[[], None]) -> None:
+        self._work = work
+        self._waits = waits
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._work.__await__()
+
+    def send(self, value: Any) -> Any:
+        waited = self._work.send(value)
+        self._waits()
+        return waited
+
+    def throw(self, *problem: Any) -> Any:
+        waited = self._work.throw(*problem)
+        self._waits()
+        return waited
+
+    def close(self) -> None:
+        self._work.close()
+
+
 class Faults:
     """Counts where the tasks of a turn wait, and has something go wrong at one of these places."""
 
@@ -115,29 +136,9 @@ class Faults:
             self.happen()
 
     def factory(self, loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> Any:
-        task = asyncio.Task(self._stepped(work), loop=loop, **more)
+        task = asyncio.Task(Stepped(work, self.tick), loop=loop, **more)
         self.tasks.add(task)
         return task
-
-    @types.coroutine
-    def _stepped(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        step: Callable[..., Any] = work.send
-        value: Any = None
-        while True:
-            try:
-                waited = step(value)
-            except StopIteration as end:
-                return end.value
-            self.tick()
-            try:
-                yield waited
-            except GeneratorExit:
-                work.close()
-                raise
-            except BaseException as problem:
-                step, value = work.throw, problem
-            else:
-                step, value = work.send, None
 
 
 class Play:
