@@ -40,11 +40,12 @@ class GitIgnored:
 
     @cached_property
     def _of_the_user(self) -> Rules:
-        """The rules that the user has for every repository."""
+        """The rules that the user has for every repository, found as git finds them."""
         home = Path.home()
         configs = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
         named = configs / "ignore"
-        for config in (home / ".gitconfig", configs / "config"):
+        instead = os.environ.get("GIT_CONFIG_GLOBAL")
+        for config in (home / ".gitconfig", configs / "config") if instead is None else (Path(instead),):
             try:
                 text = read_file(config, 1 << 20, head=True)[0].decode("utf-8", "replace")
             except OSError:
