@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -220,7 +221,8 @@ def test_a_hook_puts_the_trailers_of_what_is_staged_into_the_users_own_commit(co
     hook = committed.parent / ".git/hooks/prepare-commit-msg"
     hook.parent.mkdir(exist_ok=True)
     script = committed.parent.parent / "hook.py"
-    hook.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} {script} "$PWD/$1" "{committed}"\n')
+    program = shlex.join([sys.executable, str(script)])
+    hook.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {program} "$PWD/$1" "{committed}"\n')
     script.write_text(
         "import sys\nfrom app.cli.main import main\n"
         "sys.exit(main(['trailers', '--staged', '--into', sys.argv[1], '--workspace', sys.argv[2]]))\n"

@@ -1,5 +1,6 @@
 """The user's own diff program behind a key: offered where there is one, shown to read and to search."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def footer(run: Running) -> str:
 
 async def test_its_output_is_read_and_searched_and_decides_nothing(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
-    command = f"{sys.executable} {tmp_path / 'tool.py'}"
+    command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
     async with running(tmp_path, server, external_diff=command) as run:
         await stage(run, server)
         await run.review()
@@ -73,7 +74,7 @@ async def test_where_none_is_set_the_key_is_not_offered_and_says_what_to_set(
 
 async def test_contents_that_are_not_kept_any_more_are_said_to_be_gone(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
-    command = f"{sys.executable} {tmp_path / 'tool.py'}"
+    command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
     async with running(tmp_path, server, external_diff=command) as run:
         await stage(run, server)
         await run.review()
@@ -88,7 +89,7 @@ async def test_another_proposal_that_comes_up_meanwhile_is_not_shown_under_this_
     tmp_path: Path, server: WireServer
 ) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
-    command = f"{sys.executable} {tmp_path / 'tool.py'}"
+    command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
     async with running(tmp_path, server, external_diff=command) as run:
         await stage(run, server)
         draft = run.runtime.service.draft("")

@@ -95,7 +95,7 @@ class Model:
 
 
 class Stepped(Coroutine[Any, Any, Any]):
-    """Tells of each place at which the work of a task waits. What cancels the task before it begins reaches it too."""
+    """Tells of each place at which a task waits. What cancels it before it begins reaches its work, too."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], waits: Callable[[], None]) -> None:
         self._work = work

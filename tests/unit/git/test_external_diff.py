@@ -1,6 +1,7 @@
 """The user's own diff program: who may choose it, how it is called, and how it is ended."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ def tool(folder: Path, text: str = TOOL) -> str:
     """A diff program, as a line for the shell."""
     file = folder / "tool.py"
     file.write_text(text)
-    return f"{sys.executable} {file}"
+    return shlex.join([sys.executable, str(file)])
 
 
 async def run(command: str, environment: dict[str, str], sides: Sides) -> Printed:

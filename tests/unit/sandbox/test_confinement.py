@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -159,7 +160,7 @@ def test_the_probe_says_that_the_system_lets_nobody_make_namespaces(tmp_path: Pa
         f"here = Path({str(tmp_path)!r}); "
         "print(asyncio.run(Sandbox(Workspace(here / 'ws'), here / 'runs', own=()).means()))"
     )
-    script = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {sys.executable} -c "{code}"'
+    script = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {shlex.quote(sys.executable)} -c "{code}"'
     done = subprocess.run(
         ["unshare", "-Ur", "sh", "-c", script],
         cwd=Path(__file__).resolve().parents[3],
