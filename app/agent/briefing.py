@@ -46,7 +46,7 @@ class Briefing:
             opening: what the user did that begins it, which is recorded together with them.
         """
         waiting = await asyncio.to_thread(self._service.waiting)
-        changed = await asyncio.to_thread(self._changed, self._seen.versions)
+        changed = await asyncio.to_thread(self._changed, self._seen.after(opening).versions)
         found = (
             interventions.planning() if self._planning() else None,
             interventions.pending(waiting),

@@ -1,7 +1,7 @@
 """What the model knows of files: which versions it has read, been told of, or made by edits that were staged."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from app.conversation.events import Decision, Event, Intervention, ProposalDecided, ProposalStaged, ToolResult
 from app.proposals.origin import OriginKind
@@ -55,6 +55,14 @@ class FilesSeen:
         candidates = ((path, _candidates(known)) for path, known in self._files.items())
         # Of a file that it wrote without having read it, and that was denied, the model knows nothing.
         return {path: versions for path, versions in candidates if versions}
+
+    def after(self, events: Sequence[Event]) -> "FilesSeen":
+        """What the model knows once these events are recorded, too."""
+        ahead = FilesSeen()
+        ahead._files = {path: [replace(each) for each in known] for path, known in self._files.items()}
+        for event in events:
+            ahead.apply(event)
+        return ahead
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""

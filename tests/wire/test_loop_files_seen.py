@@ -140,6 +140,28 @@ async def test_the_request_that_a_denial_with_words_brings_names_the_lines(
         on.check()
 
 
+@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
+async def test_what_a_denial_with_words_takes_back_of_a_file_that_was_not_read_is_no_news(
+    server: WireServer, tmp_path: Path, tool: str
+) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        (on.root / "there.txt").write_text("one\n")
+        calls = {
+            "write_file": {"path": "new.txt", "content": "one\n"},
+            "edit_file": {"path": "there.txt", "edits": [{"old": "one", "new": "two"}]},
+        }
+        server.turn(calls=[(tool, calls[tool])])
+        server.say("Please look.")
+        await on.say("Make it")
+        server.say("I see.")
+        await on.session.deny("P1", feedback="Not like that.")
+        await on.session.settled()
+        assert any("denied proposal P1" in text for text in of_role(server.last, "system"))
+        assert not any("Files have changed" in text for text in of_role(server.last, "system"))
+        assert await told(on, server) == ""
+
+
 async def test_a_line_that_the_user_puts_back_by_hand_after_the_approval_is_news(
     server: WireServer, tmp_path: Path
 ) -> None:
