@@ -22,6 +22,8 @@ from tests.stylesheets import work_once
 os.environ.update(
     TERM="xterm-256color",
     COLORTERM="truecolor",
+    # `signoff` is the one that is installed beside this Python, also where nobody has activated its environment.
+    PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     # The developer's own git configuration (autocrlf, gpgsign, hooks, colours) is not what is tested.
     GIT_CONFIG_GLOBAL=os.devnull,
     GIT_CONFIG_NOSYSTEM="1",

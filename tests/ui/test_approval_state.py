@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from app.proposals.models import DeniedPart, HunkState, Op, Proposal, ProposalState, Rung
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
-from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
+from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.approval.looked_at import Unseen
 from widgets.approval.notes import Remark
 from widgets.approval.offered import is_offered
@@ -60,6 +60,42 @@ def test_a_proposal_from_the_history_that_the_user_picked_stays_when_another_arr
     state.current, state.picked = "P1", True
     state.update([done, one("P2")])
     assert state.current == "P1"
+
+
+def state_with_stale(*others: Proposal, **update: bool) -> ReviewState:
+    """P1 was shown first, and turned stale while nobody was in the review; then the others came."""
+    state = ReviewState()
+    state.update([one("P1")], attended=False)
+    state.update([(gone := stale(one("P1"), "a.py changed"))], attended=False)
+    assert state.current == "P1", "the only one stays in view, and says why"
+    state.update([gone, *others], **update)
+    return state
+
+
+def test_what_can_be_approved_comes_before_what_is_stale() -> None:
+    assert state_with_stale(one("P2"), one("P3"), attended=False).current == "P2"
+    assert state_with_stale(stale(one("P2"), "so did b.py"), attended=False).current == "P1"
+    assert state_with_stale(one("P2"), attended=True).current == "P1", "nothing goes from under the user's eyes"
+    opened = ReviewState()
+    opened.update([stale(one("P1"), "a.py changed"), one("P2")])
+    assert opened.current == "P2"
+
+
+def test_a_stale_proposal_stays_in_front_for_whoever_chose_it_or_wrote_on_it() -> None:
+    gone, new = stale(one("P1"), "a.py changed"), one("P2")
+    state = state_with_stale(attended=False)
+    state.current, state.picked = "P1", True
+    state.update([gone, new], attended=False)
+    assert state.current == "P1"
+    state = state_with_stale(attended=False)
+    state.unsaid.put_aside("P1", "Do it anew.")
+    state.update([gone, new], attended=False)
+    assert state.current == "P1"
+    picked = ReviewState()
+    picked.update([one("P1"), new], attended=False)
+    picked.current, picked.picked = "P1", True
+    picked.update([gone, new], attended=False)
+    assert picked.current == "P2", "what was chosen could be approved"
 
 
 @given(st.lists(st.integers(0, 5), max_size=10))

@@ -5,6 +5,7 @@ from textual.content import Content
 
 from app.proposals.models import Proposal, ProposalState
 from tests.ui.review_app import ReviewApp
+from tests.ui.sample_diffs import stale
 from tests.ui.test_review_decisions import BIG, ready, small
 from tests.ui.test_review_outcomes import click_on
 from widgets.approval import queue
@@ -153,3 +154,27 @@ async def test_a_click_picks_the_line_under_the_pointer() -> None:
         await click_on(pilot, "P4998")
         assert app.review.state.current == "P4998"
         assert app.review.pane.queue.has_focus and app.posted == []
+
+
+async def test_a_new_proposal_is_shown_instead_of_a_stale_one_unless_somebody_looks_at_that() -> None:
+    app = with_history(waiting=1, decided=0)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        app.query_one("#composer").focus()
+        await pilot.pause()
+        app.put(stale(app.proposals["P1"], "a.py changed on disk"))
+        await app.pass_grace()
+        assert "Stale: a.py changed on disk" in app.text()
+        app.put(*small("P2", created=2))
+        await pilot.pause()
+        assert "Waiting 2 of 2  P2" in app.text() and app.focused is app.query_one("#composer")
+        await pilot.press("y")
+        assert app.posted == []
+        await ready(pilot)
+        app.put(stale(app.proposals["P2"], "b.txt changed on disk"))
+        app.put(*small("P3", created=3))
+        assert app.review.state.current == "P2", "nothing goes from under the user's eyes"
+        await pilot.press("y")
+        await app.pass_grace()
+        await pilot.press("y")
+        assert app.posted == [] and "P2 is stale" in app.text()

@@ -115,7 +115,7 @@ class ReviewPanes(Column):
         """Take all waiting and recent proposals as they are now; no word about what was decided elsewhere is lost."""
         before = self.state.current
         known = set(self.state.keys)
-        self.state.update(proposals)
+        self.state.update(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
         if not known.issuperset(self.state.waiting_keys):
             # What came of a decision before has been overtaken: the model has answered.
             self.pane.outcome(None)

@@ -60,8 +60,11 @@ class ReviewState:
         self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 
-    def update(self, proposals: Iterable[Proposal]) -> None:
-        """Take the proposals as they are now, and keep showing what is shown if that is possible."""
+    def update(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
+        """Take the proposals as they are now, and keep showing what is shown if that is possible.
+
+        Unless the review is `attended`, what can be approved takes the place of what cannot any more.
+        """
         earlier = self.origins.everything
         known = self.origins.listed(proposals)
         for proposal in self.origins.everything.values():
@@ -69,15 +72,26 @@ class ReviewState:
             if before is not None and before.revision != proposal.revision:
                 self.chosen.follow(before, proposal)
                 self.unsaid.follow(before, proposal)
-        was_waiting = self.proposal is not None and self.proposal.state.waiting
+        was_shown = self.proposal
+        was_waiting = was_shown is not None and was_shown.state.waiting
         self.waiting = sorted((item for item in known if item.state.waiting), key=lambda item: item.created)
         self.recent = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
         self._index()
         shown = self.proposal
+        if shown is not None and _stale(shown) and was_shown is not None and not _stale(was_shown):
+            # It was picked as what it is no longer.
+            self.picked = False
         if self.current in self.permissions.asked:
             return
-        if shown is None or (not shown.state.waiting and (was_waiting or not self.picked)):
+        if shown is None or self._gives_way(shown, was_waiting=was_waiting, attended=attended):
             self.advance()
+
+    def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
+        """Whether something else is to be shown than this."""
+        if not shown.state.waiting:
+            return was_waiting or not self.picked
+        stays = attended or self.picked or bool(self.unsaid.words(shown))
+        return _stale(shown) and self._approvable is not None and not stays
 
     def list_next_origin(self) -> None:
         """List what comes from the next origin alone, after the last everything again."""
@@ -103,14 +117,19 @@ class ReviewState:
             self.current = self.aside
 
     def advance(self) -> None:
-        """Show the first item that waits; what was just decided stays if nothing does."""
+        """Show the first item that waits, what is stale last; what was just decided stays if nothing does."""
         self.picked = False
         if self.permissions.asked:
             self.current = next(iter(self.permissions.asked))
         elif self.waiting:
-            self.current = self.waiting[0].id
+            self.current = (self._approvable or self.waiting[0]).id
         elif self.proposal is None:
             self.current = self.recent[0].id if self.recent else ""
+
+    @property
+    def _approvable(self) -> Proposal | None:
+        """The first that waits and is not stale."""
+        return next((item for item in self.waiting if not _stale(item)), None)
 
     @property
     def waiting_keys(self) -> list[str]:
@@ -204,3 +223,7 @@ class ReviewState:
         self.unsaid.remarks.setdefault(key, list(notes.remarks))
         self.chosen.left_out.setdefault(key, set(notes.left_out))
         self.unsaid.answered.update(notes.answered)
+
+
+def _stale(proposal: Proposal) -> bool:
+    return proposal.state is ProposalState.STALE

@@ -43,7 +43,7 @@ def test_the_rules_are_those_that_git_goes_by(
         named = {"named": str(places / "instead.config"), "nothing": os.devnull, "absent": str(places / "absent")}
         monkeypatch.setenv("GIT_CONFIG_GLOBAL", named[instead])
     root = places / "repository"
-    command = ["git", "-C", root, "ls-files", "-oi", "--exclude-standard"]
+    command = ["git", "-C", str(root), "ls-files", "-oi", "--exclude-standard"]
     ignored = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     mine = GitIgnored(root)
     assert [name for name in sorted(NAMES) if mine.entry(name, is_folder=False)] == ignored
