@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Self
@@ -30,8 +31,13 @@ class Arrivals:
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
         """`pieces` may be of any size."""
         self._pieces = pieces
-        self._read: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_PIECES)
-        """At the end None, or why it came too soon."""
+        self._read: deque[bytes] = deque()
+        """What was not taken yet; no queue of asyncio's, which costs as much as what is in a piece."""
+        self._more, self._room = asyncio.Event(), asyncio.Event()
+        """Something was read, or the end has come; some of it was taken."""
+        self._ended = False
+        self._failure: Exception | None = None
+        """Why the end came too soon."""
         self._others = Others()
         self._since = 0.0
 
@@ -51,18 +57,19 @@ class Arrivals:
         if time.thread_time() - self._since > _SLICE:
             await self._others.go_first()
             self._since = time.thread_time()
+        while not self._read:
+            if self._failure is not None:
+                raise self._failure
+            if self._ended:
+                return b""
+            self._more.clear()
+            await self._more.wait()
         taken: list[bytes] = []
         size = 0
-        while not taken or (size < _PIECE and not self._read.empty()):
-            piece = await self._read.get()
-            if not isinstance(piece, bytes):
-                # Whoever comes again meets it again.
-                self._read.put_nowait(piece)
-                if piece is not None and not taken:
-                    raise piece
-                break
-            taken.append(piece)
-            size += len(piece)
+        while self._read and size < _PIECE:
+            taken.append(self._read.popleft())
+            size += len(taken[-1])
+        self._room.set()
         return b"".join(taken)
 
     async def drain(self, seconds: float) -> None:
@@ -73,15 +80,21 @@ class Arrivals:
                     pass
 
     async def _fill(self) -> None:
-        end: Exception | None = None
         try:
             async with contextlib.aclosing(self._pieces) as pieces:
                 async for piece in pieces:
-                    for start in range(0, len(piece), _PIECE):
-                        await self._read.put(piece[start : start + _PIECE])
+                    if len(piece) <= _PIECE:
+                        self._read.append(piece)
+                    else:
+                        self._read.extend(piece[start : start + _PIECE] for start in range(0, len(piece), _PIECE))
+                    self._more.set()
+                    while len(self._read) >= _PIECES:
+                        self._room.clear()
+                        await self._room.wait()
         except Exception as problem:
-            end = problem
-        await self._read.put(end)
+            self._failure = problem
+        self._ended = True
+        self._more.set()
 
 
 class Others:

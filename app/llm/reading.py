@@ -1,20 +1,17 @@
 """From the events of one response to what each adds to it, or to what is wrong with it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
 from typing import Any
 
 from app.llm.failures.errors import AttemptFailed
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.server_words import parse_body
 from app.llm.response.assembly import ResponseAssembly
+from app.llm.response.deltas import Delta, Deltas
 from app.llm.response.limits import TooLarge
 from app.llm.response.sse import ServerEvent
-from app.llm.types import CallProgress, ReasoningDelta, TextDelta
 from app.llm.wires.chunks import mapping
 from app.llm.wires.wire import Decoder
-
-Delta = TextDelta | ReasoningDelta | CallProgress
 
 
 class Reading:
@@ -40,11 +37,11 @@ class Reading:
         return self._fed(self._whole(text))
 
     def _fed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Delta]:
-        deltas: list[Delta] = []
+        deltas = Deltas()
         failed: AttemptFailed | None = None
         try:
             for chunk in chunks:
-                deltas += self._assembly.feed(chunk)
+                self._assembly.feed(chunk, deltas)
                 if not self.finished and (error := _error_in(chunk)) is not None:
                     failed = AttemptFailed(self._reader.in_stream(error))
                     break
@@ -52,7 +49,7 @@ class Reading:
             failed = failure
         except TooLarge as endless:
             failed = AttemptFailed(self._reader.too_large(endless))
-        yield from joined(deltas)
+        yield from deltas.take()
         if failed is not None:
             raise failed
 
@@ -78,17 +75,6 @@ class Reading:
             yield self._decoder.whole(body)
         elif self._assembly.empty:
             raise AttemptFailed(self._reader.not_a_stream(text))
-
-
-def joined(deltas: Iterable[Delta]) -> Iterator[Delta]:
-    """The same in fewer: neighbouring pieces of one text are one, and of a call only the latest counts."""
-    for kind, group in groupby(deltas, type):
-        pieces = list(group)
-        if kind is CallProgress:
-            yield from {one.index: one for one in pieces if isinstance(one, CallProgress)}.values()
-        else:
-            text = "".join([one.text for one in pieces if not isinstance(one, CallProgress)])
-            yield TextDelta(text) if kind is TextDelta else ReasoningDelta(text)
 
 
 def _has_call(chunk: Mapping[str, Any]) -> bool:

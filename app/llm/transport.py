@@ -257,7 +257,7 @@ class Transport:
 
     async def _events(self, response: Any, patience: Patience) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
         decoder = EventDecoder()
-        async with Arrivals(response.aiter_bytes()) as arrivals:
+        async with Arrivals(response.aiter_raw()) as arrivals:
             while True:
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await arrivals.take()

@@ -6,9 +6,10 @@ from typing import Any
 
 from app.llm.response import limits
 from app.llm.response.calls import CallAssembly
+from app.llm.response.deltas import Delta, Deltas
 from app.llm.response.limits import TooLarge
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
-from app.llm.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
+from app.llm.types import Completed, ReceivedCall, Usage
 from app.llm.wires.chunks import count
 from app.llm.wires.items import OPAQUE_BLOCKS
 
@@ -59,8 +60,8 @@ class ResponseAssembly:
         """Nothing has come: no text, no reasoning, no call."""
         return not (self._text or self._reasoning or self._calls)
 
-    def feed(self, chunk: Mapping[str, Any]) -> list[TextDelta | ReasoningDelta | CallProgress]:
-        """Take one chunk and return what it adds; nothing in it is required, and nothing unknown in it hurts.
+    def feed(self, chunk: Mapping[str, Any], deltas: Deltas) -> None:
+        """Take one chunk and put what it adds to the deltas; nothing in it is required, nothing unknown in it hurts.
 
         Raises:
             TooLarge: The response, or one of its calls, exceeds every plausible size.
@@ -68,26 +69,24 @@ class ResponseAssembly:
         if isinstance(name := chunk.get("model"), str) and name:
             self.model = name
         self._take_usage(chunk)
-        updates: list[TextDelta | ReasoningDelta | CallProgress] = []
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and not choice.get("index"):
-                self._choice(choice, whole=chunk.get("object") == "chat.completion", updates=updates)
+                self._choice(choice, whole=chunk.get("object") == "chat.completion", deltas=deltas)
         if self._size + self._calls.characters > limits.RESPONSE:
             raise TooLarge("a response", limits.RESPONSE, "characters")
-        return updates
 
-    def flush(self) -> list[TextDelta | ReasoningDelta]:
+    def flush(self) -> list[Delta]:
         """No more chunks will come: what was held back because it might have become a tag."""
         text, reasoning = self._splitter.feed(self._text_joiner.finish())
         late_text, late_reasoning = self._splitter.finish()
-        updates: list[Any] = []
-        self._emit_reasoning(reasoning + late_reasoning + self._reasoning_joiner.finish(), updates)
-        self._emit_text(text + late_text, updates)
+        deltas = Deltas()
+        self._emit_reasoning(reasoning + late_reasoning + self._reasoning_joiner.finish(), deltas)
+        self._emit_text(text + late_text, deltas)
         if self._hider and (held := self._hider.finish()):
             self._text.append(held)
-            updates.append(TextDelta(held))
-        return updates
+            deltas.text(held)
+        return deltas.take()
 
     def complete(self, *, ended: bool) -> Completed:
         """The response. `ended`: the stream came to an end that the server meant as one."""
@@ -106,12 +105,12 @@ class ResponseAssembly:
         """The calls as they stand."""
         return self._calls.finished()
 
-    def _choice(self, choice: Mapping[str, Any], *, whole: bool, updates: list[Any]) -> None:
+    def _choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: Deltas) -> None:
         delta, message = choice.get("delta"), choice.get("message")
         if isinstance(delta, dict) and delta:
-            self._delta(delta, updates)
+            self._delta(delta, deltas)
         elif isinstance(message, dict):
-            self._delta(self._remainder(message, whole=whole or bool(choice.get("finish_reason"))), updates)
+            self._delta(self._remainder(message, whole=whole or bool(choice.get("finish_reason"))), deltas)
         self._take_usage(choice)
         reason = choice.get("finish_reason")
         # The first one counts, unless a later one says that the response was cut short.
@@ -133,19 +132,23 @@ class ResponseAssembly:
             rest["tool_calls"] = message.get("tool_calls")
         return rest
 
-    def _delta(self, delta: Mapping[str, Any], updates: list[Any]) -> None:
+    def _delta(self, delta: Mapping[str, Any], deltas: Deltas) -> None:
+        if len(delta) == 1 and "content" in delta:
+            # Nearly all of them are no more than a token.
+            self._content(delta["content"], deltas)
+            return
         # `reasoning` and `reasoning_content` say the same where both are sent.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
-        self._thought(thought, updates)
-        self._content(delta.get("content"), updates)
+        self._thought(thought, deltas)
+        self._content(delta.get("content"), deltas)
         if isinstance(refusal := delta.get("refusal"), str):
-            self._content(refusal, updates)
+            self._content(refusal, deltas)
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
-                self._call(call, updates)
+                self._call(call, deltas)
         if isinstance(legacy := delta.get("function_call"), dict):
-            self._call({"function": legacy}, updates)
+            self._call({"function": legacy}, deltas)
         for key in _ECHOED_LISTS:
             if isinstance(items := delta.get(key), list):
                 self._size += len(json.dumps(items))
@@ -154,52 +157,52 @@ class ResponseAssembly:
             self._size += len(json.dumps(extra))
             self._extras.setdefault("extra_content", {}).update(extra)
 
-    def _content(self, content: Any, updates: list[Any]) -> None:
+    def _content(self, content: Any, deltas: Deltas) -> None:
         match content:
             case str():
                 self._size += len(content)
                 text, reasoning = self._splitter.feed(self._text_joiner.feed(content))
-                self._emit_reasoning(reasoning, updates)
-                self._emit_text(text, updates)
+                self._emit_reasoning(reasoning, deltas)
+                self._emit_text(text, deltas)
             case list():
                 for part in content:
-                    self._part(part, updates)
+                    self._part(part, deltas)
 
-    def _part(self, part: Any, updates: list[Any]) -> None:
+    def _part(self, part: Any, deltas: Deltas) -> None:
         """One element of a content list; Mistral's thinking is a list inside a list."""
         if isinstance(part, str):
-            self._content(part, updates)
+            self._content(part, deltas)
         elif isinstance(part, dict):
             if "thinking" in part:
                 thoughts = part["thinking"]
                 for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
-                    self._thought(thought.get("text") if isinstance(thought, dict) else thought, updates)
+                    self._thought(thought.get("text") if isinstance(thought, dict) else thought, deltas)
             elif isinstance(text := part.get("text") or part.get("refusal"), str):
-                self._content(text, updates)
+                self._content(text, deltas)
 
-    def _thought(self, text: Any, updates: list[Any]) -> None:
+    def _thought(self, text: Any, deltas: Deltas) -> None:
         if isinstance(text, str):
             self._size += len(text)
-            self._emit_reasoning(self._reasoning_joiner.feed(text), updates)
+            self._emit_reasoning(self._reasoning_joiner.feed(text), deltas)
 
-    def _emit_text(self, text: str, updates: list[Any]) -> None:
+    def _emit_text(self, text: str, deltas: Deltas) -> None:
         if self._hider:
             text = self._hider.feed(text)
         if text:
             self._text.append(text)
-            updates.append(TextDelta(text))
+            deltas.text(text)
 
-    def _emit_reasoning(self, text: str, updates: list[Any]) -> None:
+    def _emit_reasoning(self, text: str, deltas: Deltas) -> None:
         if text:
             self._reasoning.append(text)
-            updates.append(ReasoningDelta(text))
+            deltas.reasoning(text)
 
-    def _call(self, delta: Mapping[str, Any], updates: list[Any]) -> None:
+    def _call(self, delta: Mapping[str, Any], deltas: Deltas) -> None:
         if (progress := self._calls.feed(delta)) is not None:
-            updates.append(progress)
+            deltas.call(progress)
 
     def _take_usage(self, holder: Mapping[str, Any]) -> None:
-        if (usage := read_usage(holder)) is not None:
+        if (holder.get("usage") or "x_groq" in holder) and (usage := read_usage(holder)) is not None:
             self.usage = usage
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.llm.response import limits
 from app.llm.response.assembly import ResponseAssembly
+from app.llm.response.deltas import Deltas
 from app.llm.response.limits import TooLarge
 from app.llm.types import Completed, ReasoningDelta, TextDelta
 
@@ -33,8 +34,10 @@ def assembled(chunks: list[dict[str, Any]], *, closing: bool = False) -> tuple[C
     """The response, and what was given out on the way."""
     assembly = ResponseAssembly(["read_file", "edit_file"], closing=closing)
     updates: list[Any] = []
+    deltas = Deltas()
     for one in chunks:
-        updates += assembly.feed(one)
+        assembly.feed(one, deltas)
+        updates += deltas.take()
     updates += assembly.flush()
     text = "".join(update.text for update in updates if isinstance(update, TextDelta))
     reasoning = "".join(update.text for update in updates if isinstance(update, ReasoningDelta))
@@ -152,5 +155,5 @@ def test_a_response_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> N
         assembly = ResponseAssembly()
         with pytest.raises(TooLarge):
             for number in range(2_000):
-                assembly.feed(chunk(**delta(number)))
+                assembly.feed(chunk(**delta(number)), Deltas())
             raise AssertionError(f"{what} go on without end")
