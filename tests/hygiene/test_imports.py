@@ -148,7 +148,8 @@ def test_whatever_is_imported_is_declared() -> None:
     holders = packages_distributions()
     for path in python_files("app", "widgets"):
         for name in {top(module) for module in imported(path)} - sys.stdlib_module_names - {"app", "widgets"}:
-            assert declared & {holder.lower() for holder in holders.get(name, ())}, f"{path}: {name}"
+            named = {holder.lower().replace("_", "-") for holder in holders.get(name, ())}
+            assert declared & named, f"{path}: {name}"
 
 
 def test_the_version_needs_no_heavy_import() -> None:
