@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from app.sandbox.environment import MARKER
 from app.sandbox.process import Ended, Output, StartFailed, run_process
+from app.sandbox.process_tree import kill_strays
 
 GRACE = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
@@ -38,7 +40,7 @@ async def run_enclosed(
     Args:
         steps: As its arguments.
         program: The absolute path of the program, and its arguments.
-        environment: All of its variables.
+        environment: All of its variables, the marker among them.
         seconds: Its time limit.
         output: Takes what it prints.
         hold: Descriptors that stay open until nothing of the program is left, whatever becomes of signoff.
@@ -73,6 +75,8 @@ async def run_enclosed(
         case ["failed", step, number]:
             raise StepFailed(step, int(number))
         case _:
+            # What was around it was killed, which the program itself can do where it is in no namespace.
+            await asyncio.to_thread(kill_strays, environment[MARKER])
             return Ended(-signal.SIGKILL, started.seconds, started.timed_out, True)
 
 

@@ -48,6 +48,8 @@ _LANDLOCK_WRITES = 0x1FF2
 _LANDLOCK_FILE = 0x2
 _REFER, _TRUNCATE = 0x2000, 0x4000
 """Came with its second and third version: moving between folders, cutting off."""
+_SIGNALS_INSIDE = 0x2
+"""Came with its sixth: signals go to nobody outside, such as to the watcher, which ends what is left."""
 
 
 def main(arguments: list[str]) -> int:
@@ -418,7 +420,8 @@ def _restrict() -> None:
     """Landlock: write nowhere but below the folders that were named."""
     version = _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
     handled = _LANDLOCK_WRITES | (_REFER if version > 1 else 0) | (_TRUNCATE if version > 2 else 0)
-    rules = _syscall(_LANDLOCK_CREATE, (ctypes.c_uint64 * 1)(handled), ctypes.c_size_t(8), 0)
+    wanted = (ctypes.c_uint64 * 3)(handled, 0, _SIGNALS_INSIDE)
+    rules = _syscall(_LANDLOCK_CREATE, wanted, ctypes.c_size_t(24 if version > 5 else 8), 0)
     for path in _write_only:
         try:
             place = os.open(path, os.O_PATH)

@@ -57,6 +57,8 @@ class Guard:
     _found: dict[str, Facts] = field(default_factory=dict)
     """What the command has found, by path."""
     _number: int = 0
+    _mode: int = 0
+    """Permission bits of the workspace's own folder."""
 
     @property
     def mark(self) -> Path:
@@ -100,6 +102,7 @@ class Guard:
             elif stat.S_ISLNK(facts.mode):
                 self._names[path] = f">{(self.root / path).readlink()}"
         self.kept, self._pending = now, pending
+        self._mode = stat.S_IMODE(self.root.stat().st_mode)
         self._names = {path: name for path, name in self._names.items() if path in now}
         self._save()
         self.mark.touch()
@@ -108,8 +111,8 @@ class Guard:
         self._found = listing(self.root, keeping) if pending else now
 
     def look(self, keeping: Keeping) -> Found:
-        """What has changed since."""
-        now = listing(self.root, keeping)
+        """What has changed since. Raises OSError."""
+        now = self._now(keeping)
         touched: list[Touched] = []
         left_out: set[str] = set()
         for path in sorted(self._found.keys() | now.keys()):
@@ -138,8 +141,12 @@ class Guard:
         if not self.mark.exists():
             # Not all was kept, so nothing has run: what was kept before another command says nothing of now.
             return 0
-        now = listing(self.root, keeping)
+        now = self._now(keeping)
         changed = [path for path in self.kept.keys() | now.keys() if self.kept.get(path) != now.get(path)]
+        for path in sorted(changed):
+            if (after := now.get(path)) and after.is_folder:
+                # The command may have locked it; its own mode it gets at the end.
+                _set_mode(self.root / path, after.mode | stat.S_IRWXU)
         for path in sorted(changed, reverse=True):
             before, after = self.kept.get(path), now.get(path)
             if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
@@ -152,7 +159,7 @@ class Guard:
                 count += 1
         for path in sorted(changed, reverse=True):
             if (before := self.kept.get(path)) and before.is_folder:
-                (self.root / path).chmod(stat.S_IMODE(before.mode))
+                _set_mode(self.root / path, before.mode)
         for path in changed:
             if path in self.kept:
                 self.kept[path] = facts_of((self.root / path).lstat())
@@ -160,6 +167,12 @@ class Guard:
         self._save()
         self.mark.unlink(missing_ok=True)
         return count
+
+    def _now(self, keeping: Keeping) -> dict[str, Facts]:
+        """What there is, also in folders that the command has locked. Raises OSError."""
+        if self._mode:
+            _set_mode(self.root, self._mode)
+        return listing(self.root, keeping, unlock=True)
 
     def left_over(self, keeping_with: Callable[[Pending], Keeping], *, patient: bool) -> str:
         """Put back what a command has changed whose end nobody has seen; a line for the user if there was one.
@@ -242,15 +255,17 @@ class Guard:
                 place.unlink()
             place.chmod(0o600)
         shutil.copyfile(self.store / name, place)
-        place.chmod(stat.S_IMODE(before.mode))
-        os.utime(place, ns=(before.written, before.written))
+        _set_mode(place, before.mode)
+        with suppress(PermissionError):
+            # Of a file of somebody else's the time is what its last writer makes it.
+            os.utime(place, ns=(before.written, before.written))
         return True
 
     def _load(self) -> bool:
         """Whether what was kept is known."""
         try:
             index = json.loads((self.store / _INDEX).read_bytes())
-            self._number = index["number"]
+            self._number, self._mode = index["number"], index.get("mode", 0)
             self.kept = {path: Facts(*facts) for path, (facts, _) in index["paths"].items()}
             self._names = {path: name for path, (_, name) in index["paths"].items() if name}
             self._pending = dict.fromkeys(index.get("laid", ()))
@@ -262,6 +277,7 @@ class Guard:
     def _save(self) -> None:
         index = {
             "number": self._number,
+            "mode": self._mode,
             "laid": sorted(self._pending),
             "paths": {path: (astuple(facts), self._names.get(path, "")) for path, facts in self.kept.items()},
         }
@@ -285,6 +301,12 @@ def guard_of(root: Path, state: Path) -> Guard:
     """That of a workspace, with its store in a folder for the state of runs."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     return Guard(root, state / f"guard-{name}")
+
+
+def _set_mode(place: Path, mode: int) -> None:
+    """Give a file or folder these permission bits; one that has them may be somebody else's."""
+    if stat.S_IMODE(place.stat().st_mode) != stat.S_IMODE(mode):
+        place.chmod(stat.S_IMODE(mode))
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -39,15 +39,39 @@ def facts_of(result: os.stat_result) -> Facts:
     return Facts(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
-def listing(root: Path, keeping: Keeping) -> dict[str, Facts]:
-    """All that git does not ignore, folders too, and of its own what leads to commits. Raises OSError."""
-    return dict(_below(root, "", keeping, ignored=False))
+def listing(root: Path, keeping: Keeping, *, unlock: bool = False) -> dict[str, Facts]:
+    """All that git does not ignore, folders too, and of its own what leads to commits.
+
+    Args:
+        root: The workspace.
+        keeping: Judges the paths.
+        unlock: Make folders readable that are not, once their facts are taken; without it what is in them is left out.
+
+    Raises:
+        OSError: The disk would not.
+    """
+    return dict(_below(root, "", keeping, ignored=False, unlock=unlock))
 
 
-def _below(root: Path, folder: str, keeping: Keeping, *, ignored: bool) -> Iterator[tuple[str, Facts]]:
+def entries_of(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
+    """What is in a folder, sorted by name; with `unlock` also where its owner has kept himself from reading it.
+
+    Raises:
+        OSError: The disk would not; PermissionError for a folder that stays locked.
+    """
     try:
-        with os.scandir(root / folder) as scan:
-            entries = sorted(scan, key=lambda entry: entry.name)
+        with os.scandir(folder) as scan:
+            return sorted(scan, key=lambda entry: entry.name)
+    except PermissionError:
+        if not unlock:
+            raise
+    folder.chmod(stat.S_IMODE(folder.lstat().st_mode) | stat.S_IRWXU)
+    return entries_of(folder, unlock=False)
+
+
+def _below(root: Path, folder: str, keeping: Keeping, *, ignored: bool, unlock: bool) -> Iterator[tuple[str, Facts]]:
+    try:
+        entries = entries_of(root / folder, unlock=unlock)
     except PermissionError:
         return
     for entry in entries:
@@ -65,4 +89,4 @@ def _below(root: Path, folder: str, keeping: Keeping, *, ignored: bool) -> Itera
             inside = True
         yield path, facts_of(entry.stat(follow_symlinks=False))
         if is_folder:
-            yield from _below(root, path, keeping, ignored=inside)
+            yield from _below(root, path, keeping, ignored=inside, unlock=unlock)

@@ -34,7 +34,7 @@ async def end_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
     finally:
         # A second cancellation must not keep anything alive: the signal needs no `await`, and a thread ends its work.
         _signal_group(process.pid, signal.SIGKILL)
-        strays = await asyncio.to_thread(_kill_strays, marker)
+        strays = await asyncio.to_thread(kill_strays, marker)
     await process.wait()
     return alive or strays
 
@@ -48,7 +48,7 @@ def _signal_group(group: int, number: signal.Signals) -> bool:
     return True
 
 
-def _kill_strays(marker: str) -> bool:
+def kill_strays(marker: str) -> bool:
     """Kill every process with the marker in its environment; does nothing where there is no `/proc`."""
     if PLATFORM != "linux":
         return False

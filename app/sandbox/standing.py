@@ -11,7 +11,7 @@ from pathlib import Path
 from app.sandbox.enclosed import ENTER, StepFailed, end_enclosed
 from app.sandbox.environment import MARKER
 from app.sandbox.process import StartFailed
-from app.sandbox.process_tree import PLATFORM, end_tree
+from app.sandbox.process_tree import PLATFORM, end_tree, kill_strays
 from app.sandbox.uncancelled import to_its_end
 
 PIPE_LIMIT = 64 * 1024
@@ -74,6 +74,9 @@ class StandingProcess:
             self.stdin.transport.abort()
         if PLATFORM == "linux":
             await end_enclosed(self._process)
+            if (self._process.returncode or 0) < 0:
+                # The watcher was killed, which the program itself can do where it is in no namespace.
+                await asyncio.to_thread(kill_strays, self._marker)
         else:
             await end_tree(self._process, self._marker)
 

@@ -7,6 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from app.sandbox.listing import entries_of
 from app.sandbox.upper import is_opaque, is_whiteout
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,8 +73,8 @@ def _bring(source: Path, target: int, name: str, *, merged: bool) -> None:
     elif merged and stat.S_ISDIR(there) and not is_opaque(source):
         inner = os.open(name, _FOLDER, dir_fd=target)
         try:
-            for each in source.iterdir():
-                _bring(each, inner, each.name, merged=True)
+            for each in entries_of(source, unlock=True):
+                _bring(source / each.name, inner, each.name, merged=True)
             os.fchmod(inner, stat.S_IMODE(facts.st_mode))
         finally:
             os.close(inner)
@@ -92,12 +93,34 @@ def _move(source: Path, target: int, name: str) -> None:
         if error.errno != errno.EXDEV:
             raise
         # On another file system: a copy beside it, which then takes the name.
-        beside = f"/proc/self/fd/{target}/.signoff-{os.getpid()}.tmp"
-        if source.is_dir() and not source.is_symlink():
-            shutil.copytree(source, beside, symlinks=True)
-        else:
-            shutil.copy2(source, beside, follow_symlinks=False)
-        os.rename(beside, name, dst_dir_fd=target)
+        beside = f".signoff-{os.getpid()}.tmp"
+        _remove(target, beside)
+        try:
+            if _copy(source, Path(f"/proc/self/fd/{target}", beside)):
+                os.rename(beside, name, src_dir_fd=target, dst_dir_fd=target)
+        finally:
+            _remove(target, beside)
+
+
+def _copy(source: Path, target: Path) -> bool:
+    """Copy a file, link or folder of the layer; False for what is none of these, such as a pipe, and is left out."""
+    facts = source.lstat()
+    if stat.S_ISLNK(facts.st_mode):
+        target.symlink_to(source.readlink())
+        return True
+    if stat.S_ISDIR(facts.st_mode):
+        target.mkdir()
+        for each in entries_of(source, unlock=True):
+            _copy(Path(each.path), target / each.name)
+    elif stat.S_ISREG(facts.st_mode):
+        # The layer is ours, so what a command has locked in it can be read.
+        source.chmod(facts.st_mode | stat.S_IRUSR)
+        shutil.copyfile(source, target)
+    else:
+        return False
+    target.chmod(stat.S_IMODE(facts.st_mode))
+    os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    return True
 
 
 def _remove(folder: int, name: str) -> None:

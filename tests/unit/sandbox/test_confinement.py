@@ -3,9 +3,11 @@
 import os
 import pwd
 import shlex
+import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,71 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
     clean = subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True, text=True).stdout
     assert clean == ""
     assert not [name for path in root.rglob("*") for name in os.listxattr(path, follow_symlinks=False)]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system than the workspace."""
+    for place in ("/dev/shm", "/var/tmp"):
+        if Path(place).is_dir() and os.stat(place).st_dev != tmp_path.stat().st_dev:
+            with tempfile.TemporaryDirectory(dir=place) as folder:
+                yield Path(folder)
+            return
+    pytest.skip("there is one file system")
+
+
+@pytest.mark.usefixtures("ordinary_user")
+async def test_what_git_ignores_comes_from_another_file_system_without_pipes_and_sockets(
+    root: Path, elsewhere: Path
+) -> None:
+    (root / ".gitignore").write_text("build/\n*.sock\n")
+    subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
+    sandbox = Sandbox(Workspace(root), elsewhere / "runs", own=())
+    if (await sandbox.means()).way is not Way.OVERLAY:
+        pytest.skip((await sandbox.means()).why_not)
+    script = (
+        "mkfifo a.sock; mkdir -p build/in; mkfifo build/pipe build/in/pipe; ln -s nowhere build/in/link; "
+        "echo 1 > build/in/file; echo 2 > build/locked; chmod 000 build/in build/locked; echo 3 > reviewed"
+    )
+    # Whatever was cut off before is in nobody's way.
+    (root / f".signoff-{os.getpid()}.tmp").mkdir()
+    async with sandbox.open({}) as run:
+        await printed(run, script)
+        found = await run.changes()
+        await run.write_through(found.through)
+        assert [each.path for each in found.touched] == ["reviewed"]
+    build = root / "build"
+    assert stat.S_IMODE((build / "in").stat().st_mode) == stat.S_IMODE((build / "locked").stat().st_mode) == 0
+    for locked in (build / "in", build / "locked"):
+        locked.chmod(0o700)
+    assert sorted(path.relative_to(root).as_posix() for path in build.rglob("*")) == [
+        "build/in",
+        "build/in/file",
+        "build/in/link",
+        "build/locked",
+    ]
+    assert (build / "in/file").read_text() == "1\n" and (build / "locked").read_text() == "2\n"
+    assert sorted(os.listdir(root)) == [".git", ".gitignore", "build"]
+
+
+@pytest.mark.usefixtures("ordinary_user")
+async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(root: Path, sandbox: Sandbox) -> None:
+    (root / ".gitignore").write_text("build/\n")
+    for folder in ("there", "build/old"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "file").write_text("as it was\n")
+    subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
+    script = "mkdir new; for each in new there build/old; do echo x > $each/x; chmod 000 $each; done; chmod 500 ."
+    async with sandbox.open({}) as run:
+        await printed(run, script)
+        found = await run.changes()
+        assert [each.path for each in found.touched] == ["new/x", "there/x"]
+        assert run.read("new/x", READ_LIMIT).after == Leaf(b"x\n", 0o644)
+        await run.write_through(found.through)
+    old = root / "build/old"
+    assert stat.S_IMODE(old.stat().st_mode) == 0
+    old.chmod(0o700)
+    assert sorted(each.name for each in old.iterdir()) == ["file", "x"]
 
 
 async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, sandbox: Sandbox) -> None:

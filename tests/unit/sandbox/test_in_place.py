@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,12 +12,14 @@ import pytest
 
 from app.proposals.errors import WorkspaceBusy
 from app.runtime.workspace import Runtime, open_runtime
+from app.sandbox import in_place_run
 from app.sandbox.changes import Leaf
 from app.sandbox.guard import guard_of
 from app.sandbox.keeping import Keeping
 from app.sandbox.sandbox import Sandbox, Way
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_clone import printed
+from tests.unit.tools.processes import running
 
 PENDING = {
     "a.txt": Leaf(b"proposed\n", 0o755),
@@ -104,6 +107,53 @@ async def test_where_not_all_can_be_kept_nothing_runs_and_nothing_older_is_put_b
         async with sandbox.open({}):
             pytest.fail("it ran")
     assert (root / "b.txt").read_text() == "the user's newest\n"
+
+
+@pytest.mark.usefixtures("ordinary_user")
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("rm gone/in/file; chmod 500 gone/in", ["gone/in/file"]),
+        ("chmod 000 gone/in", []),
+        ("echo more >> b.txt; chmod 000 .", ["b.txt"]),
+        ("chmod 555 .; chmod 500 gone", []),
+        ("mkdir new; echo x > new/x; chmod 500 new", ["new/x"]),
+        ("mkdir new; echo x > new/x; chmod 000 new", ["new/x"]),
+    ],
+)
+async def test_what_a_command_has_locked_is_looked_through_and_put_back(
+    root: Path, sandbox: Sandbox, script: str, told: list[str]
+) -> None:
+    before, mode = facts(root), root.stat().st_mode
+    async with sandbox.open({}) as run:
+        await printed(run, script)
+        assert [each.path for each in (await run.changes()).touched] == told
+    assert facts(root) == before and root.stat().st_mode == mode
+
+
+@pytest.mark.usefixtures("ordinary_user")
+async def test_what_a_killed_command_has_locked_is_put_back_too(root: Path, sandbox: Sandbox) -> None:
+    before, mode = facts(root), root.stat().st_mode
+    guard, keeping = guard_of(root, root.parent / "runs"), Keeping(Workspace(root), {})
+    with guard.held():
+        guard.keep(keeping, {})
+        (root / "gone/in/file").unlink()
+        (root / "gone/in").chmod(0)
+        root.chmod(0o500)
+    assert sandbox.put_back() and not sandbox.put_back()
+    assert facts(root) == before and root.stat().st_mode == mode
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["where the kernel keeps signals in", "where it does not"])
+async def test_nothing_goes_on_where_a_command_kills_what_watches_it(
+    root: Path, sandbox: Sandbox, inside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not inside:
+        monkeypatch.setattr(in_place_run, "can_confine", lambda: False)
+    mark = f"{random.randrange(10**6, 10**7)}.25"
+    async with sandbox.open({}) as run:
+        await printed(run, f"setsid sleep {mark} >/dev/null 2>&1 & kill -9 $PPID; sleep 0.1")
+        assert not running(mark)
 
 
 def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sandbox: Sandbox) -> None:
