@@ -45,7 +45,7 @@ def listing(root: Path, keeping: Keeping, *, unlock: bool = False) -> dict[str, 
     Args:
         root: The workspace.
         keeping: Judges the paths.
-        unlock: Make folders readable that are not, once their facts are taken; without it what is in them is left out.
+        unlock: Make folders readable that are not, once their facts are taken; else what is in them is left out.
 
     Raises:
         OSError: The disk would not.

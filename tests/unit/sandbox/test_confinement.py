@@ -123,7 +123,7 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
 def elsewhere(tmp_path: Path) -> Iterator[Path]:
     """A folder on another file system than the workspace."""
     for place in ("/dev/shm", "/var/tmp"):
-        if Path(place).is_dir() and os.stat(place).st_dev != tmp_path.stat().st_dev:
+        if Path(place).is_dir() and Path(place).stat().st_dev != tmp_path.stat().st_dev:
             with tempfile.TemporaryDirectory(dir=place) as folder:
                 yield Path(folder)
             return
@@ -161,7 +161,7 @@ async def test_what_git_ignores_comes_from_another_file_system_without_pipes_and
         "build/locked",
     ]
     assert (build / "in/file").read_text() == "1\n" and (build / "locked").read_text() == "2\n"
-    assert sorted(os.listdir(root)) == [".git", ".gitignore", "build"]
+    assert sorted(path.name for path in root.iterdir()) == [".git", ".gitignore", "build"]
 
 
 @pytest.mark.usefixtures("ordinary_user")
