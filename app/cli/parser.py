@@ -63,6 +63,15 @@ class Parser(argparse.ArgumentParser):
         sys.stderr.write(f"{self.prog}: error: {message}\n")
         raise WrongUsage(message)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As every parser, but with nothing left over: else a command would have the program tell of its words."""
+        known, surplus = super().parse_known_args(args, namespace)
+        for word in surplus:
+            if word.startswith("-"):
+                self.error(f"there is no option {word}")
+            self.error(f"{word!r} is one word too many; a text of several words goes in quotes")
+        return known, surplus
+
 
 def app_parser() -> argparse.ArgumentParser:
     """The parser of `signoff [WORKSPACE]`."""

@@ -3,6 +3,7 @@
 Kept apart: put in place before anything is printed, and rests on nothing but safe_text.
 """
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Any, TextIO, cast
@@ -25,6 +26,17 @@ class _VisibleText:
         if name == "buffer":
             raise AttributeError("bytes are not for a terminal: use write")
         return getattr(self._stream, name)
+
+
+def open_closed_streams() -> None:
+    """Put something in the place of standard streams that are closed, which is none of the files opened later.
+
+    From such an input nothing comes; to such an output nothing can be written, as to one that is full.
+    """
+    for number, name, access in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, access), number)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
 
 
 def show_control_characters() -> None:

@@ -4,7 +4,9 @@ The repository keeps plain top-level packages (`app`, `widgets`), which a user's
 In a wheel they lie under `signoff/_bundle`, so that `signoff` is the only name that it adds.
 """
 
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -41,5 +43,6 @@ def _hook() -> int:
 
         return hook(sys.argv[2:])
     except BaseException as error:
-        sys.stderr.write(f"Denied, and nothing was written: signoff does not start ({error}).\n")
+        with suppress(OSError):
+            os.write(2, f"Denied, and nothing was written: signoff does not start ({error}).\n".encode())
         return 2

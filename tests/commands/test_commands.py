@@ -15,6 +15,7 @@ import pytest
 
 from app.storage.session_lock import SessionLock
 from tests.forking import Forking
+from tests.terminal.terminal import signoff_command
 from tests.wire.replies import STALL, Turn, chunk, stream
 from tests.wire.server import WireServer
 
@@ -705,6 +706,40 @@ def test_arguments_that_are_no_text_are_wrong_usage(signoff: Run, words: list[st
 )
 def test_a_workspace_that_is_not_there_is_wrong_usage(signoff: Run, words: list[str]) -> None:
     assert "nowhere is not a folder" in refused(signoff(*words, "--workspace", "nowhere"), 2)
+
+
+@pytest.mark.parametrize("words", [("show", "P1", "P2"), ("keys", "P2"), ("proposals", "P2"), ("show", "P1", "--P2")])
+def test_a_word_too_many_is_told_with_what_the_command_takes(signoff: Run, words: tuple[str, ...]) -> None:
+    done = signoff(*words)
+    usage, *_, problem = done.stderr.splitlines()
+    assert done.returncode == 2 and usage.startswith(f"usage: signoff {words[0]} [-h]")
+    assert problem.startswith(f"signoff {words[0]}: error: ") and "P2" in problem
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("run <&-", 2, "There is nothing to say"),
+        ("stage - <&-", 3, "no patch"),
+        ("show P1 >&-", 1, "Standard output cannot be written"),
+        ("proposals --json >&-", 1, "Standard output cannot be written"),
+        ("show P9 2>&-", 3, ""),
+        ("approve P1 <&- >&- 2>&-", 1, ""),
+        (">&-", 2, "needs a terminal"),
+        ("<&-", 2, "needs a terminal"),
+    ],
+)
+def test_closed_streams_are_no_defect(
+    signoff: Run, workspace: Path, tmp_path: Path, command: str, code: int, told: str
+) -> None:
+    signoff("stage", stdin=PATCH)
+    environment = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")}
+    line = f"{shlex.join(signoff_command())} {command}"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=workspace, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code and told in done.stderr and len(done.stderr.splitlines()) == bool(told)
+    assert signoff("log", "--verify").returncode == 0
 
 
 NEW = "--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+text\n"

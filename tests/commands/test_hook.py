@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from tests.commands.agent_calls import AGENTS, Agent, context, reason, stops
 from tests.forking import Forking
+from tests.terminal.terminal import signoff_command
 
 LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
 
@@ -265,6 +267,22 @@ def test_a_store_that_cannot_be_used_denies(site: Site) -> None:
     assert done.returncode == 2 and "SIGNOFF_HOME" in done.stderr
     prompt = site.run("hook", "claude", stdin=json.dumps(agent.asks("well?")))
     assert (prompt.returncode, prompt.stdout) == (0, ""), "the user's words are not taken away"
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "<&- >&- 2>&-", ">/dev/full"])
+def test_whoever_does_not_listen_is_denied_all_the_same(streams: str, site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
+    stdin = json.dumps(payload) if streams == ">/dev/full" else "{}"
+    done = subprocess.run(
+        ["sh", "-c", f"{shlex.join(signoff_command('hook', 'claude'))} {streams}"],
+        env={**os.environ, "SIGNOFF_HOME": str(site.home)},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_wrong_words_on_the_command_line_deny(site: Site) -> None:

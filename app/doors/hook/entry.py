@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -48,7 +49,9 @@ def hook(arguments: Sequence[str]) -> int:
             # Nothing is at stake before a prompt, and to fail there would take the user's words away.
             return 0
         words = " ".join(str(error).split()) or type(error).__name__
-        sys.stderr.write(f"Denied, and nothing was written: signoff could not stage this call. {words}\n")
+        with suppress(OSError):
+            # Past the stream, of which there may be none: the denial is the exit code.
+            os.write(2, f"Denied, and nothing was written: signoff could not stage this call. {words}\n".encode())
         return DENIED
     return 0
 
@@ -62,8 +65,10 @@ def _answer_call(call: Call, workspace: str, commands: str, wait: int) -> None:
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
         door = Door(opened, CapturedEdits(database, name, Signal(where.signals, name)), commands)
         answer = _with_decision(door, call, decide(door, call), wait)
-        # In one piece, so that an agent never reads half an answer.
-        os.write(1, rendered(call, answer).encode())
+        left = rendered(call, answer).encode()
+        while left:
+            # An agent that reads half an answer passes it over: what cannot be written whole is a denial.
+            left = left[os.write(1, left) :]
         for proposal, number in answer.told:
             door.captured.tell(proposal, number)
     finally:
