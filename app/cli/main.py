@@ -253,6 +253,10 @@ def _open_app(arguments: AppArguments) -> int:
         return _wrong_usage(problem)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
+    from app.workspace.breadth import too_wide
+
+    if arguments.workspace is None and not arguments.demo and (what := too_wide(Path())) and not _means(what):
+        return 0
     from app.ui.terminal import garbage_collection
 
     # Before the imports: of what they make next to nothing is garbage.
@@ -270,6 +274,15 @@ def _open_app(arguments: AppArguments) -> int:
             raise
         print_error(str(error))
         return Exit.USAGE if isinstance(error, ConfigError) else Exit.FAILED
+
+
+def _means(what: str) -> bool:
+    """Whether the user wants to open what is more than a project, and was named by nobody."""
+    from app.workspace.breadth import warning
+
+    sys.stdout.write(f"{warning(what)}\nOpen it all the same? `signoff FOLDER` opens another one. [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _wrong_usage(problem: str) -> int:

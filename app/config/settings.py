@@ -43,6 +43,24 @@ ENVIRONMENT = {
 }
 """Environment variables and the keys that they set; a later one wins over an earlier one."""
 
+_SAID = {
+    "string_type": "write a text in quotes",
+    "int_type": "write a whole number",
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_type": "write a number",
+    "float_parsing": "write a number",
+    "bool_type": "write true or false",
+    "bool_parsing": "write true or false",
+    "tuple_type": "write a list in brackets",
+    "dict_type": "write a table",
+    "model_type": "write a table",
+    "missing": "this is missing",
+    "string_pattern_mismatch": "such a name can't be used",
+    "string_too_short": "this is empty",
+}
+"""What is wrong with a value, in the words of TOML rather than Python's, by pydantic's name for it."""
+
 UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate"})
 """What a workspace may set before the user has trusted its file. `gate` only ever to `every-edit`."""
 
@@ -413,5 +431,6 @@ def _explain(error: ValidationError, where: str) -> str:
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"{where}: there is no setting {key!r}; the README lists them all."
-    said = first["msg"].removeprefix("Value error, ")
+    key = key.removesuffix(".[key]")
+    said = _SAID.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return f"{where}: {key}: {said[0].lower()}{said[1:]}."

@@ -21,7 +21,7 @@ from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
 from app.sandbox.cloning import lay
 from app.sandbox.disk_leaf import leaf_at, same_content
 from app.sandbox.keeping import Keeping
-from app.sandbox.listing import REPOSITORY, Facts, facts_of, listing
+from app.sandbox.listing import REPOSITORY, Facts, entries, facts_of, listing
 from app.workspace.reading import same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
@@ -30,6 +30,21 @@ _LOST = (
     "A command that ran directly on your files was cut off, and what was kept of them can't be read: look through "
     "them (git status); nothing was put back."
 )
+
+
+MOST_KEPT = 4 * 1024**3
+"""Bytes of all files that a command in place is run on: each is copied before the first."""
+MOST_NAMES = 300_000
+
+
+class TooMuch(OSError):
+    """There is more in the workspace than is kept."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"it would run directly on your files, of which there are more here than the {MOST_NAMES:,} or "
+            f"{MOST_KEPT // 1024**3} GB that are kept to be put back; open a folder in it"
+        )
 
 
 class Busy(OSError):
@@ -93,7 +108,13 @@ class Guard:
             OSError: Nothing may be run then.
         """
         self._load()
-        now = listing(self.root, keeping)
+        now: dict[str, Facts] = {}
+        size = 0
+        for path, facts in entries(self.root, keeping):
+            now[path] = facts
+            size += facts.size if stat.S_ISREG(facts.mode) else 0
+            if size > MOST_KEPT or len(now) > MOST_NAMES:
+                raise TooMuch
         for path, facts in now.items():
             if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
                 self._number += 1

@@ -40,6 +40,11 @@ def facts_of(result: os.stat_result) -> Facts:
 
 
 def listing(root: Path, keeping: Keeping, *, unlock: bool = False) -> dict[str, Facts]:
+    """All that `entries` finds."""
+    return dict(entries(root, keeping, unlock=unlock))
+
+
+def entries(root: Path, keeping: Keeping, *, unlock: bool = False) -> Iterator[tuple[str, Facts]]:
     """All that git does not ignore, folders too, and of its own what leads to commits.
 
     Args:
@@ -50,10 +55,10 @@ def listing(root: Path, keeping: Keeping, *, unlock: bool = False) -> dict[str, 
     Raises:
         OSError: The disk would not.
     """
-    return dict(_below(root, "", keeping, ignored=False, unlock=unlock))
+    yield from _below(root, "", keeping, ignored=False, unlock=unlock)
 
 
-def entries_of(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
+def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
     """What is in a folder, sorted by name; with `unlock` also where its owner has kept himself from reading it.
 
     Raises:
@@ -66,15 +71,15 @@ def entries_of(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
         if not unlock:
             raise
     folder.chmod(stat.S_IMODE(folder.lstat().st_mode) | stat.S_IRWXU)
-    return entries_of(folder, unlock=False)
+    return opened_folder(folder, unlock=False)
 
 
 def _below(root: Path, folder: str, keeping: Keeping, *, ignored: bool, unlock: bool) -> Iterator[tuple[str, Facts]]:
     try:
-        entries = entries_of(root / folder, unlock=unlock)
+        found = opened_folder(root / folder, unlock=unlock)
     except PermissionError:
         return
-    for entry in entries:
+    for entry in found:
         path = f"{folder}/{entry.name}" if folder else entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
         inside = ignored

@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from app.sandbox.listing import entries_of
+from app.sandbox.listing import opened_folder
 from app.sandbox.upper import is_opaque, is_whiteout
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -73,7 +73,7 @@ def _bring(source: Path, target: int, name: str, *, merged: bool) -> None:
     elif merged and stat.S_ISDIR(there) and not is_opaque(source):
         inner = os.open(name, _FOLDER, dir_fd=target)
         try:
-            for each in entries_of(source, unlock=True):
+            for each in opened_folder(source, unlock=True):
                 _bring(source / each.name, inner, each.name, merged=True)
             os.fchmod(inner, stat.S_IMODE(facts.st_mode))
         finally:
@@ -110,7 +110,7 @@ def _copy(source: Path, target: Path) -> bool:
         return True
     if stat.S_ISDIR(facts.st_mode):
         target.mkdir()
-        for each in entries_of(source, unlock=True):
+        for each in opened_folder(source, unlock=True):
             _copy(Path(each.path), target / each.name)
     elif stat.S_ISREG(facts.st_mode):
         # The layer is ours, so what a command has locked in it can be read.

@@ -12,7 +12,7 @@ from pathlib import Path
 from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
 from app.sandbox.disk_leaf import leaf_at, same_content, write_leaf
 from app.sandbox.keeping import Keeping
-from app.sandbox.listing import entries_of
+from app.sandbox.listing import opened_folder
 from app.workspace.reading import read_file
 
 _OPAQUE = "user.overlay.opaque"
@@ -141,7 +141,7 @@ class _Scan:
             ignored: It lies in an ignored folder; what is tracked or pending counts all the same.
         """
         # The layer is ours, so what a command has locked in it is no secret.
-        for entry in entries_of(self._folder / folder, unlock=True):
+        for entry in opened_folder(self._folder / folder, unlock=True):
             path = f"{folder}/{entry.name}" if folder else entry.name
             facts = entry.stat(follow_symlinks=False)
             below = 0 if hidden else _mode(self._root / path)

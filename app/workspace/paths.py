@@ -26,6 +26,8 @@ READ_LIMIT = 20 * 1024 * 1024
 
 _MOST_LINKS = 40
 """Links followed in one path before it counts as a loop, as in Linux."""
+_OF_THE_KERNEL = tuple(map(Path, ("/dev", "/proc", "/sys")))
+"""No files lie there: what reads as one may be the key in the environment of a process."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -69,6 +71,7 @@ class Workspace:
         self._hard_links = HardLinks(self.root)
         self._closed = Event()
         self._off_limits = _inside(self.root, (Path(os.path.realpath(path)) for path in off_limits))
+        self._of_the_kernel = _inside(self.root, _OF_THE_KERNEL) if self.root == Path(self.root.anchor) else ()
 
     def close(self) -> None:
         """End every walk, from any thread: each raises WorkspaceClosed where it is."""
@@ -104,8 +107,7 @@ class Workspace:
         if self.resolve(folder) != folder:
             raise UnsafePath(f"{relative} is reached through a link")
         check_name(name)
-        if self.forbidden(relative):
-            raise UnsafePath(f"{relative} belongs to signoff itself; tools don't touch it")
+        self.check_limits(relative, relative)
 
     def resolve(self, relative: str) -> str:
         """The workspace path of the real file behind `relative`, all links followed."""
@@ -184,7 +186,15 @@ class Workspace:
 
     def forbidden(self, relative: str) -> bool:
         """Whether the path is, or lies in, a place that is off limits."""
-        return any(not place or f"{relative}/".startswith(f"{place}/") for place in self._off_limits)
+        places = (*self._off_limits, *self._of_the_kernel)
+        return any(not place or f"{relative}/".startswith(f"{place}/") for place in places)
+
+    def check_limits(self, named: str, path: str) -> None:
+        """Raise UnsafePath where a path, that somebody named so, is off limits."""
+        if self.forbidden(path):
+            kernel = any(f"{path}/".startswith(f"{place}/") for place in self._of_the_kernel)
+            whose = "the kernel" if kernel else "signoff itself"
+            raise UnsafePath(f"{named} belongs to {whose}; tools don't touch it")
 
     @contextmanager
     def place(self, relative: str) -> Iterator[Place]:
@@ -270,7 +280,7 @@ class _Walk:
                     self._leave()
                     continue
             check_name(name)
-            self._check_limits(name)
+            self._workspace.check_limits(self._relative, "/".join([*self._names, name]))
             if (target := self._link(name)) is not None:
                 todo.extend(self._steps(target))
             elif todo:
@@ -332,8 +342,3 @@ class _Walk:
         while self._names:
             self._leave()
         return inside.split("/")[::-1]
-
-    def _check_limits(self, name: str) -> None:
-        path = "/".join([*self._names, name])
-        if self._workspace.forbidden(path):
-            raise UnsafePath(f"{self._relative} belongs to signoff itself; tools don't touch it")

@@ -40,6 +40,11 @@ _NAMES = (
     ".htpasswd",
     ".git-credentials",
     ".vault-token",
+    ".*_history",
+    "shadow",
+    "shadow-",
+    "gshadow",
+    "gshadow-",
     ".dockercfg",
     "credentials",
     "credentials.*",
@@ -72,7 +77,7 @@ _SOURCES = (
     ".html",
 )
 """Endings of code and prose: `secrets.py` is a module, not a secret."""
-_FOLDERS = {".ssh": "*", ".aws": "*", ".gnupg": "*", ".kube": "config", ".docker": "config.json"}
+_FOLDERS = {".ssh": "*", ".aws": "*", ".gnupg": "*", ".kube": "config", ".docker": "config.json", "gh": "hosts.yml"}
 """Folders of credentials, and which names in them."""
 _PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?$", re.MULTILINE)
 _TOKEN_FILES = {

@@ -742,6 +742,15 @@ def test_closed_streams_are_no_defect(
     assert signoff("log", "--verify").returncode == 0
 
 
+def test_a_turn_in_a_home_that_nobody_named_is_refused(signoff: Run, workspace: Path) -> None:
+    words = ("run", "hi", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    told = refused(signoff(*words, HOME=str(workspace)), 3)
+    assert "your home folder" in told and f"--workspace {workspace}" in told
+    named = signoff(*words, "--workspace", str(workspace), "--max-steps", "1", "--quiet", HOME=str(workspace))
+    assert named.returncode == 1 and "your home folder" in named.stderr.splitlines()[0]
+    assert signoff("proposals", HOME=str(workspace)).returncode == 0
+
+
 NEW = "--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+text\n"
 
 

@@ -7,6 +7,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPENS_OTHER_FILES = {
     "app/cli/main.py": "the null device",
     "app/cli/mcp.py": "the null device",
+    "app/cli/terminal.py": "the null device",
     "app/ui/commands.py": "the file that the user exports to",
     "app/cli/staging.py": "the patch that the user names",
     "app/config/settings.py": "the user's own configuration",

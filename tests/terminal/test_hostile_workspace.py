@@ -37,6 +37,26 @@ def test_a_configuration_that_never_ends_is_named(
         assert "signoff: .signoff.toml" in terminal.text and "move it away" in terminal.text
 
 
+def test_a_home_that_nobody_named_is_opened_only_after_a_yes(folder: Path, processes: Forking) -> None:
+    environment = terminal_environment(folder.parent / "home", HOME=str(folder))
+    with running_signoff(processes, folder=folder, environment=environment) as terminal:
+        terminal.wait_for("your home folder", "Open it all the same?")
+        terminal.press("enter")
+        assert terminal.wait_for_exit() == 0
+        assert not (folder.parent / "home").exists()
+    with running_signoff(processes, *ENDPOINT, ".", folder=folder, environment=environment) as terminal:
+        terminal.wait_for("This workspace is your home folder", "Ask for a change")
+        assert b"Open it all the same?" not in terminal.raw
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+    with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
+        terminal.wait_for("Open it all the same?")
+        terminal.type("y\r")
+        terminal.wait_for("This workspace is your home folder", "Ask for a change")
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+
+
 def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
     folder: Path, processes: Forking
 ) -> None:

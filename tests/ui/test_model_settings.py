@@ -157,7 +157,7 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
             (1, "many", "Context window takes a number."),
             (1, "10", "greater than or equal to 1000"),
             (2, "five", "Price is written so: input = 5"),
-            (2, "input = 5", "output: field required"),
+            (2, "input = 5", "output: this is missing"),
             (5, "messages = []", "messages is signoff's own field"),
         ):
             await written(run, row, text)

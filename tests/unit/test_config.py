@@ -266,3 +266,27 @@ def test_a_workspace_takes_the_place_of_no_server_of_the_user_s(tmp_path: Path) 
     commands = {name: table.command for name, table in found.settings.mcp.items()}
     assert commands == {"one": "mine", "two": "theirs", "three": ""}
     assert found.servers_of_workspace == {"two"}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("model = 3", "model: write a text in quotes."),
+        ("max_steps = 'many'", "max_steps: write a whole number."),
+        ("max_steps = 1.5", "max_steps: write a whole number."),
+        ("wrap = 'maybe'", "wrap: write true or false."),
+        ("command_writable = '/srv'", "command_writable: write a list in brackets."),
+        ("headers = 'x'", "headers: write a table."),
+        ("price = { m = 1 }", "price.m: write a table."),
+        ("check = [{ name = 'a' }]", "check.0.run: this is missing."),
+        ("mcp = { 'a b' = { command = 'x' } }", "mcp.a b: such a name can't be used."),
+        ("models = { '' = {} }", "models.: this is empty."),
+        ("gate = 'open'", "gate: input should be 'every-edit' or 'chain'."),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said_in_the_words_of_the_file(tmp_path: Path, line: str, told: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(line)
+    with pytest.raises(ConfigError) as refused:
+        load(user_file=file, project=b"", flags={}, environment={})
+    assert str(refused.value) == f"{file}: {told}"

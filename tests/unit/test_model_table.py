@@ -107,7 +107,7 @@ def test_a_workspaces_tables_wait_for_trust_and_then_add_to_the_users(tmp_path: 
     [
         ('reasoning_effort = "much"', "models.m.reasoning_effort: "),
         ("context_window = 10", "models.m.context_window: "),
-        ("price = { input = 1 }", "models.m.price.output: field required"),
+        ("price = { input = 1 }", "models.m.price.output: this is missing"),
         ("request = { messages = [] }", "messages is signoff's own"),
         ('api_key = "k"', "there is no setting 'models.m.api_key'"),
         ('base_url = "http://else"', "there is no setting 'models.m.base_url'"),

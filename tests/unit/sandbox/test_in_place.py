@@ -156,6 +156,17 @@ async def test_nothing_goes_on_where_a_command_kills_what_watches_it(
         assert not running(mark)
 
 
+@pytest.mark.parametrize(("limit", "most"), [("MOST_KEPT", 10), ("MOST_NAMES", 5)])
+async def test_nothing_runs_where_there_is_too_much_to_keep(
+    root: Path, sandbox: Sandbox, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"app.sandbox.guard.{limit}", most)
+    with pytest.raises(OSError, match="more here than"):
+        async with sandbox.open({}):
+            pytest.fail("it was opened")
+    assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.put_back()
+
+
 def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sandbox: Sandbox) -> None:
     guard = guard_of(root, root.parent / "runs")
     with guard.held():

@@ -1,0 +1,44 @@
+"""Folders that hold much more than one project: what the model may read in them unasked is more than anyone means.
+
+Kept apart: who opens a workspace asks it before anything of that is loaded.
+"""
+
+from pathlib import Path
+
+_OF_THE_SYSTEM = (
+    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv"),
+    *(
+        "/sys",
+        "/usr",
+        "/var",
+        "/Applications",
+        "/Library",
+        "/System",
+        "/Users",
+        "/Volumes",
+        "/private",
+        "/private/etc",
+    ),
+)
+
+
+def too_wide(folder: Path) -> str:
+    """What a folder is, in words for the user, if it is no project; empty for any other."""
+    root = folder.resolve()
+    if root == Path(root.anchor):
+        return "the whole machine"
+    try:
+        home = Path.home().resolve()
+    except RuntimeError:
+        # Nobody's, as in some containers.
+        home = Path("/")
+    if root == home:
+        return "your home folder"
+    if home.is_relative_to(root) or str(root) in _OF_THE_SYSTEM:
+        return "a folder of the system"
+    return ""
+
+
+def warning(what: str) -> str:
+    """What has to be known of such a workspace, as a sentence."""
+    return f"This workspace is {what}: the model can read all of it unasked, but for what looks like a secret."
