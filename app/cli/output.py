@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -56,10 +57,24 @@ def exit_code(error: Exception) -> int | None:
             return None
 
 
-def check_folder(workspace: str) -> None:
-    """Raise CommandError if `--workspace` names no folder."""
+def check_folder(workspace: str, *, narrow: bool = False) -> None:
+    """Raise CommandError if `--workspace` names no folder.
+
+    Args:
+        workspace: What was given.
+        narrow: A model is to read in it, so what is more than a project has to be named; whoever names it is told.
+    """
     if not Path(workspace).is_dir():
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", Exit.USAGE)
+    if not narrow:
+        return
+    from app.workspace.breadth import too_wide, warning
+
+    if what := too_wide(Path(workspace)):
+        if workspace == ".":
+            here = shlex.quote(str(Path.cwd()))
+            raise CommandError(f"{warning(what)} Go to a project, or give --workspace {here}.", Exit.REFUSED)
+        print_error(warning(what))
 
 
 def piped_text(what: str) -> str:

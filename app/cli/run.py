@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import contextlib
 import math
-import shlex
 import signal
 import sys
 import time
@@ -54,22 +53,16 @@ from app.slash_line import slash_call
 from app.storage.sessions import SessionRecord
 from app.text.safe_text import visible
 from app.tools.contract import ConfirmationAnswer
-from app.workspace.breadth import too_wide, warning
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one turn and print what came of it: the answer on stdout, what happens meanwhile on stderr."""
-    check_folder(arguments.workspace)
+    check_folder(arguments.workspace, narrow=not arguments.demo)
     prompt = piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
         raise CommandError('There is nothing to say: signoff run "fix the failing test".', Exit.USAGE)
     if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
         raise CommandError("--max-steps takes a number from 1 to 1000.", Exit.USAGE)
-    if not arguments.demo and (what := too_wide(Path(arguments.workspace))):
-        if arguments.workspace == ".":
-            here = shlex.quote(str(Path.cwd()))
-            raise CommandError(f"{warning(what)} Go to a project, or give --workspace {here}.", Exit.REFUSED)
-        print_error(warning(what))
     return asyncio.run(_run(prompt, arguments))
 
 

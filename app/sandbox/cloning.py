@@ -10,7 +10,8 @@ from pathlib import Path
 
 from app.sandbox.changes import Pending
 from app.sandbox.disk_leaf import write_leaf
-from app.sandbox.listing import Facts, facts_of
+from app.sandbox.listing import Facts, facts_of, opened_folder
+from app.workspace.path_rules import nested_too_deep
 
 _FICLONE = 0x40049409
 
@@ -72,7 +73,8 @@ def clone_tree(root: Path, target: Path, skips: Callable[[str], bool]) -> dict[s
                 if stat.S_ISDIR(mode):
                     os.close(os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
                     place.mkdir()
-                    below(path)
+                    if not nested_too_deep(path):
+                        below(path)
                 elif stat.S_ISLNK(mode):
                     place.symlink_to(Path(entry.path).readlink())
                 elif stat.S_ISREG(mode):
@@ -134,16 +136,15 @@ def make_layer(clone: Path, there: Mapping[str, Facts], layer: Path) -> None:
             made.add(folder)
 
     def below(folder: str) -> None:
-        with os.scandir(clone / folder) as scan:
-            entries = list(scan)
-        for entry in entries:
+        for entry in opened_folder(clone / folder, unlock=True):
             path = f"{folder}/{entry.name}" if folder else entry.name
             facts, before = facts_of(entry.stat(follow_symlinks=False)), there.get(path)
             if facts.is_folder:
                 seen.add(path)
                 if before is None or not before.is_folder:
                     have(path)
-                below(path)
+                if not nested_too_deep(path):
+                    below(path)
             else:
                 if facts != before:
                     have(folder)

@@ -22,6 +22,8 @@ from app.sandbox.cloning import lay
 from app.sandbox.disk_leaf import leaf_at, same_content
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import REPOSITORY, Facts, entries, facts_of, listing
+from app.sandbox.run_folders import remove_tree
+from app.workspace.path_rules import nested_too_deep
 from app.workspace.reading import same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
@@ -246,6 +248,9 @@ class Guard:
         place = self.root / path
         if not facts.is_folder:
             place.unlink(missing_ok=True)
+            return
+        if nested_too_deep(path):
+            remove_tree(place)
             return
         # What git ignores may be in it, and stays.
         with suppress(OSError):

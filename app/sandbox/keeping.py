@@ -2,7 +2,7 @@
 
 from app.sandbox.changes import Pending
 from app.workspace.git_ignored import GitIgnored
-from app.workspace.path_rules import UnsafePath, check_name, names_at_or_below
+from app.workspace.path_rules import UnsafePath, check_name, names_at_or_below, nested_too_deep
 from app.workspace.paths import Workspace
 
 _CACHES = frozenset(
@@ -53,6 +53,8 @@ class Keeping:
         """Why a path can be neither kept nor written through; empty if it can."""
         if self.forbidden(path):
             return "signoff's own"
+        if nested_too_deep(path):
+            return "nested too deep"
         if in_ignored:
             # There git and its like may do as they please, as in a package that was checked out.
             return ""

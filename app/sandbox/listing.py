@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.sandbox.keeping import Keeping
+from app.workspace.path_rules import nested_too_deep
 
 REPOSITORY = ".git"
 _OBJECTS = ".git/objects"
@@ -93,5 +94,5 @@ def _below(root: Path, folder: str, keeping: Keeping, *, ignored: bool, unlock: 
                 continue
             inside = True
         yield path, facts_of(entry.stat(follow_symlinks=False))
-        if is_folder:
+        if is_folder and not nested_too_deep(path):
             yield from _below(root, path, keeping, ignored=inside, unlock=unlock)

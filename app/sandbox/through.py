@@ -37,6 +37,8 @@ def write_through(root: Path, layer: Path, path: str) -> None:
             if target < 0:
                 return
         _bring(place / name, target, name, merged=merged)
+    except RecursionError:
+        raise OSError(errno.ENAMETOOLONG, "folders are nested too deep", path) from None
     finally:
         if target >= 0:
             os.close(target)
@@ -73,6 +75,8 @@ def _bring(source: Path, target: int, name: str, *, merged: bool) -> None:
     elif merged and stat.S_ISDIR(there) and not is_opaque(source):
         inner = os.open(name, _FOLDER, dir_fd=target)
         try:
+            # The command may have unlocked it first.
+            os.fchmod(inner, stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
             for each in opened_folder(source, unlock=True):
                 _bring(source / each.name, inner, each.name, merged=True)
             os.fchmod(inner, stat.S_IMODE(facts.st_mode))

@@ -38,12 +38,18 @@ class Upper:
 
     def fill(self) -> None:
         """Lay pending changes over the workspace. Raises OSError."""
+        modes = {self._folder: _mode(self._root)}
+        self._folder.chmod(stat.S_IRWXU)
         for path, leaf in sorted(self._pending.items()):
             if leaf is not None:
-                self._put(path, leaf)
+                self._put(path, leaf, modes)
         for path, leaf in sorted(self._pending.items(), reverse=True):
             if leaf is None:
-                self._remove(path)
+                self._remove(path, modes)
+        # At the end, since nothing can be put where its owner must not write.
+        for place, mode in modes.items():
+            if place.is_dir():
+                place.chmod(stat.S_IMODE(mode))
         self.since = self._folder.stat().st_ctime_ns
 
     def look(self, keeping: Keeping) -> Found:
@@ -78,11 +84,11 @@ class Upper:
             return not same_content(after, self._pending[path])
         return not same_content(after, self._root / path)
 
-    def _put(self, path: str, leaf: Leaf) -> None:
-        self._make_folders(path)
+    def _put(self, path: str, leaf: Leaf, modes: dict[Path, int]) -> None:
+        self._make_folders(path, modes)
         write_leaf(self._folder / path, leaf)
 
-    def _make_folders(self, path: str) -> None:
+    def _make_folders(self, path: str, modes: dict[Path, int]) -> None:
         for above in reversed(Path(path).parents[:-1]):
             place = self._folder / above
             if not place.is_dir():
@@ -90,13 +96,13 @@ class Upper:
                 # The layer's folder stands for the one below it in all respects.
                 below = _mode(self._root / above)
                 if stat.S_ISDIR(below):
-                    place.chmod(stat.S_IMODE(below))
+                    modes[place] = below
 
-    def _remove(self, path: str) -> None:
+    def _remove(self, path: str, modes: dict[Path, int]) -> None:
         """Have a path gone, and the folders that are empty without it, as an approval would."""
         if os.path.lexists(self._folder / path) or not self._shows(Path(path)) or not _mode(self._root / path):
             return
-        self._make_folders(path)
+        self._make_folders(path, modes)
         os.mknod(self._folder / path, stat.S_IFCHR, 0)
         for above in Path(path).parents[:-1]:
             place = self._folder / above

@@ -10,7 +10,9 @@ LONGEST_NAME = 255
 LONGEST_PATH = 4000
 """Characters of a whole path; the walk by folders needs no PATH_MAX, but no honest path is longer."""
 DEEPEST = 200
-"""Names in a path: each look at a file opens every folder on its way."""
+"""Names in a path: each look at a file opens every folder on its way, and a program can nest them without end."""
+_LONGEST_BELOW = 3_000
+"""Characters of a path that others stand before."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -112,6 +114,11 @@ def repository_owner(name: str) -> str:
     if short := _SHORT_NAME.fullmatch(folded):
         folded = f".{short[1].removeprefix('.')}"
     return _REPOSITORIES.get(folded, "")
+
+
+def nested_too_deep(path: str) -> bool:
+    """Whether what is in a folder is out of reach, since all its names together are longer than the system takes."""
+    return path.count("/") >= DEEPEST or len(path) > _LONGEST_BELOW
 
 
 def names_at_or_below(paths: Sequence[str], path: str) -> bool:

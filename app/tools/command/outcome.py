@@ -45,8 +45,7 @@ async def settle(
     if context.planning:
         names = (*(each.path for each in found.touched), *found.through)
         return _told(output, [named("plan mode: what it changed was thrown away", names)], ""), []
-    await run.write_through(found.through)
-    notes = [named("ignored by git, written as they are", found.through)]
+    notes = [await _written_through(run, found.through)]
     if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:
         size = f"{len(found.touched):,} changed files ({size_words(found.size)})"
         answer = await context.confirm(_question(found, size, command))
@@ -57,6 +56,16 @@ async def settle(
     changes, left_out = await asyncio.to_thread(_read, run, found)
     notes.append(named("not kept", (*found.left_out, *left_out)))
     return _told(output, notes, ""), changes
+
+
+async def _written_through(run: Written, paths: Sequence[str]) -> str:
+    """Write ignored paths; a line for the model. What else has changed does not suffer where the disk will not."""
+    try:
+        await run.write_through(paths)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return named(f"ignored by git, but not all of it could be written, {why}", paths)
+    return named("ignored by git, written as they are", paths)
 
 
 async def staged(

@@ -8,8 +8,10 @@ import pytest
 from app.sandbox import cloning
 from app.sandbox.changes import Leaf
 from app.sandbox.sandbox import Run, Sandbox, Way
+from app.tools.contract import ConfirmationAnswer
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_scripts import shell
+from tests.unit.tools.memory_draft import Bench, MemoryDraft
 from tests.unit.tools.processes import running
 
 BOTH = pytest.mark.parametrize("way", [Way.CLONE, Way.CLONE_APART])
@@ -128,14 +130,28 @@ async def test_what_waits_is_not_laid_through_a_link_that_leads_out(tmp_path: Pa
     assert (tmp_path / "clone/d/new").exists()
 
 
-@BOTH
-async def test_it_is_not_chosen_where_files_would_be_copied(
-    root: Path, way: Way, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(95, "Operation not supported")
+@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.parametrize("name", ["d", "d" * 250])
+@pytest.mark.usefixtures("clones")
+async def test_folders_without_end_end_nothing_and_are_left_out(root: Path, way: Way, name: str) -> None:
+    sandbox = await sandbox_of(root, way)
+    nest = f"for _ in range(1100 if {len(name)} < 2 else 20): os.mkdir('{name}'); os.chdir('{name}')"
+    async with sandbox.open({}) as run:
+        await printed(run, f"echo x > kept; exec python3 -c \"import os\n{nest}\nopen('z', 'w')\"")
+        found = await run.changes()
+        assert [each.path for each in found.touched] == ["kept"]
+        assert way is Way.IN_PLACE or [one for one in found.left_out if one.endswith(f"/{name}: nested too deep")]
+    assert list(root.iterdir()) == []
+    left = [path.name for path in (root.parent / "state/runs").iterdir() if not path.name.startswith("guard-")]
+    assert left == [] and not sandbox.put_back()
 
-    monkeypatch.setattr("fcntl.ioctl", refuse)
-    sandbox = Sandbox(Workspace(root), root.parent / "runs", own=(), ways=[way, Way.IN_PLACE])
-    assert (await sandbox.means()).way is Way.IN_PLACE
-    assert list((root.parent / "runs").iterdir()) == []
+
+@pytest.mark.usefixtures("ordinary_user")
+async def test_what_git_ignores_and_cannot_be_written_takes_nothing_else_along(root: Path, tmp_path: Path) -> None:
+    (root / ".gitignore").write_text("*.log\n")
+    bench = Bench(Workspace(root), MemoryDraft(Workspace(root)), ConfirmationAnswer(True), ways=[Way.OVERLAY])
+    (root / "sub").mkdir(mode=0o500)
+    bench.draft.held["sub/waits"] = b"waits\n"
+    output = await bench.call("run_command", command="chmod 700 sub; echo 1 > sub/a.log; echo 2 > b; cat sub/waits")
+    assert "\nwaits\n" in output.text and output.staged and bench.draft.held["b"] == b"2\n"
+    assert "not all of it could be written, permission denied: sub/a.log" in output.text

@@ -171,7 +171,11 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
         (root / folder).mkdir(parents=True)
         (root / folder / "file").write_text("as it was\n")
     subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
-    script = "mkdir new; for each in new there build/old; do echo x > $each/x; chmod 000 $each; done; chmod 500 ."
+    (root / "build/unlocked").mkdir(mode=0o500)
+    script = (
+        "mkdir new; for each in new there build/old; do echo x > $each/x; chmod 000 $each; done; chmod 500 .; "
+        "chmod 700 build/unlocked; echo x > build/unlocked/x"
+    )
     async with sandbox.open({}) as run:
         await printed(run, script)
         found = await run.changes()
@@ -179,6 +183,7 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
         assert run.read("new/x", READ_LIMIT).after == Leaf(b"x\n", 0o644)
         await run.write_through(found.through)
     old = root / "build/old"
+    assert (root / "build/unlocked/x").read_text() == "x\n"
     assert stat.S_IMODE(old.stat().st_mode) == 0
     old.chmod(0o700)
     assert sorted(each.name for each in old.iterdir()) == ["file", "x"]
