@@ -1,6 +1,8 @@
 """What holds for all tests: an environment of their own, whatever they are really run from."""
 
+import contextlib
 import gc
+import importlib
 import math
 import os
 import shutil
@@ -88,6 +90,21 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     files = [argument.partition("::")[0] for argument in config.args]
     few = len(files) <= _FEW and all(Path(file).is_file() for file in files)
     return 0 if few else math.ceil(_WORKERS_PER_CORE * (os.cpu_count() or 1))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import this worker's share of the tests first: after a change pytest compiles them anew, once for all workers."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    root, left_out = session.config.rootpath, session.config.getoption("ignore") or []
+    files = {file for argument in session.config.args for file in (root / argument).rglob("test_*.py")}
+    shared = sorted(file for file in files if not any(file.is_relative_to(root / folder) for folder in left_out))
+    for file in shared[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        module = ".".join(file.relative_to(root).with_suffix("").parts)
+        # What can't be imported says so when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(module)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
