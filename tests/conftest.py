@@ -1,5 +1,6 @@
 """What holds for all tests: an environment of their own, whatever they are really run from."""
 
+import compileall
 import contextlib
 import gc
 import importlib
@@ -7,7 +8,6 @@ import math
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +43,6 @@ for _name in (
     *("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
 ):
     os.environ.pop(_name, None)
-sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Child processes would ignore it too, as whatever a shell runs in the background does.
@@ -93,14 +92,20 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Import this worker's share of the tests first: after a change pytest compiles them anew, once for all workers."""
+    """Compile this worker's share of the program and import its share of the tests, before it imports all of them.
+
+    In a new checkout, and after a change, each worker would otherwise do the whole of this work, at the same time.
+    """
     worker = getattr(session.config, "workerinput", None)
     if worker is None:
         return
-    root, left_out = session.config.rootpath, session.config.getoption("ignore") or []
+    share = slice(int(worker["workerid"].removeprefix("gw")), None, worker["workercount"])
+    root = session.config.rootpath
+    left_out = [root / folder for folder in session.config.getoption("ignore") or []]
+    for file in sorted(file for package in ("app", "widgets") for file in (root / package).rglob("*.py"))[share]:
+        compileall.compile_file(file, quiet=2)
     files = {file for argument in session.config.args for file in (root / argument).rglob("test_*.py")}
-    shared = sorted(file for file in files if not any(file.is_relative_to(root / folder) for folder in left_out))
-    for file in shared[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+    for file in sorted(file for file in files if not any(map(file.is_relative_to, left_out)))[share]:
         module = ".".join(file.relative_to(root).with_suffix("").parts)
         # What can't be imported says so when it is collected.
         with contextlib.suppress(Exception, pytest.skip.Exception):
