@@ -28,7 +28,7 @@ SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that are met soon."""
     monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 2**20)
-    monkeypatch.setattr(connection, "MOST_UNASKED", 2**20)
+    monkeypatch.setattr(connection, "MOST_UNASKED", 2**17)
 
 
 async def run(on: Stage, code: str) -> str:

@@ -23,6 +23,7 @@ from app.runtime.attachments import attached
 from app.storage.errors import StorageError
 from app.tools.contract import GivenArguments, Tool, ToolContext, ToolOutput
 from app.tools.registry import More, ToolSet
+from tests.examples import every
 from tests.oracles.reading import VIOLATIONS
 from tests.unit.images.pictures import png
 from tests.waiting import PATIENCE
@@ -267,7 +268,8 @@ async def play(server: WireServer, folder: Path, wire: str, fault: str, places: 
 async def test_a_fault_anywhere_leaves_a_session_that_goes_on(
     server: WireServer, tmp_path: Path, wire: str, fault: str
 ) -> None:
-    await play(server, tmp_path, wire, fault, range(1, 40, 2) if fault == "disk" else range(1, STEPS, 5))
+    places = range(1, 40, every(1)) if fault == "disk" else range(1, STEPS, every(5))
+    await play(server, tmp_path, wire, fault, places)
 
 
 @pytest.mark.soak

@@ -13,6 +13,7 @@ from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import TurnEnded, TurnStarted
 from app.llm.failures.retry import RetryPolicy
 from app.tools.contract import ConfirmationAnswer
+from tests.examples import at_most
 from tests.oracles.reading import VIOLATIONS
 from tests.wire.bench import Bench, bench
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
@@ -123,7 +124,9 @@ async def _decide(session: Session, proposal: str, source: random.Random) -> Non
 
 @pytest.mark.parametrize("wire", VIOLATIONS)
 @pytest.mark.parametrize(
-    "turns", [25, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(600)])], ids=["some", "many"]
+    "turns",
+    [at_most(25), pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(600)])],
+    ids=["some", "many"],
 )
 async def test_many_turns_with_random_faults(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int, wire: str
