@@ -152,8 +152,11 @@ async def test_an_error_inside_the_stream_that_will_not_pass_is_told_at_once(
 
 
 async def test_an_error_after_a_whole_response_does_not_spoil_it(server: WireServer) -> None:
-    server.always(stream(chunk("Hi"), chunk(finish="stop"), {"error": "billing is late"}, STALL))
-    assert (await complete(server)).text == "Hi"
+    count = chunk(usage={"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9})
+    server.always(stream(chunk("Hi"), chunk(finish="stop"), {"error": "billing is late"}, count, STALL))
+    completed = await complete(server)
+    assert completed.text == "Hi"
+    assert completed.usage is not None and completed.usage.completion_tokens == 2, "what comes behind it is read"
 
 
 async def test_a_server_error_with_status_200_as_a_document(server: WireServer) -> None:
