@@ -63,6 +63,24 @@ async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> 
             assert top <= view.rows.line_of(view.cursor.number) < top + view.size.height, key
 
 
+@pytest.mark.parametrize("row", [150, 399], ids=["in the middle", "to the end"])
+async def test_moves_out_of_sight_lead_where_they_lead_in_sight(row: int) -> None:
+    diffs = many_lines(400)
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=(100, 40)) as pilot:
+        view = await opened(pilot)
+        view.cursor.move_to(row)
+        in_sight = view.cursor.number, view.scroll_offset
+        view.cursor.to_top()
+        app.review.display = False
+        await pilot.pause()
+        view.cursor.move_to(row)
+        assert (view.cursor.number, view.scroll_offset) == in_sight
+        app.review.display = True
+        await pilot.pause()
+        assert (view.cursor.number, view.scroll_offset) == in_sight
+
+
 async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_changed_since() -> None:
     block = ["def total(prices, rate):", "    net = sum(prices)", "    tax = net * rate", "    return net + tax"]
     others = [f"line {number} stays" for number in range(8)]

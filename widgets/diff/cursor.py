@@ -232,9 +232,7 @@ class Cursor:
         return self._view.room
 
     def _scroll(self, line: int) -> None:
-        # Out of sight, a view would let itself be scrolled to where nothing is.
-        last = max(0, self._sheet.rows.height - self._room)
-        self._view.scroll_to(y=min(line, last), animate=False, immediate=True)
+        self._view.scroll_to(y=line, animate=False, immediate=True)
 
     def lay_out_all(self) -> None:
         """Lay out at once what is left, for a move that leads there."""
