@@ -296,9 +296,8 @@ class PosixFilesystem:
             os.fsync(at.folder)
 
     def free_bytes(self) -> int:
-        """Bytes that this user may still write."""
+        """Bytes that this user may still write; no end of them where the file system says nothing: then all is 0."""
         facts = os.statvfs(self._root)
-        # Some file systems of users' programs and of servers do not say: then all of it is 0.
         return facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
 
     def writable(self, folder: str) -> bool:
@@ -342,10 +341,11 @@ class PosixFilesystem:
         except OSError:
             return
         try:
-            facts, own = os.fstat(source), os.fstat(descriptor)
-            if (facts.st_uid, facts.st_gid) != (own.st_uid, own.st_gid):
+            facts = os.fstat(source)
+            # Each by itself, the owner last: who may give the file to a group may not give it to another user.
+            for owner, group in ((-1, facts.st_gid), (facts.st_uid, -1)):
                 with suppress(OSError):
-                    os.fchown(descriptor, facts.st_uid, facts.st_gid)
+                    os.fchown(descriptor, owner, group)
             if hasattr(os, "listxattr"):
                 with suppress(OSError):
                     for name in os.listxattr(source):

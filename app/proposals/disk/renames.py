@@ -1,6 +1,5 @@
 """Renames that replace nothing, each in one step: Linux's `renameat2`, for which Python has no function."""
 
-import ctypes
 import errno
 import os
 import sys
@@ -39,7 +38,9 @@ def _rename(folder: int, name: str, new_folder: int, new_name: str, how: int) ->
         return False
     if not function(folder, os.fsencode(name), new_folder, os.fsencode(new_name), how):
         return True
-    code = ctypes.get_errno()
+    from ctypes import get_errno
+
+    code = get_errno()
     if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
         return False
     raise OSError(code, os.strerror(code), name)
@@ -47,11 +48,15 @@ def _rename(folder: int, name: str, new_folder: int, new_name: str, how: int) ->
 
 @cache
 def _renameat2() -> Any:
-    """The C library's function, or None where it has none."""
+    """The C library's function, or None where it has none, or where Python was built without a way to call it."""
     if not sys.platform.startswith("linux"):
         return None
-    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    try:
+        from ctypes import CDLL, c_char_p, c_int, c_uint
+    except ImportError:
+        return None
+    function = getattr(CDLL(None, use_errno=True), "renameat2", None)
     if function is not None:
-        function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
-        function.restype = ctypes.c_int
+        function.argtypes = [c_int, c_char_p, c_int, c_char_p, c_uint]
+        function.restype = c_int
     return function

@@ -24,6 +24,7 @@ from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
 from app.workspace.paths import UnsafePath, Workspace
 from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.faults import in_child
 from tests.unit.proposals.memory_store import MemoryStore
 
 Make = Callable[..., Bench]
@@ -89,6 +90,27 @@ def test_permissions_owner_and_attributes_stay(bench: Make) -> None:
     assert path.stat().st_mode & 0o7777 == 0o750
     if attributes:
         assert os.getxattr(path, "user.note") == b"kept"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+def test_a_file_of_somebody_else_stays_its_groups(tmp_path: Path) -> None:
+    for path in (tmp_path / "a.txt", tmp_path):
+        path.touch()
+        os.chown(path, 1001, 2001)
+        path.chmod(0o775)
+    disk = PosixFilesystem(tmp_path, 1 << 20, 1)
+    # The new user may not come here by the path.
+    disk.folder("")
+
+    def write() -> None:
+        os.setgroups([2001])
+        os.setgid(1002)
+        os.setuid(1002)
+        disk.write_new("temp", b"two\n", 0o775, "a.txt")
+
+    assert in_child(write) == 0
+    facts = (tmp_path / "temp").stat()
+    assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777) == (1002, 2001, 0o775)
 
 
 def test_other_names_of_a_file_are_pointed_out(bench: Make) -> None:
@@ -246,6 +268,16 @@ def test_without_exchange_it_is_a_replacement(
     disk.write_new("mine", b"mine", 0o644)
     with pytest.raises(FileExistsError):
         disk.put("mine", "a.txt")
+
+
+def test_a_python_without_ctypes_renames_in_steps(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    # As it is first imported.
+    monkeypatch.delitem(sys.modules, "app.proposals.disk.renames")
+    monkeypatch.delattr("app.proposals.disk.renames")
+    site = bench({"a.txt": "one\n"})
+    site.service.approve(site.edit("a.txt", ("one", "two")).id)
+    assert site.tree() == {"a.txt": (b"two\n", 0o644)}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
