@@ -69,7 +69,9 @@ def compare(
             used[content] += 1
             identity = hunk_id(path, *content, used[content])
         used[content] += 1
-        if parts := _placed(cut.get(identity, ()), change):
+        parts = _placed(cut.get(identity, ()), change)
+        # A hunk before it may be like one of the parts, and have its id by now.
+        if parts and all(part.id in known for part in parts):
             found += parts
             for part in parts:
                 del known[part.id]

@@ -187,3 +187,15 @@ def test_a_denied_line_of_a_deletion_waits_again(bench: Callable[..., Bench]) ->
     assert again.files[0].op is Op.DELETE
     site.service.approve(name)
     assert site.tree() == {}
+
+
+def test_a_hunk_that_comes_up_before_a_part_like_it_takes_no_hunk_along(bench: Callable[..., Bench]) -> None:
+    site = bench({"f": "a\nm\na\nb\nm\n"})
+    proposal = site.write(f="a\nm\nx\ny\nm\n")
+    parts = site.service.split(proposal.id, Lines("f", frozenset([2]), frozenset([2])), proposal.revision)
+    assert len(parts) == 2
+    edited = site.service.replace_result(proposal.id, "f", "x\nm\nx\ny\nm\n")
+    ids = [hunk.id for hunk in edited.hunks]
+    assert len(set(ids)) == len(ids) == 2
+    site.service.approve(proposal.id, ids[1:], edited.revision)
+    assert site.read("f") == b"a\nm\nx\ny\nm\n"
