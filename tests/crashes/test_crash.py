@@ -1,6 +1,7 @@
 """A process that dies, or a disk that fails, at every single step of an apply: every file is old or every file is
 new, and the next start says which. In an ordinary run at every other step."""
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -348,6 +349,20 @@ def test_whoever_writes_next_finishes_first_what_another_process_left(tmp_path: 
     service = site.open()
     service.refresh() if decide == "refresh" else getattr(service, decide)("P1")
     assert site.tree() == (case.after if decide == "approve" else case.before)
+    assert site.open().recover() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_interrupts_an_apply_has_it_whole_before_the_process_ends(case: Case, number: signal.Signals) -> None:
+    site = case.copy(number.name)
+    middle = len(steps_of(case)) // 2
+
+    def interrupt(_: str) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    assert in_child(partial(act_on, case, site, Steps(interrupt, partial(eq, middle)))) == number
+    assert site.tree() == case.after
     assert site.open().recover() == []
 
 

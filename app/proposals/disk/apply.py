@@ -7,8 +7,9 @@ what it shall hold, and the record tells which is which. What was swapped out of
 else is done: if it is not the very file that the plan was made on, all of it goes back to where it was.
 """
 
-from collections.abc import Collection
-from contextlib import suppress
+import signal
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 
 from app.proposals.disk.filesystem import Filesystem, Node
 from app.proposals.disk.journal import put_paths
@@ -48,6 +49,10 @@ class Applier:
             ApplyFailed: every file is as it was before.
             RecoveryNeeded: that could not be had either; `recover` will finish it.
         """
+        with _uninterrupted():
+            return self._run(record, proposal, before)
+
+    def _run(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
         try:
             record = self._store.journal_open(record)
         except Exception as error:
@@ -145,6 +150,16 @@ class Applier:
         with suppress(Exception):
             self._store.journal_close(record.model_copy(update={"state": "rolled_back"}), before)
         return ApplyFailed(" ".join((f"{record.proposal} was not applied, every file is as it was: {why}.", *kept)))
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Have Ctrl-C, and a terminal that closes, wait: what is half done would stay so until the next start."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def reason_of(error: BaseException) -> str:
