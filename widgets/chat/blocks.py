@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from widgets.chat.chunks import Chunk
 from widgets.chat.code import code_lines
 from widgets.chat.inline import inline_spans, parser
 from widgets.chat.lines import BLANK, TEXT, Face, Line, Span, wrap
-from widgets.chat.split import Chunk
 from widgets.chat.tables import Row, column_widths, table_lines
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def render_chunk(chunk: Chunk, width: int, state: RenderState, above: list[Line]
 def _chunk_lines(chunk: Chunk, width: int, state: RenderState) -> list[Line]:
     match chunk.kind:
         case "fence":
-            return code_lines(chunk.text, chunk.info, width) if chunk.text or chunk.begins else []
+            text, joined = chunk.text, chunk.joined
+            return code_lines(text, chunk.info, width, joined=joined) if text or chunk.begins else []
         case "table":
             return _table(chunk, width, state)
         case "item_rest":

@@ -1,7 +1,7 @@
 """Highlighted code: lexed a piece at a time, and only when a row of it is drawn."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -104,8 +104,13 @@ class CodePiece:
         ]
 
 
-def code_lines(source: str, language: str, width: int, prefix: tuple[Span, ...] = ()) -> list[Line]:
-    """Lay code out: rows cut at the width rather than at words, so that a copy is exact; faces come when drawn."""
+def code_lines(
+    source: str, language: str, width: int, prefix: tuple[Span, ...] = (), joined: Collection[int] = ()
+) -> list[Line]:
+    """Lay code out: rows cut at the width rather than at words, so that a copy is exact; faces come when drawn.
+
+    `joined` are the lines that go on with the one before.
+    """
     texts = source.expandtabs(4).split("\n")
     piece = CodePiece(texts, language)
     gutter: tuple[Span, ...] = (*prefix, (" ", _PLAIN))
@@ -113,15 +118,16 @@ def code_lines(source: str, language: str, width: int, prefix: tuple[Span, ...] 
     room = max(8, width - gutter_length - 1)
     rows: list[Line] = []
     for index, text in enumerate(texts):
+        joint = "" if index in joined else None
         if len(text) <= room and text.isascii():
-            rows.append(Line((*gutter, (text, _PLAIN)), gutter_length, None, "code", (piece, index, 0, len(text))))
+            rows.append(Line((*gutter, (text, _PLAIN)), gutter_length, joint, "code", (piece, index, 0, len(text))))
             continue
         hang = min(len(text) - len(text.lstrip(" ")) + _HANG, room // 2)
         for start, end in _cuts(text, room, room - hang):
             lead = (*gutter, (" " * hang, _PLAIN)) if start else gutter
             length = gutter_length + hang if start else gutter_length
             row = (*lead, (text[start:end], _PLAIN))
-            rows.append(Line(row, length, "" if start else None, "code", (piece, index, start, end)))
+            rows.append(Line(row, length, "" if start else joint, "code", (piece, index, start, end)))
     return rows
 
 

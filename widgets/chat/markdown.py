@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from widgets.chat.blocks import RenderState, render_chunk
+from widgets.chat.chunks import LONGEST_PARAGRAPH, Chunk
 from widgets.chat.inline import close_marks, link_references, parser
 from widgets.chat.lines import Line
-from widgets.chat.split import LONGEST_PARAGRAPH, Chunk, Splitter
+from widgets.chat.split import Splitter
 
 
 class MarkdownDocument:

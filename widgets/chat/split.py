@@ -4,11 +4,11 @@ A chunk is a block (paragraph, heading, list item, quote) or, where one block ma
 table, a paragraph of many pages), a piece of it. Where the cuts are depends on the text alone, not on how it
 arrived, so a streamed text and the same text read from the log come out alike. The rules are those of CommonMark
 0.31 as far as they decide where a block ends, and of GitHub's tables.
+
+Kept whole: one state machine, a method for each of its states.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Literal
 
 from widgets.chat.block_starts import (
     DELIMITER,
@@ -24,37 +24,16 @@ from widgets.chat.block_starts import (
     indentation,
     starts_block,
 )
-
-Kind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
-
-LONGEST_PARAGRAPH = 4096
-"""Characters after which a paragraph or a list item goes on in another chunk."""
-LONGEST_FENCE = 64
-"""Lines of code in one chunk; cut earlier at an empty line if there is one after `SHORTEST_FENCE`."""
-SHORTEST_FENCE = 40
-LONGEST_TABLE = 24
-"""Rows of a table in one chunk; the first chunk decides the widths of the columns."""
-LONGEST_QUOTE = 40
-"""Lines of a quotation after which an empty quoted line cuts it; three times as many, and any line does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A piece of Markdown that can be rendered by itself."""
-
-    kind: Kind
-    """`rest` goes on with the paragraph before it, `item_rest` with the list item before it."""
-    text: str
-    spaced: bool = False
-    """An empty line came before it."""
-    begins: bool = True
-    """It is the first piece of its block."""
-    number: int | None = None
-    """For an item of an ordered list, its number."""
-    info: str = ""
-    """For a fence, what stands after the opening marks."""
-    header: str = ""
-    """For a table, its first two lines."""
+from widgets.chat.chunks import (
+    LARGEST_PIECE,
+    LONGEST_FENCE,
+    LONGEST_PARAGRAPH,
+    LONGEST_QUOTE,
+    LONGEST_TABLE,
+    SHORTEST_FENCE,
+    Chunk,
+    Kind,
+)
 
 
 class Splitter:
@@ -69,6 +48,7 @@ class Splitter:
         "_indent",
         "_info",
         "_inner_fence",
+        "_joined",
         "_kind",
         "_lines",
         "_marker",
@@ -76,6 +56,7 @@ class Splitter:
         "_pending_blank",
         "_size",
         "_spaced",
+        "_within",
     )
 
     def __init__(self) -> None:
@@ -94,6 +75,9 @@ class Splitter:
         self._marker = ""
         self._indent = 0
         self._number: int | None = None
+        self._joined: list[int] = []
+        self._within = False
+        """The line that was fed last goes on."""
 
     def copy(self) -> "Splitter":
         """An independent splitter in the same state, to try an unfinished line on."""
@@ -101,10 +85,19 @@ class Splitter:
         for name in Splitter.__slots__:
             setattr(other, name, getattr(self, name))
         other._lines = list(self._lines)
+        other._joined = list(self._joined)
         return other
 
     def feed(self, line: str) -> list[Chunk]:
         """Take one line without its line end; returns the chunks that it finished."""
+        chunks, rest = self._cut_line(line)
+        chunks += self._take(rest)
+        self._within = False
+        return chunks
+
+    def _take(self, line: str) -> list[Chunk]:
+        if self._within:
+            return self._go_on(line)
         match self._kind:
             case "fence":
                 return self._in_fence(line)
@@ -120,15 +113,17 @@ class Splitter:
                 return self._between(line)
 
     def overflow(self, partial: str) -> tuple[list[Chunk], str]:
-        """Cut a paragraph whose unfinished last line is already too long; returns chunks and what is left of it."""
-        if self._kind in ("block", "rest") and not starts_block(partial, inside_paragraph=True):
-            self._add(partial)
-        elif self._kind is None and not starts_block(partial) and not partial.startswith(" "):
-            self._open("block", partial)
-        else:
-            return [], partial
-        chunks = self._cut_paragraph()
-        return chunks, self._take_back()
+        """Cut an unfinished last line that is already too long; returns chunks and what is left of it."""
+        chunks, rest = self._cut_line(partial)
+        if len(rest) > LONGEST_PARAGRAPH and rest.strip():
+            if self._kind is None:
+                self._open("block", rest)
+            else:
+                self._add(rest)
+            chunks += self._cut_paragraph()
+            rest = self._take_back()
+            self._within = True
+        return chunks, rest
 
     def finish(self) -> list[Chunk]:
         """The end of the text: the chunk that was still open."""
@@ -138,6 +133,42 @@ class Splitter:
             self._kind = None
             return []
         return [self._close()]
+
+    # A line that is too long.
+
+    def _is_of_paragraph(self, line: str) -> bool:
+        """Whether the line begins a paragraph or goes on with one: those are cut after sentences."""
+        if self._kind not in (None, "block", "rest"):
+            return False
+        return self._within or not starts_block(line, inside_paragraph=self._kind is not None)
+
+    def _cut_line(self, line: str) -> tuple[list[Chunk], str]:
+        """Take a line as far as it is too long, piece by piece; returns chunks and what is left of it."""
+        chunks: list[Chunk] = []
+        while len(line) > LONGEST_PARAGRAPH and not self._is_of_paragraph(line):
+            cut = line.rfind(" ", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH) + 1 or LONGEST_PARAGRAPH
+            chunks += self._take(line[:cut])
+            self._within = True
+            line = line[cut:]
+        return chunks, line
+
+    def _go_on(self, piece: str) -> list[Chunk]:
+        """The next piece of a line, in the block that the line is in whatever the piece looks like."""
+        match self._kind:
+            case "fence":
+                self._joined.append(len(self._lines))
+                return self._add_code(piece)
+            case "item" | "item_rest":
+                return self._in_item(" " * self._indent + piece.lstrip()) if piece.strip() else []
+            case "quote":
+                return self._continue_quote(f"> {piece}")
+            case "table":
+                return self._add_row(f"| {piece}")
+            case "block" | "rest":
+                self._add(piece)
+            case _:
+                self._open("block", piece)
+        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH else []
 
     # One method for each state.
 
@@ -172,11 +203,13 @@ class Splitter:
                 self._kind = None
                 return []
             return [self._close()]
-        self._add(line[min(indentation(line), self._fence_indent) :])
+        return self._add_code(line[min(indentation(line), self._fence_indent) :])
+
+    def _add_code(self, line: str) -> list[Chunk]:
+        self._add(line)
         count = len(self._lines)
-        if count >= LONGEST_FENCE or (count >= SHORTEST_FENCE and not stripped):
-            return [self._piece()]
-        return []
+        full = count >= LONGEST_FENCE or (count >= SHORTEST_FENCE and not line.strip())
+        return [self._piece()] if full or self._size > LARGEST_PIECE else []
 
     def _in_item(self, line: str) -> list[Chunk]:
         depth = indentation(line)
@@ -230,8 +263,12 @@ class Splitter:
         if not line.strip() or starts_block(line):
             closed = [self._close()] if self._lines or self._begins else self._drop()
             return [*closed, *self._between(line)]
+        return self._add_row(line)
+
+    def _add_row(self, line: str) -> list[Chunk]:
         self._add(line)
-        return [self._piece()] if len(self._lines) >= LONGEST_TABLE else []
+        full = len(self._lines) >= LONGEST_TABLE or self._size > LARGEST_PIECE
+        return [self._piece()] if full else []
 
     def _in_quote(self, line: str) -> list[Chunk]:
         if QUOTE.match(line):
@@ -250,7 +287,7 @@ class Splitter:
             self._spaced = True
             return [chunk]
         chunks: list[Chunk] = []
-        if count >= 3 * LONGEST_QUOTE:
+        if count >= 3 * LONGEST_QUOTE or self._size > LARGEST_PIECE:
             chunks.append(self._piece())
             if self._inner_fence:
                 self._add(self._fence_opening)
@@ -336,7 +373,8 @@ class Splitter:
         text = "\n".join(lines)
         if kind != "fence":
             text = text.rstrip()
-        return Chunk(kind, text, self._spaced, self._begins, self._number, self._info, self._header)
+        joined, self._joined = tuple(self._joined), []
+        return Chunk(kind, text, self._spaced, self._begins, self._number, self._info, self._header, joined)
 
     def _close(self, kind: Kind | None = None) -> Chunk:
         assert self._kind is not None

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from widgets.chat.chunks import LONGEST_FENCE, LONGEST_PARAGRAPH, LONGEST_TABLE
 from widgets.chat.inline import parser
 from widgets.chat.lines import Line, width_of
 from widgets.chat.markdown import MarkdownDocument, markdown_lines
-from widgets.chat.split import LONGEST_FENCE, LONGEST_PARAGRAPH, LONGEST_TABLE
 
 WORDS = st.sampled_from(
     [
@@ -49,6 +49,20 @@ BLOCK = st.one_of(
 DOCUMENT = st.lists(st.tuples(BLOCK, st.sampled_from(["\n\n", "\n", "\r\n\r\n"])), max_size=8).map(
     lambda parts: "".join(block + end for block, end in parts)
 )
+
+LONG_LINES = [
+    "word ",
+    "- ",
+    "- item\n\n  ",
+    "- - - ",
+    "> ",
+    "> > ",
+    "# ",
+    "```python\n",
+    "- item\n\n  ```\n  ",
+    "| a | b |\n|---|---|\n| ",
+]
+"""What lines begin with that have no end, one for each kind of block."""
 
 
 def rows(lines: list[Line]) -> list[tuple[str, int, str | None, str]]:
@@ -204,23 +218,51 @@ def test_a_fence_inside_a_container_stays_a_fence_however_long(start: str, row: 
         "| a | b |\n",
         "***",
         "<p>\n",
+        *(f"{start}word " for start in LONG_LINES[1:]),
     ],
 )
 def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
     """Counts the characters that are laid out again, rather than seconds."""
+    begins = "- a\n" if unit.startswith(" ") else unit.removesuffix("word ") if unit.endswith("word ") else ""
+    unit = unit.removeprefix(begins)
 
     def laid_out(length: int) -> int:
-        text = ("- a\n" if unit.startswith(" ") else "") + unit * (length // len(unit))
+        text = begins + unit * (length // len(unit))
         document = MarkdownDocument(70)
         work = 0
-        for start in range(0, len(text), 400):
-            document.append(text[start : start + 400])
+        for start in range(0, len(text), 800):
+            document.append(text[start : start + 800])
             settled = document.settled
             document.advance()
             work += sum(len(line.text) for line in document.lines[settled:])
         return work
 
-    assert laid_out(12_000) < 2.6 * laid_out(6_000)
+    assert laid_out(48_000) < 2.6 * laid_out(24_000)
+
+
+@pytest.mark.parametrize("start", LONG_LINES)
+def test_a_line_without_end_goes_on_in_its_block_however_it_arrives(start: str) -> None:
+    line = " ".join(f"word{number} - # `" for number in range(1_500))
+    text = f"{start}{line}\n"
+    lines = markdown_lines(text, 60)
+    document = MarkdownDocument(60)
+    for at in range(0, len(text), 997):
+        document.append(text[at : at + 997])
+        document.advance()
+    document.finish()
+    document.advance()
+    assert rows(document.lines) == rows(lines)
+    assert words(" ".join(line.text for line in lines))[-1_500:] == words(line)
+    assert len({line.fill for line in lines[-200:]}) == 1
+
+
+def test_a_line_of_code_without_end_is_copied_as_one() -> None:
+    line = "call(argument, 1); " * 1_000
+    copied = "".join(
+        ("\n" if row.joint is None else row.joint) + row.text[row.gutter :]
+        for row in markdown_lines(f"```\nfirst\n{line}\nlast\n```\n", 60)
+    )
+    assert copied == f"\nfirst\n{line}\nlast"
 
 
 def test_html_is_text() -> None:
