@@ -251,6 +251,24 @@ def test_a_patch_through_the_shell_has_to_come_as_a_tool(site: Site) -> None:
     assert "call apply_patch as a tool" in site.denied(agent, ("Bash", {"command": patch}))
 
 
+@pytest.mark.parametrize(
+    ("name", "tool", "arguments"),
+    [
+        ("claude", "Write", {"file_path": None, "content": "x"}),
+        ("claude", "Write", {"file_path": ["notes.txt"], "content": "x"}),
+        ("claude", "Write", {"file_path": "notes.txt", "content": None}),
+        ("claude", "Edit", {"file_path": "notes.txt", "old_string": "line 03", "new_string": 3}),
+        ("claude", "MultiEdit", {"file_path": "notes.txt", "edits": "line 03"}),
+        ("gemini", "write_file", {"file_path": "notes.txt", "content": {"a": 1}}),
+        ("gemini", "replace", {"file_path": "notes.txt", "old_string": "line 03", "new_string": ["three"]}),
+        ("codex", "apply_patch", {"command": {"a": 1}}),
+    ],
+)
+def test_what_is_no_text_is_not_made_one(name: str, tool: str, arguments: dict[str, Any], site: Site) -> None:
+    assert "Nothing was staged" in site.denied(Agent(name, site.workspace), (tool, arguments))
+    assert site.proposals() == []
+
+
 @pytest.mark.parametrize("stdin", ["", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "Stop"}'])
 @pytest.mark.parametrize("name", AGENTS)
 def test_what_is_not_understood_is_denied(name: str, stdin: str, site: Site) -> None:

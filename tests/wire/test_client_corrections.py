@@ -8,6 +8,7 @@ import pytest
 from app.llm.capabilities.beliefs import cache_key
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
+from app.llm.capabilities.refused_tools import taken
 from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
 from app.llm.types import Payload, ProfileCorrected, RetryScheduled
@@ -330,3 +331,70 @@ async def test_tool_choice_is_never_sent_without_tools_and_tools_never_empty(ser
         await updates_of(client, opening)
     assert "tool_choice" not in server.requests[0].body and "tools" not in server.requests[0].body
     assert "tool_choice" not in server.requests[1].body and server.requests[1].body["tools"] == TOOLS
+
+
+def of_server(name: str, kind: str = "string") -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"x": {"type": kind}}}
+    return {"type": "function", "function": {"name": name, "description": name, "parameters": schema}}
+
+
+SERVED = [*TOOLS, of_server("files__good"), of_server("mail__send", "bad"), of_server("mail__read", "bad")]
+
+
+def serving(profile: Profile) -> Payload:
+    """A request with the tools of two servers."""
+    return Payload([SYSTEM, USER], taken(SERVED, profile.refused_tools))
+
+
+def bad_schemas(message: str) -> Any:
+    """Refuses the first bad schema of a request, as vendors say it."""
+
+    def validate(body: dict[str, Any]) -> Any:
+        for at, tool in enumerate(body["tools"]):
+            function = tool["function"]
+            if function["parameters"]["properties"].get("x", {}).get("type") == "bad":
+                return error(400, message.format(name=function["name"], at=at))
+        return None
+
+    return validate
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid schema for function '{name}': 'bad' is not valid under any of the given schemas.",
+        "tools.{at}.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
+        "* GenerateContentRequest.tools[0].function_declarations[{at}].parameters.properties[x].type: invalid value",
+        "[{{'type': 'enum', 'loc': ('body', 'tools', {at}, 'function', 'parameters')}}]",
+    ],
+    ids=["named", "Anthropic", "Gemini", "pydantic"],
+)
+async def test_a_tool_of_a_server_whose_schema_is_refused_is_left_out(server: WireServer, message: str) -> None:
+    server.always(Turn("Hello"))
+    server.insist(bad_schemas(message))
+    cache: dict[str, dict[str, Any]] = {}
+    async with client_of(server, Profile(), cache=cache) as client:
+        updates = await updates_of(client, serving)
+        sent = len(server.requests)
+        assert [tool["function"]["name"] for tool in server.requests[-1].body["tools"]] == [
+            "read_file",
+            "edit_file",
+            "files__good",
+        ]
+        notices = " ".join(one.notice for one in updates if isinstance(one, ProfileCorrected))
+        assert "does not take the schema" in notices and "mail" in notices and "files" not in notices
+        await updates_of(client, serving)
+        assert len(server.requests) == sent + 1, "it is remembered"
+        mended = [*SERVED[:-1], of_server("mail__read")]
+        assert taken(mended, client.profile.refused_tools) == [*SERVED[:3], mended[-1]], "a mended schema is tried"
+
+
+@pytest.mark.parametrize(
+    "message", ["Invalid schema for function 'read_file'", "tools.0.custom.input_schema: invalid"]
+)
+async def test_a_tool_of_signoffs_own_is_never_left_out(server: WireServer, message: str) -> None:
+    server.insist(lambda body: error(400, message))
+    async with client_of(server, Profile()) as client:
+        with pytest.raises(RequestError):
+            await updates_of(client, serving)
+        assert all(len(request.body["tools"]) == len(SERVED) for request in server.requests)

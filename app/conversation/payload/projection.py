@@ -14,6 +14,7 @@ from app.conversation.payload.history import History, Item, Note, Omission, Resp
 from app.conversation.payload.placement import place
 from app.conversation.payload.wire_ids import WireIds
 from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.refused_tools import taken
 from app.llm.types import Payload
 from app.llm.wires.registry import wire_of
 from app.llm.wishes import NO_WISHES, Wishes
@@ -86,7 +87,7 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
     return Payload(
         messages=written.messages,
         system=written.system,
-        tools=facts.tools if profile.tools_supported else [],
+        tools=taken(facts.tools, profile.refused_tools) if profile.tools_supported else [],
         tool_choice="none" if closing else None,
         wishes=facts.wishes,
         images=images,

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from app.doors.hook.errors import NotStaged, unknown_place
+from app.doors.hook.errors import NotStaged, text_of, unknown_place
 from app.doors.hook.files import Files
 
 Arguments = Mapping[str, Any]
@@ -16,23 +16,23 @@ _LARGEST_WHOLE = 2**53
 
 def edit(files: Files, arguments: Arguments) -> None:
     """`Edit`: one replacement."""
-    path = str(arguments["file_path"])
+    path = text_of(arguments, "file_path")
     _replace(files, path, [arguments])
 
 
 def multi_edit(files: Files, arguments: Arguments) -> None:
     """`MultiEdit`: several in one file, one after the other, all or none."""
-    _replace(files, str(arguments["file_path"]), arguments["edits"])
+    _replace(files, text_of(arguments, "file_path"), arguments["edits"])
 
 
 def write(files: Files, arguments: Arguments) -> None:
     """`Write`: the whole file."""
-    files.write(str(arguments["file_path"]), str(arguments["content"]).encode())
+    files.write(text_of(arguments, "file_path"), text_of(arguments, "content").encode())
 
 
 def notebook_edit(files: Files, arguments: Arguments) -> None:
     """`NotebookEdit`: one cell of a Jupyter notebook."""
-    path = str(arguments["notebook_path"])
+    path = text_of(arguments, "notebook_path")
     text = files.text(path)
     try:
         notebook = json.loads(text, parse_float=_number, parse_int=_number)
@@ -60,7 +60,7 @@ def _replace(files: Files, path: str, edits: list[Arguments]) -> None:
     crlf = _has_crlf(text)
     text = text.replace("\r\n", "\n")
     for each in edits:
-        old, new = str(each["old_string"]), str(each["new_string"])
+        old, new = text_of(each, "old_string"), text_of(each, "new_string")
         text = _replaced(path, data is not None, text, old, new, everywhere=bool(each.get("replace_all")))
     files.write(path, (text.replace("\n", "\r\n") if crlf else text).encode())
 
@@ -89,7 +89,7 @@ def _has_crlf(text: str) -> bool:
 
 def _change_cell(path: str, notebook: dict[str, Any], cells: list[dict[str, Any]], arguments: Arguments) -> None:
     mode = str(arguments.get("edit_mode") or "replace")
-    wanted, source = arguments.get("cell_id"), str(arguments.get("new_source", ""))
+    wanted, source = arguments.get("cell_id"), text_of({"new_source": "", **arguments}, "new_source")
     at = 0 if not wanted and mode == "insert" else _cell(path, cells, str(wanted or ""))
     if mode == "insert" and wanted:
         at += 1

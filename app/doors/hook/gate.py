@@ -52,7 +52,7 @@ def decide(door: Door, call: Call) -> Answer:
         edit(files, call.arguments)
     except NotStaged as error:
         return answers.not_staged(str(error))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         return answers.not_staged(f"signoff does not understand this call of {call.tool} ({error!r}).")
     edited = files.edited
     if not edited:

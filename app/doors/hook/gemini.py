@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from app.doors.hook.errors import NotStaged, unknown_place
+from app.doors.hook.errors import NotStaged, text_of, unknown_place
 from app.doors.hook.files import Files
 
 Arguments = Mapping[str, Any]
@@ -11,15 +11,15 @@ Arguments = Mapping[str, Any]
 
 def write_file(files: Files, arguments: Arguments) -> None:
     """`write_file`: the whole file, with the line endings that it has."""
-    path, content = str(arguments["file_path"]), str(arguments["content"])
+    path, content = text_of(arguments, "file_path"), text_of(arguments, "content")
     data = files.read(path)
     files.write(path, _with_endings(content, crlf=data is not None and b"\r\n" in data).encode())
 
 
 def replace(files: Files, arguments: Arguments) -> None:
     """`replace`: one text, once or everywhere."""
-    path = str(arguments["file_path"])
-    old, new = (str(arguments[key]).replace("\r\n", "\n") for key in ("old_string", "new_string"))
+    path = text_of(arguments, "file_path")
+    old, new = (text_of(arguments, key).replace("\r\n", "\n") for key in ("old_string", "new_string"))
     data = files.read(path)
     if not old:
         if data is not None:

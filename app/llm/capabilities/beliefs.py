@@ -28,6 +28,7 @@ _MINUTE, _DAY = 60.0, 86_400.0
 LASTS = {
     "tools_supported": 15 * _MINUTE,
     "images_supported": _DAY,
+    "refused_tools": _DAY,
     "context_window": _DAY,
     "refused_images": 7 * _DAY,
     "stream_usage": 7 * _DAY,
@@ -40,9 +41,10 @@ LASTS = {
     "finish_optional": 30 * _DAY,
 }
 """Seconds that a belief lasts which costs something: without tools the model can only talk, without images it cannot
-see them, a local server is started again with a larger window, without counts the context is estimated, what the user
-wants is not in force, prices change, what is joined to the first message costs the prompt cache, the gate is weaker,
-the model forgets what it has reasoned, and what is cut off may pass for whole."""
+see them, without a server's tool it cannot do what that does, a local server is started again with a larger window,
+without counts the context is estimated, what the user wants is not in force, prices change, what is joined to the
+first message costs the prompt cache, the gate is weaker, the model forgets what it has reasoned, and what is cut off
+may pass for whole."""
 _LASTS_AT_MOST = 90 * _DAY
 _DATES = "learned_at"
 """Where the cache keeps the Unix time of each field."""

@@ -12,6 +12,7 @@ from typing import Any
 from app.llm.capabilities.correction import Correction, Rule, changed, where_said
 from app.llm.capabilities.image_corrections import IMAGE_RULES, LAST_IMAGE_RULES
 from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.tool_corrections import TOOL_RULES
 from app.llm.capabilities.wire_corrections import WIRE_RULES
 from app.llm.capabilities.wish_corrections import WISH_RULES
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
@@ -226,6 +227,7 @@ def _has_mid_system(payload: Payload) -> bool:
 RULES: tuple[Rule, ...] = (
     *WIRE_RULES,
     *WISH_RULES,
+    *TOOL_RULES,
     *IMAGE_RULES,
     _stream_usage,
     _parallel_calls,

@@ -103,8 +103,8 @@ async def examine(
     finally:
         await client.aclose()
     final = _final_profile(client.profile, checks, profile, seed(endpoint.base_url, endpoint.model))
-    # No probe has the user's request settings or images: the next request finds out anew what is refused of them.
-    forgotten: dict[str, Any] = {"refused": {}, "refused_images": []}
+    # No probe has the user's request settings, images or servers: the next request finds out what is refused of them.
+    forgotten: dict[str, Any] = {"refused": {}, "refused_images": [], "refused_tools": []}
     if not any(check.name == "streaming" and check.ok for check in checks):
         forgotten["images_supported"] = profile.images_supported
     yield _diagnosis(checks, final.model_copy(update=forgotten))

@@ -30,6 +30,7 @@ from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.placement import BRIDGE
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.refused_tools import key_of
 from app.proposals.facts import FileStat, HunkFact, LineComment
 
 FACTS = Facts("prompt", [{"type": "function"}])
@@ -507,6 +508,12 @@ class TestProfiles:
     def test_no_tools_where_none_are_supported(self) -> None:
         payload = project(list(HELLO), Profile(tools_supported=False), Facts("prompt", FACTS.tools, closing=True))
         assert (payload.tools, payload.tool_choice) == ([], None)
+
+    def test_a_tool_that_the_server_refused_is_left_out_of_every_request(self) -> None:
+        tools = [{"type": "function", "function": {"name": name}} for name in ("read_file", "mail__send")]
+        profile = Profile(refused_tools=[key_of(tools[1])])
+        for closing in (False, True):
+            assert project(list(HELLO), profile, Facts("prompt", tools, closing=closing)).tools == tools[:1]
 
 
 class TestWhileARequestIsOut:
