@@ -6,8 +6,8 @@ substitution or behind a redirection can slip through: a command that has any of
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from app.tools.command.shell_words import NotSimple, Word, simple_command
 
@@ -18,19 +18,25 @@ def _named(names: str) -> frozenset[str]:
 
 _ALONE = _named(
     "env sudo doas su xargs eval exec command builtin nohup nice ionice timeout setsid stdbuf watch parallel find fd "
+    "time chrt taskset setarch prlimit numactl fakeroot setpriv runuser pkexec capsh systemd-run dbus-run-session "
+    "xvfb-run run-parts start-stop-daemon at batch crontab hyperfine valgrind perf rlwrap unbuffer direnv mise asdf "
+    "nix nix-shell tar ed ex vi vim nvim emacs less more man screen tmux sqlite psql mysql "
     "sed awk gawk mawk busybox script unshare chroot nsenter strace ltrace gdb source . trap npx pnpx bunx uvx pipx "
     "osascript expect tclsh entr flock rm rmdir shred dd truncate tee install mv cp ln chmod chown chgrp kill pkill "
     "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet"
 )
 """Programs that run, write, delete or send whatever their arguments say: each command of theirs is allowed alone."""
 _INTERPRETERS = _named(
-    "sh bash dash zsh ksh fish python python2 python3 pypy pypy3 node deno bun ruby perl php lua Rscript julia"
+    "sh bash rbash dash ash zsh ksh mksh csh tcsh fish nu pwsh python pypy ipython node nodejs ts-node tsx deno bun "
+    "ruby perl php lua luajit rscript julia guile racket groovy elixir erl ghci scala"
 )
 """Programs whose first argument must be a file, or a module, to be a form: with an option it can be code."""
+_ALONE_TOO = frozenset((("git", "bisect"), ("git", "config"), ("git", "filter-branch"), ("git", "submodule")))
 _RUNNERS = frozenset(
     {
         *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"), ("rye", "run")),
         *(("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("bundle", "exec")),
+        *(("npm", "x"), ("bun", "x"), ("deno", "run"), ("conda", "run"), ("rustup", "run")),
         *(("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("deno", "task"), ("bun", "run"), ("docker", "compose")),
     }
 )
@@ -40,6 +46,15 @@ _WITH_SUBCOMMANDS = _named(
     "terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn gradle bundle gem mix cmake"
 )
 """Programs of which the next word says what they do."""
+_RUN_MORE = {
+    "git": (
+        *("--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--output", "--receive-pack", "--upload-pack"),
+        *("-O", "-x"),
+    ),
+    "rg": ("--hostname-bin", "--pre"),
+    "sort": ("--compress-program", "--output", "-o"),
+}
+"""Options by which a program that only looks runs another one, or writes where it is told to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,8 @@ class CommandForm:
             return False
         count = len(self.words)
         if len(words) < count or (len(words) > count and not self.open):
+            return False
+        if self.open and _runs_more(words):
             return False
         return all(word.literal and word.text == own for word, own in zip(words, self.words, strict=False))
 
@@ -86,7 +103,7 @@ def forms_of(command: str) -> tuple[CommandForm, ...]:
     words = simple_command(command)
     texts = tuple(word.text for word in words)
     literal = next((at for at, word in enumerate(words) if not word.literal), len(words))
-    least = _least(words)
+    least = None if _runs_more(words) else _least(words)
     wide = [] if least is None else [CommandForm(texts[:count], True) for count in range(least, literal + 1)]
     exact = [CommandForm(texts, False)] if literal == len(words) else []
     if not wide and not exact:
@@ -97,18 +114,42 @@ def forms_of(command: str) -> tuple[CommandForm, ...]:
 def _least(words: tuple[Word, ...]) -> int | None:
     """How many words the widest form of a command must have; None if only the very command may be allowed."""
     texts = [word.text for word in words]
-    program = PurePosixPath(texts[0]).name
+    program = _program(words[0])
     second = texts[1] if len(texts) > 1 else ""
-    if program in _ALONE:
+    if program in _ALONE or (program, second) in _ALONE_TOO:
         return None
     if (program, second) in _RUNNERS:
         return _behind(words, 2)
-    if program in _INTERPRETERS or program.startswith(("python3.", "python2.")):
-        if program.startswith("py") and second == "-m" and len(texts) > 2:
+    if program in _INTERPRETERS:
+        if program in ("python", "pypy") and second == "-m" and len(texts) > 2:
             return 3
     elif program not in _WITH_SUBCOMMANDS:
         return 1
     return 2 if second and not second.startswith("-") else None
+
+
+def _program(word: Word) -> str:
+    """The name of a program, whatever version of it: `python3.12` and, on macOS, `Python` are `python`."""
+    name = word.text.rpartition("/")[2].casefold()
+    return name.rstrip("0123456789.-") or name
+
+
+def _runs_more(words: Sequence[Word]) -> bool:
+    """Whether an option asks for more than the program alone does, whatever runs the program."""
+    return any(
+        _is_option(word.text, option)
+        for at, program in enumerate(words)
+        for option in _RUN_MORE.get(_program(program), ())
+        for word in words[at + 1 :]
+    )
+
+
+def _is_option(word: str, option: str) -> bool:
+    """Whether a word is this option, with a value or without; long ones may be cut short, short ones joined."""
+    if option.startswith("--"):
+        said = word.partition("=")[0]
+        return len(said) > 3 and option.startswith(said)
+    return word.startswith("-") and not word.startswith("--") and option[1] in word
 
 
 def _behind(words: tuple[Word, ...], count: int) -> int | None:

@@ -35,6 +35,19 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
         ("git -c core.pager=x diff", ["git -c core.pager=x diff"]),
         ("rm -r build", ["rm -r build"]),
         ("curl http://localhost", ["curl http://localhost"]),
+        ("/usr/bin/time rm x", ["/usr/bin/time rm x"]),
+        ("python3.12 -c 1", ["python3.12 -c 1"]),
+        ("python3 -m pytest", ["python3 -m pytest …", "python3 -m pytest"]),
+        ("pypy3 -c 1", ["pypy3 -c 1"]),
+        ("lua5.4 -e 1", ["lua5.4 -e 1"]),
+        ("Bash -c ls", ["Bash -c ls"]),
+        (". ./x.sh", [". ./x.sh"]),
+        ("bun x ls", ["bun x ls …", "bun x ls"]),
+        ("npm x -- env ls", ["npm x -- env ls"]),
+        ("rg --pre=sh x", ["rg --pre=sh x"]),
+        ("uv run rg --pre sh x", ["uv run rg --pre sh x"]),
+        ("git grep -Ovi x", ["git grep -Ovi x"]),
+        ("git config alias.x '!id'", ["git config alias.x '!id'"]),
     ],
 )
 def test_the_widest_form_that_is_safe_comes_first_and_the_command_alone_last(command: str, forms: list[str]) -> None:
@@ -68,6 +81,24 @@ def test_a_form_covers_whole_words_in_their_order() -> None:
         form.matches(other) for other in ("git", "git difftool", "git -c x diff", "git log diff", "git d*")
     )
     assert not CommandForm(("git", "diff"), open=False).matches("git diff x")
+
+
+@pytest.mark.parametrize(
+    ("words", "covered", "asked"),
+    [
+        (("rg",), "rg -n --hidden pre", ("rg --pre sh x", "rg x --pre=sh", "rg --hostname-bin=id x")),
+        (("git", "grep"), "git grep -n open config.py", ("git grep --open-files=sh x", "git grep -nOsh x")),
+        (("git", "fetch"), "git fetch origin", ("git fetch --upload-pack=id .", "git fetch --upl id .")),
+        (("git", "diff"), "git diff --stat outputs", ("git diff --output=/tmp/x", "git diff --ext-diff")),
+        (("sort",), "sort -n x", ("sort -no x y", "sort --compress-prog=sh x")),
+    ],
+)
+def test_a_form_of_what_looks_does_not_cover_what_runs_or_writes(
+    words: tuple[str, ...], covered: str, asked: tuple[str, ...]
+) -> None:
+    form = CommandForm(words, open=True)
+    assert form.matches(covered)
+    assert not [command for command in asked if form.matches(command)]
 
 
 @given(words=WORDS, is_open=st.booleans())
