@@ -210,6 +210,17 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
     assert not loaded & {"app.proposals.draft", "app.proposals.staging", "app.proposals.attention.looking"}
 
 
+def test_to_load_a_session_reads_no_source_code() -> None:
+    """As pydantic does for `Field(default_factory=list)`: to know the signature of `list` takes a fiftieth of a second."""
+    code = (
+        "import tokenize\n"
+        "def refuse(*_): raise AssertionError\n"
+        "tokenize.tokenize = tokenize.generate_tokens = refuse\n"
+        "from app.ui.start import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
+    )
+    assert "app" in modules_after(code)
+
+
 def test_no_private_name_of_textual_is_used() -> None:
     offenders = [
         f"{path}: {module}"

@@ -36,7 +36,7 @@ class Profile(BaseModel):
     """The model takes tools at all; without, it can only talk."""
     images_supported: bool | None = None
     """The model takes images, where known; where it takes none, it is told which ones it does not see."""
-    refused_images: list[str] = Field(default_factory=list)
+    refused_images: list[str] = []
     """Images that the server refused although it takes others, by their SHA-256."""
     refused_tools: list[str] = Field(default_factory=list)
     """Tools of MCP servers whose schema the server refused, by `refused_tools.key_of`."""
