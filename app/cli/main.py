@@ -257,14 +257,16 @@ def _open_app(arguments: AppArguments) -> int:
 
     if arguments.workspace is None and not arguments.demo and (what := too_wide(Path())) and not _means(what):
         return 0
+    from app.runtime.typed_ahead import kept_as_typed
     from app.ui.terminal import garbage_collection
 
     # Before the imports: of what they make next to nothing is garbage.
     garbage_collection.pause()
-    from app.cli.open_app import open_app
-
     try:
-        return open_app(arguments)
+        with kept_as_typed():
+            from app.cli.open_app import open_app
+
+            return open_app(arguments)
     except Exception as error:
         from app.cli.output import Exit, print_error
         from app.config.settings import ConfigError

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from app.runtime.typed_ahead import attributes_before
+
 PATIENCE = 1.8
 """Seconds that leaving in order may take."""
 _REPORTS = (1000, 1002, 1003, 1004, 1006, 2004, 2048)
@@ -86,7 +88,7 @@ def _terminal_as_it_is() -> Callable[[], None]:
 
     try:
         descriptor = sys.__stderr__.fileno() if sys.__stderr__ else 2
-        attributes = termios.tcgetattr(descriptor)
+        attributes = attributes_before(descriptor)
     except (OSError, termios.error):
         return lambda: None
 

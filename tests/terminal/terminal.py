@@ -12,7 +12,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyte
 
@@ -88,6 +88,11 @@ class Terminal:
     def pid(self) -> int:
         """Of the program."""
         return self._process.pid
+
+    @property
+    def modes(self) -> list[Any]:
+        """What the kernel does with what is typed: the attributes of termios(3)."""
+        return termios.tcgetattr(self._fd)
 
     def resize(self, columns: int, rows: int) -> None:
         """Change the size, as a user drags the window."""

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from app.runtime.typed_ahead import give_back
 from app.text.safe_text import strip_unsafe
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Attention:
             """Textual's driver for this platform."""
 
             def start_application_mode(self) -> None:
+                # To what it finds here Textual goes back, for an editor too.
+                give_back()
                 super().start_application_mode()
                 attention._driver = self
 

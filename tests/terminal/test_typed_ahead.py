@@ -1,0 +1,117 @@
+"""What is typed before there is a picture, in a real terminal; the command is held until it has been typed."""
+
+import os
+import signal
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.terminal.terminal import Terminal, running, terminal_environment
+from tests.wire.server import WireServer
+
+pytestmark = pytest.mark.timeout(120)
+
+ROOT = Path(__file__).resolve().parents[2]
+HELD = """
+import os, select, signal, sys
+
+# Tests that run in the background inherit that it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Gate:
+    def find_spec(self, name, path=None, target=None):
+        if name == "app.cli.open_app":
+            sys.meta_path.remove(self)
+            gate = os.open(os.environ["GATE"], os.O_RDONLY)
+            # By and by, so that Python sees a signal that came just before the wait.
+            while not select.select([gate], [], [], 0.05)[0]:
+                pass
+
+sys.meta_path.insert(0, Gate())
+from app.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command, which loads nothing of the app before the gate is closed."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+@contextmanager
+def held(folder: Path, *arguments: str, **environment: str) -> Iterator[tuple[Terminal, int]]:
+    """The command as it waits, and the gate: closing it lets it go on."""
+    gate = folder.parent / "gate"
+    os.mkfifo(gate)
+    variables = terminal_environment(folder.parent / "home", GATE=str(gate), PYTHONPATH=str(ROOT), **environment)
+    with running([sys.executable, "-c", HELD, *arguments], folder=folder, environment=variables) as terminal:
+        # Comes back as soon as the command waits there.
+        yield terminal, os.open(gate, os.O_WRONLY)
+
+
+def test_enter_before_the_first_picture_sends(folder: Path) -> None:
+    with WireServer() as server:
+        server.say("Hello yourself.")
+        endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
+        with held(folder, **endpoint) as (terminal, gate):
+            terminal.type("helloo\x7f\nthere\rand then")
+            os.close(gate)
+            terminal.wait_for("Hello yourself.", "❯ and then")
+            # Nor has the terminal shown it, where the cursor stood by chance.
+            assert not terminal.raw.startswith(b"h")
+        assert server.last.messages[-1] == {"role": "user", "content": "hello\nthere"}
+
+
+@pytest.mark.parametrize(
+    ("leave", "code"),
+    [
+        (lambda terminal, gate: terminal.type("\x03"), 128 + signal.SIGINT),
+        (lambda terminal, gate: os.kill(terminal.pid, signal.SIGTERM), 128 + signal.SIGTERM),
+        (lambda terminal, gate: os.close(gate), 2),
+    ],
+    ids=["ctrl+c", "SIGTERM", "unusable settings"],
+)
+def test_whatever_ends_the_start_gives_the_terminal_back(
+    folder: Path, leave: Callable[[Terminal, int], None], code: int
+) -> None:
+    config = folder.parent / "home" / "config" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("no_such_setting = 1\n")
+    with held(folder) as (terminal, gate):
+        assert not terminal.modes[3] & (termios.ICANON | termios.ECHO)
+        leave(terminal, gate)
+        assert terminal.wait_for_exit() == code
+        assert terminal.modes == fresh_modes()
+
+
+def test_an_editor_gets_the_terminal_as_it_was_before_the_start(folder: Path) -> None:
+    with running(["stty", "-g"], folder=folder, environment=terminal_environment(folder)) as terminal:
+        terminal.wait_for(":")
+        before = terminal.text.split()
+    seen = folder / "seen"
+    with held(folder, "--demo", EDITOR=f"sh -c 'stty -g > {seen}; echo back > $0'") as (terminal, gate):
+        os.close(gate)
+        terminal.wait_for("gate open", "demo model")
+        terminal.press("\x07")
+        terminal.wait_for("❯ back")
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+        assert terminal.modes == fresh_modes()
+    assert seen.read_text().split() == before
+
+
+def fresh_modes() -> list[Any]:
+    """Of a terminal in which nothing has run yet."""
+    ours, theirs = os.openpty()
+    try:
+        return termios.tcgetattr(ours)
+    finally:
+        os.close(ours)
+        os.close(theirs)
