@@ -23,7 +23,6 @@ from app.actions import Action, bindings
 from app.ui.chat_actions import Talk
 from app.ui.inbox import Inbox
 from app.ui.means import Job, Means
-from app.ui.palette import offered
 from app.ui.parts import Parts
 from app.ui.problems import is_slip, told
 from app.ui.session import CurrentSession
@@ -349,6 +348,8 @@ class SignoffApp(FittedApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette offers."""
+        from app.ui.palette import offered
+
         own = self.parts.commands.own.known.commands.values() if self.current.ready.is_set() else ()
         return offered(self._perform, own, self.action_command)
 

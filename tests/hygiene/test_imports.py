@@ -186,6 +186,7 @@ def test_nothing_is_loaded_before_the_first_paint_that_it_does_not_need() -> Non
         "app.text.deceiving_text",
         "app.text.homoglyphs",
         "app.config.settings",
+        "app.ui.palette",
         "app.ui.terminal.editor",
         "widgets.common.splitter",
     )

@@ -38,7 +38,7 @@ class Profile(BaseModel):
     """The model takes images, where known; where it takes none, it is told which ones it does not see."""
     refused_images: list[str] = []
     """Images that the server refused although it takes others, by their SHA-256."""
-    refused_tools: list[str] = Field(default_factory=list)
+    refused_tools: list[str] = []
     """Tools of MCP servers whose schema the server refused, by `refused_tools.key_of`."""
     bridge_tool_user: bool = False
     """Put a short assistant message between a tool result and a user message, as Mistral's templates insist."""
