@@ -1,6 +1,7 @@
 """The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
 
 import errno
+import stat
 from collections.abc import Callable, Collection, Sequence
 from threading import RLock
 
@@ -186,6 +187,7 @@ class Draft:
             if data is None:
                 self._files.check_free(overlay, real)
                 return self._put(overlay, real, encode(content), [], notes)
+            self._files.check_no_link(overlay, real)
             after = rewrite(Document(data), content)
             if after == data:
                 raise EditRefused(f"{real} already has exactly this content; nothing to write.")
@@ -272,7 +274,10 @@ class Draft:
                 for version, leaf in ((old, before), (new, after)):
                     if version and leaf:
                         self._contents.remember(version.sha256, leaf.data)
-                held.data, held.mode = (after.data, after.mode) if after else (None, held.mode)
+                if after or stat.S_ISLNK(held.mode):
+                    # What is written where a link was is no link.
+                    held.mode = after.mode if after else default_mode()
+                held.data = after.data if after else None
                 added, removed = line_counts(self._contents, old, new)
                 stats[change.path] = FileStat(path=change.path, op=op_of("", old, new), added=added, removed=removed)
             for path, source in moves(changes).items():
@@ -301,6 +306,8 @@ class Draft:
             real, notes = self._locate(path)
             if self._files.data(overlay, real) is None:
                 self._files.check_free(overlay, real)
+            else:
+                self._files.check_no_link(overlay, real)
             report = self._put(overlay, real, data, matches, notes)
             if mode is not None:
                 self.held[real].mode = mode

@@ -82,8 +82,7 @@ class HeldFiles:
         except OSError as error:
             raise NotEditable(f"{path} can't be edited: {error.strerror}.") from error
         if data is not None:
-            if self._is_link(overlay, path):
-                raise EditRefused(f"{path} is a symbolic link; a command can change where it leads.")
+            self.check_no_link(overlay, path)
             return data
         if overlay.kind(path) == "folder":
             raise EditRefused(f"{path} is a folder, not a file.")
@@ -93,10 +92,12 @@ class HeldFiles:
             f"{path} does not exist.", "Use list_files to see what there is, or write_file to create it."
         )
 
-    def _is_link(self, overlay: Overlay, path: str) -> bool:
+    def check_no_link(self, overlay: Overlay, path: str) -> None:
+        """Refuse a symbolic link, as the overlay or the draft has it: what it holds is where it leads, not a text."""
         held = self.by_path.get(path)
         mode = held.mode if held else getattr(overlay.version(path), "mode", 0)
-        return stat.S_ISLNK(mode)
+        if stat.S_ISLNK(mode):
+            raise EditRefused(f"{path} is a symbolic link; a command can change where it leads.")
 
     def check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
         """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""

@@ -140,6 +140,7 @@ def waiting_again(contents: Contents, proposal: Proposal, decision: int) -> Prop
             "decisions": change.decisions[:-1],
         }
         files.append(recompared(contents, change.model_copy(update=update), next_number=number, previous=hunks))
+        number = max(number, next_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 

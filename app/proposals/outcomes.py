@@ -112,10 +112,12 @@ def each_file(
     """
     outcome = Outcome(proposal)
     number = next_number(proposal.files)
-    changes = [
-        decide(change, outcome, number) if undecided(change) and choice.touches(change) else change
-        for change in proposal.files
-    ]
+    changes: list[FileChange] = []
+    for change in proposal.files:
+        if undecided(change) and choice.touches(change):
+            change = decide(change, outcome, number)
+            number = max(number, next_number([change]))
+        changes.append(change)
     outcome.proposal = decided(proposal, changes)
     return outcome
 

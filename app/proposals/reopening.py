@@ -91,6 +91,7 @@ def reopened(
             }
         )
         files.append(recompared(contents, again, next_number=number, previous=hunks))
+        number = max(number, next_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
@@ -152,6 +153,7 @@ def undenied_part(contents: Contents, proposal: Proposal) -> Proposal:
             result = contents.add(merged, change.result.mode)
             update |= {"result": result, "origin_base": change.base, "origin_result": result}
         files.append(recompared(contents, change.model_copy(update=update), next_number=number, previous=hunks))
+        number = max(number, next_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 

@@ -86,7 +86,10 @@ def stage(
     proposals.save(*(superseded(each, proposal.id) for each in gone), proposal)
     if not stands_for:
         stacks.staged(stack, proposal)
-    return proposal
+        return proposal
+    # What stood on the one that is gone stands on this one, or on nothing.
+    proposals.restack(paths)
+    return proposals.get(proposal.id)
 
 
 def compile_changes(contents: Contents, held: Mapping[str, Held]) -> tuple[FileChange, ...]:

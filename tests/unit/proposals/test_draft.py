@@ -10,6 +10,7 @@ from app.proposals.models import Op, Rung
 from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused
 from app.proposals.remarks import cautions_of
+from app.sandbox.changes import Change, Leaf, link_mode
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -236,3 +237,19 @@ def test_an_edit_of_what_was_read_that_is_there_by_now_is_refused(bench: Make) -
     site.put(**{"a.txt": numbered(9, l2="two")})
     with pytest.raises(EditRefused, match="already has this change"):
         draft.edit("a.txt", [Replacement("line 2\n", "two\n")], version)
+
+
+def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    link = Leaf(b"a.txt", link_mode())
+    draft = site.service.draft("session")
+    draft.take([Change("link", None, link)])
+    with pytest.raises(EditRefused, match="symbolic link"):
+        draft.write("link", "/etc/passwd")
+    with pytest.raises(EditRefused, match="symbolic link"):
+        draft.patch(draft.read_patch("--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a.txt\n+/etc/passwd\n"))
+    draft.take([Change("link", link, None)])
+    draft.write("link", "text\n")
+    site.service.approve(site.service.stage(draft, "No link").id)
+    assert not (site.root / "link").is_symlink()
+    assert site.read("link") == b"text\n"

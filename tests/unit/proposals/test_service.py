@@ -250,6 +250,17 @@ def test_superseding_one_that_waits_takes_its_edits_over(bench: Make) -> None:
     assert set(site.tree()) == {"a.txt", "c.txt"}
 
 
+def test_what_stood_on_a_superseded_one_no_longer_fits_at_once(bench: Make) -> None:
+    site = bench({})
+    lower = site.write(**{"a.txt": "one\n"})
+    upper = site.edit("a.txt", ("one", "two"))
+    draft = site.service.draft("session")
+    draft.rename("a.txt", "b.txt")
+    site.service.stage(draft, "Elsewhere", answers=(lower.id,))
+    assert site.service.get(upper.id).state is ProposalState.STALE
+    assert site.service.draft("session").read("a.txt").content is None
+
+
 def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     draft = site.service.draft("session")

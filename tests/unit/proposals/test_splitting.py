@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from app.proposals.errors import ChangedSinceSeen, UnknownHunk
 from app.proposals.models import Hunk, HunkState, Op, Proposal, ProposalState
+from app.proposals.origin import Origin
 from app.proposals.splitting import Lines
+from app.sandbox.changes import Change, Leaf
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.test_subsets import contents
 
@@ -199,3 +201,40 @@ def test_a_hunk_that_comes_up_before_a_part_like_it_takes_no_hunk_along(bench: C
     assert len(set(ids)) == len(ids) == 2
     site.service.approve(proposal.id, ids[1:], edited.revision)
     assert site.read("f") == b"a\nm\nx\ny\nm\n"
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_no_two_hunks_have_a_number_whatever_comes_back_together(
+    bench: Callable[..., Bench], decision: str, on_disk: bool
+) -> None:
+    texts = b"a\nb\n", b"x\ny\n"
+    site = bench(dict.fromkeys("fg", texts[on_disk]))
+    changes = [Change(path, Leaf(texts[0], 0o644), Leaf(texts[1], 0o644)) for path in "fg"]
+    proposal = site.service.stage_changes(changes, Origin(), "Two files", on_disk=on_disk)
+
+    def numbers() -> list[int]:
+        return sorted(hunk.number for hunk in site.service.get(proposal.id).hunks if hunk.old_count + hunk.new_count)
+
+    first = []
+    for revision, path in enumerate("fg", 1):
+        parts = site.service.split(proposal.id, Lines(path, frozenset([0]), frozenset([0])), revision)
+        first += [part.hunk.id for part in parts if part.picked]
+    decide = getattr(site.service, decision)
+    decide(proposal.id, first)
+    assert len(set(numbers())) == len(numbers()) == 2
+    site.service.undo(proposal.id)
+    assert len(set(numbers())) == len(numbers()) == 2
+    decide(proposal.id)
+    site.service.undo(proposal.id)
+    assert len(set(numbers())) == len(numbers()) == 2
+
+
+def test_no_two_hunks_have_a_number_once_all_parts_landed(bench: Callable[..., Bench]) -> None:
+    site = bench({"f": "a\nb\n", "g": "a\nb\n"})
+    proposal = site.write(f="x\ny\n", g="x\ny\n")
+    for revision, path in enumerate("fg", 1):
+        site.service.split(proposal.id, Lines(path, frozenset([0]), frozenset([0])), revision)
+    site.service.approve(proposal.id, [hunk.id for hunk in site.service.get(proposal.id).hunks if not hunk.old_start])
+    landed = site.service.approve(proposal.id).proposal
+    assert len({hunk.number for hunk in landed.hunks}) == len(landed.hunks)
