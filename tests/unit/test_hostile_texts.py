@@ -13,6 +13,7 @@ from app.tools.command.output import PlainText
 from app.workspace.secrets import secret_reason
 from widgets.chat.block_starts import DELIMITER, ITEM, RULE
 from widgets.chat.fuzzy import Names
+from widgets.chat.unfinished import close_marks, is_worth_showing
 
 SIZE = 1_000_000
 
@@ -33,6 +34,12 @@ TEXTS: dict[str, Callable[[], object]] = {
     "bars in a table's head": lambda: DELIMITER.match("-|" * (SIZE // 2) + "x"),
     "a rule that is none": lambda: RULE.match("- " * (SIZE // 2) + "x"),
     "a mark without an item": lambda: ITEM.match("1." + " " * SIZE),
+    "blanks before an unfinished line": lambda: is_worth_showing(" " * SIZE + "x", ""),
+    "blanks after an unfinished mark": lambda: is_worth_showing("- " + " " * SIZE + "x", ""),
+    **{
+        f"unfinished {text!r} without end": lambda text=text: close_marks(text * (SIZE // len(text)))  # type: ignore[misc]
+        for text in ("`", "`a", "``a`", "*a", "a*", "*", "_a ", "~~", "[", "[](", "[](x", "\n> ", "\n- ")
+    },
     "blank lines for a patch": lambda: scanned("\n" * SIZE),
     "signs for a patch": lambda: scanned("!" * SIZE),
     "a name of blanks": lambda: scanned("--- a" + " " * SIZE + "x\n+++ b\n@@ -1 +1 @@\n-a\n+b\n"),

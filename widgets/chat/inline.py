@@ -86,17 +86,3 @@ def _with_links(text: str, face: Face) -> list[Span]:
     if position < len(text):
         spans.append((text[position:], face))
     return spans
-
-
-def close_marks(text: str) -> str:
-    """Text that was cut off inside emphasis or code, with the marks closed: what streams in then doesn't flicker."""
-    last = text[text.rfind("\n\n") + 1 :]
-    if last.count("`") % 2:
-        return text + "`"
-    if last.endswith("*") or last.endswith("_"):
-        trimmed = text.rstrip("*_")
-        if trimmed and (trimmed[-1].isspace() or trimmed.endswith("(")):
-            return trimmed
-    if last.count("**") % 2:
-        return text.rstrip("*") + "**" if not text.endswith("**") else text
-    return text

@@ -6,9 +6,10 @@ from typing import Any
 
 from widgets.chat.blocks import RenderState, render_chunk
 from widgets.chat.chunks import LONGEST_PARAGRAPH, Chunk
-from widgets.chat.inline import close_marks, link_references, parser
+from widgets.chat.inline import link_references, parser
 from widgets.chat.lines import Line
 from widgets.chat.split import Splitter
+from widgets.chat.unfinished import expected, is_worth_showing
 
 
 class MarkdownDocument:
@@ -151,14 +152,11 @@ class MarkdownDocument:
     def _render_open_end(self) -> None:
         """Rows for the block that is still being written; thrown away by the next `advance`."""
         probe = self._splitter.copy()
-        chunks = probe.feed(self._cleaned(self._partial.rstrip("\r"))) if self._partial.strip() else []
-        chunks += probe.finish()
+        partial = self._cleaned(self._partial.rstrip("\r"))
+        chunks = probe.feed(partial) if is_worth_showing(partial, probe.fence) else []
+        chunks += map(expected, probe.finish())
         state = self._state.copy()
         for chunk in chunks:
-            if chunk.kind not in ("fence", "table"):
-                chunk = Chunk(
-                    chunk.kind, close_marks(chunk.text), chunk.spaced, chunk.begins, chunk.number, chunk.info
-                )
             if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled:
                 self._held = self._lines[-1]
                 self._settled -= 1

@@ -79,6 +79,11 @@ class Splitter:
         self._within = False
         """The line that was fed last goes on."""
 
+    @property
+    def fence(self) -> str:
+        """The marks that end the code that the next line is in, if it is in code."""
+        return self._fence if self._kind == "fence" else self._inner_fence
+
     def copy(self) -> "Splitter":
         """An independent splitter in the same state, to try an unfinished line on."""
         other = Splitter.__new__(Splitter)
