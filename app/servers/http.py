@@ -5,8 +5,10 @@ import base64
 import contextlib
 import json
 import re
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -44,6 +46,12 @@ Authorise = Callable[[], Awaitable[Mapping[str, str]]]
 """Gives the headers by which the user is known."""
 
 
+@cache
+def certificates() -> ssl.SSLContext:
+    """The authorities that certify servers: read once for all of them, since that holds everything else up."""
+    return httpx2.create_ssl_context()
+
+
 class AddressConnection(Connection):
     """To a server at an address."""
 
@@ -77,6 +85,7 @@ class AddressConnection(Connection):
         self._client = httpx2.AsyncClient(
             # What is packed could unpack to a thousand times as much.
             headers={"Accept-Encoding": "identity", **headers},
+            verify=certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT, write=_WRITE),
             follow_redirects=False,
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import httpx2
 
 from app.servers.connection import ConnectionLost
+from app.servers.http import certificates
 from app.servers.sign_in import Show, SignIn, SignInFailed, SignInRefused
 from app.servers.tokens import Token, Tokens
 
@@ -42,7 +43,7 @@ class SignedIn:
 
     async def sign_in(self, challenge: str, show: Show) -> None:
         """Have the user sign in; raises SignInFailed."""
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(verify=certificates()) as client:
             token = await SignIn(self._url, client, client_id=self._client_id).begin(challenge, show)
         await self._keep(token)
 
@@ -56,7 +57,7 @@ class SignedIn:
 
     async def _asked_anew(self, token: Token) -> Token | None:
         try:
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(verify=certificates()) as client:
                 renewed: Token | None = await SignIn(self._url, client).renew(token)
         except SignInRefused:
             # One that can be used once may have been used by another window.

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,6 +66,24 @@ async def test_each_request_names_session_and_version_and_the_last_says_goodbye(
         assert called.headers["mcp-protocol-version"] == "2025-11-25"
         assert called.headers["x-token"] == "t1"
         assert played.heard[-1].method == "DELETE"
+
+
+async def test_the_certificates_are_read_once_for_all_servers(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    load = ssl.SSLContext.load_verify_locations
+
+    def counted(context: ssl.SSLContext, *where: Any, **named: Any) -> None:
+        read.append(context)
+        load(context, *where, **named)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", counted)
+    async with address() as one:
+        servers = {name: {"url": one.url} for name in ("one", "other")}
+        async with stage(wire, tmp_path, servers) as on:
+            await on.ready(*servers)
+    assert len(read) <= 1, "it holds up all that runs"
 
 
 async def test_a_session_that_has_ended_is_begun_anew(wire: WireServer, tmp_path: Path) -> None:
