@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cache
@@ -46,9 +47,17 @@ Authorise = Callable[[], Awaitable[Mapping[str, str]]]
 """Gives the headers by which the user is known."""
 
 
-@cache
+_reading = threading.Lock()
+
+
 def certificates() -> ssl.SSLContext:
-    """The authorities that certify servers: read once for all of them, since that holds everything else up."""
+    """The authorities that certify servers: read once for all of them, which are begun with at once, on threads."""
+    with _reading:
+        return _read_certificates()
+
+
+@cache
+def _read_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 

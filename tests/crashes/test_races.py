@@ -25,6 +25,7 @@ from app.proposals.locate.matching import Replacement
 from app.proposals.models import ProposalState
 from app.proposals.service import ProposalService
 from app.workspace.paths import Workspace
+from tests.examples import every
 from tests.unit.proposals.faults import CHANGING, Watched
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -255,7 +256,7 @@ def test_there_are_as_many_moments_as_steps(folders: Callable[[], Path]) -> None
 def test_somebody_changes_a_file_at_any_step(
     folders: Callable[[], Path], victim: str, intruder: str, killed: bool
 ) -> None:
-    for moment in range(1, MOMENTS):
+    for moment in range(1, MOMENTS, every(1)):
         site, script = Site(folders(), victim, intruder), Script()
         script.at[moment] = site.intrude
         if killed:
@@ -314,7 +315,7 @@ def test_somebody_moves_a_folder_away_at_any_step(
 ) -> None:
     """Nothing is written through a link, and the files outside of the folder are whole."""
     others = [path for path in OLD if not path.startswith(f"{name}/")]
-    for moment in range(1, MOMENTS):
+    for moment in range(1, MOMENTS, every(1)):
         site, script = Site(folders(), "edit1", "nothing"), Script()
         outside = site.folder / "outside"
         outside.mkdir()
