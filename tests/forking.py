@@ -30,6 +30,8 @@ from typing import Any
 
 WITH_A_SCREEN = ("app.ui", "app.cli.open_app", "widgets")
 """What a command without a screen never imports."""
+WHEN_NEEDED = ("openai", "httpcore2", "anyio._backends._asyncio", "watchfiles")
+"""What most commands import only in the course of their work."""
 READ_AT_IMPORT = {
     "TEXTUAL_ANIMATIONS": "none",
     # The emulator takes longer to read a picture than signoff to paint it.
@@ -160,6 +162,7 @@ def serve(control: socket.socket) -> Callable[[], Any]:
             order += control.recv(65536)
         streams, report = files[:3], files[3:]
         if os.isatty(streams[0]):
+            importlib.import_module("textual.drivers.linux_driver")
             import_program("app", "widgets", leaving_out=())
         child = os.fork()
         if not child:
@@ -185,7 +188,8 @@ def import_program(*packages: str, leaving_out: tuple[str, ...] = WITH_A_SCREEN)
         for module in pkgutil.walk_packages(program.__path__, f"{package}."):
             if not module.name.startswith((*leaving_out, "app.launcher")):
                 importlib.import_module(module.name)
-    importlib.import_module("openai")
+    for name in WHEN_NEEDED:
+        importlib.import_module(name)
     gc.freeze()
 
 
