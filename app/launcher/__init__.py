@@ -27,11 +27,15 @@ def main() -> int:
 
 
 def _start() -> int:
-    if root := _root():
-        sys.path.insert(0, str(root))
-    from app.cli.main import main as run
+    try:
+        if root := _root():
+            sys.path.insert(0, str(root))
+        from app.cli.main import main as run
 
-    return run()
+        return run()
+    except KeyboardInterrupt:
+        # While all that was still being loaded.
+        return 130
 
 
 def _hook() -> int:

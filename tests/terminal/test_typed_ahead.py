@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Gate:
     def find_spec(self, name, path=None, target=None):
-        if name == "app.cli.open_app":
+        if name == os.environ["GATED"]:
             sys.meta_path.remove(self)
             gate = os.open(os.environ["GATE"], os.O_RDONLY)
             # By and by, so that Python sees a signal that came just before the wait.
@@ -33,10 +33,10 @@ class Gate:
                 pass
 
 sys.meta_path.insert(0, Gate())
-from app.cli.main import main
-sys.exit(main(sys.argv[1:]))
+from signoff import main
+sys.exit(main())
 """
-"""The command, which loads nothing of the app before the gate is closed."""
+"""The command, which waits before it loads one of its modules until the gate is closed."""
 
 
 @pytest.fixture
@@ -46,11 +46,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def held(folder: Path, *arguments: str, **environment: str) -> Iterator[tuple[Terminal, int]]:
+def held(
+    folder: Path, *arguments: str, before: str = "app.cli.open_app", **environment: str
+) -> Iterator[tuple[Terminal, int]]:
     """The command as it waits, and the gate: closing it lets it go on."""
     gate = folder.parent / "gate"
     os.mkfifo(gate)
-    variables = terminal_environment(folder.parent / "home", GATE=str(gate), PYTHONPATH=str(ROOT), **environment)
+    gates = {"GATE": str(gate), "GATED": before, "PYTHONPATH": str(ROOT)}
+    variables = terminal_environment(folder.parent / "home", **gates, **environment)
     with running([sys.executable, "-c", HELD, *arguments], folder=folder, environment=variables) as terminal:
         # Comes back as soon as the command waits there.
         yield terminal, os.open(gate, os.O_WRONLY)
@@ -89,6 +92,14 @@ def test_whatever_ends_the_start_gives_the_terminal_back(
         leave(terminal, gate)
         assert terminal.wait_for_exit() == code
         assert terminal.modes == fresh_modes()
+
+
+def test_ctrl_c_before_anything_is_loaded_brings_no_traceback(folder: Path) -> None:
+    with held(folder, before="app.cli.main") as (terminal, _):
+        terminal.type("\x03")
+        assert terminal.wait_for_exit() == 128 + signal.SIGINT
+        terminal.read_out()
+        assert "Traceback" not in terminal.text
 
 
 def test_an_editor_gets_the_terminal_as_it_was_before_the_start(folder: Path) -> None:
